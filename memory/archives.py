@@ -9,7 +9,7 @@ from convmemory.accounts.models import SpaceMember
 from convmemory.accounts.pages import archive_of_address
 from convmemory.accounts.spaces import chosen_archives, name_of, reading
 from memory.recall import Recall, RecallQuery, recall
-from search.archives import EMPTY, OWN, merge_ranked
+from search.archives import OWN, explanation_of_all, merge_ranked
 
 
 def recall_archives(
@@ -50,6 +50,6 @@ def recall_archives(
         notes=tuple(dict.fromkeys(note for page in found.values() for note in page.notes)),
         answered=next((answer for answer in (True, None, False) if answer in answers), None),
         total_found=sum(page.total_found for page in found.values()),
-        explanation=min(said, key=lambda each: EMPTY.get(each.reason, len(EMPTY)), default=None),
+        explanation=explanation_of_all(said),
         pending=sum(page.pending for page in found.values()),
     )

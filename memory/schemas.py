@@ -5,7 +5,7 @@ from datetime import datetime
 from ninja import Field, Schema
 
 from convmemory.conversations.filters import FilterSchema
-from convmemory.conversations.schemas import SPACE, SpaceOut
+from convmemory.conversations.schemas import SPACE, SPACES, SpaceOut
 from search.reasons import Reason
 from search.schemas import MARK, PENDING, REASON, MarkOut
 
@@ -69,7 +69,7 @@ class RecallIn(FilterSchema):
 
 
 class EverywhereRecallIn(RecallIn):
-    space: str = Field("", description="mine, or the number of a space; empty: your archive and all spaces")
+    space: str = Field("", description=SPACES)
 
 
 class ConversationRecallIn(RecallIn):

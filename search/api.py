@@ -8,9 +8,9 @@ from ninja import P, Query, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.spaces import MINE, spaces_seen_by
-from convmemory.conversations.api import SPACES
 from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
+from convmemory.conversations.schemas import SPACES
 from convmemory.core.errors import NotFound
 from search.archives import search_archives, search_documents
 from search.indexing.status import IndexStatus, index_status

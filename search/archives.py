@@ -6,7 +6,7 @@ probability that they answer, or by their cosines, which mean the same in all of
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import merge
@@ -35,7 +35,7 @@ SECTIONS_FIRST = 10
 """A page of sections begins with this many different sections, however long it is (ADR 49)."""
 
 EMPTY = {Reason.NO_MATCH: 0, Reason.FILTERED_OUT: 1, Reason.NOT_READY: 2}
-"""Several archives show nothing for the first of these reasons that one of them has: it says most of what is stored."""
+"""In this order, the reasons of archives that show nothing say more of what is stored in all of them."""
 
 AnyHit = TypeVar("AnyHit", bound=Hit | SectionHit)
 
@@ -185,6 +185,18 @@ def merge_ranked(archives: Mapping[int, Sequence[Ranked]], *, limit: int) -> lis
     return [(number, hit) for _, number, hit in islice(merge(*rows, key=lambda row: -row[0]), limit)]
 
 
+def explanation_of_all(explanations: Iterable[Explanation]) -> Explanation | None:
+    """Return the explanation of one archive that is true of all archives that show nothing; None without any.
+
+    A name that is unknown in one archive can be known in another: an explanation that names none comes first.
+    """
+    return min(
+        explanations,
+        key=lambda each: (EMPTY.get(each.reason, len(EMPTY)), bool(each.values.get("unknown"))),
+        default=None,
+    )
+
+
 def _find_in(find: Callable[..., SearchResults[AnyHit]], member: SpaceMember, **options: Any) -> SearchResults[AnyHit]:
     """Return what a search finds in one space; each hit names the space."""
     space = name_of(member)
@@ -217,7 +229,7 @@ def _combine(
     waiting = Pending(tuple((kind, *count) for kind, count in counts.items()))
     explanation = ONLY_NEAREST if hits and answered is False else waiting.explanation
     if explanation is None and not (hits or titles):
-        explanation = min(explanations, key=lambda each: EMPTY.get(each.reason, len(EMPTY)), default=None)
+        explanation = explanation_of_all(explanations)
     return SearchResults(
         hits=hits,
         next_cursor=next_cursor,

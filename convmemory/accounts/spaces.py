@@ -28,7 +28,7 @@ MAX_SPACES = 100  # of one person: a search of everything searches each
 ACCOUNT_PREFIX = "space:"  # no name of a person can contain a colon
 
 MINE = "mine"
-"""Chooses the caller's own archive where the number of a space chooses that space."""
+"""Chooses the caller's own archive where the number or the name of a space chooses that space."""
 logger = logging.getLogger(__name__)
 
 WRITERS = frozenset({SpaceMember.Role.CONTRIBUTOR, SpaceMember.Role.MANAGER})
@@ -91,18 +91,27 @@ def spaces_seen_by(caller: AbstractBaseUser) -> list[SpaceMember]:
 def chosen_archives(spaces: Sequence[SpaceMember], chosen: str) -> list[SpaceMember | None]:
     """Return the archives that a query reads: the caller's own, as None, and the spaces; or the `chosen` one alone.
 
-    Raises: NotFound for another space.
+    It is chosen by its number, or by its name in any case. Raises: NotFound for another space, InvalidInput if several
+    have the name.
     """
     if not chosen or chosen == MINE:
         return [None] if chosen else [None, *spaces]
     number = parse_number(chosen)
-    member = next((member for member in spaces if member.space_id == number), None)
-    if member is None:
+    name = " ".join(chosen.split()).casefold()
+    found = [member for member in spaces if member.space_id == number] or [
+        member for member in spaces if member.space.space.name.casefold() == name
+    ]
+    if not found:
         raise NotFound(
-            gettext("There is no space %(space)s that this request may read: name mine, or its number.")
-            % {"space": chosen[:40]}
+            gettext("There is no space %(space)s that this request may read: name mine, or a space by name or number.")
+            % {"space": chosen[:MAX_NAME_CHARS]}
         )
-    return [member]
+    if len(found) > 1:
+        raise InvalidInput(
+            gettext("Several spaces are called %(space)s: name one by its number, %(numbers)s.")
+            % {"space": found[0].space.space.name, "numbers": ", ".join(str(each.space_id) for each in found)}
+        )
+    return [*found]
 
 
 def name_of(member: SpaceMember | None) -> SpaceName | None:

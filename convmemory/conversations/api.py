@@ -24,6 +24,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.schemas import (
+    SPACES,
     ConversationIn,
     ConversationOut,
     ConversationPage,
@@ -50,7 +51,6 @@ from convmemory.conversations.schemas import (
 from convmemory.core.marks import mark_of
 
 router = Router(tags=["conversations"])
-SPACES = "mine, or the number of a space; empty: your archive and all spaces that the key reads"
 SOURCE = "api"  # the source of conversations stored through these routes
 EXPORT_FORMATS = "markdown, json or html"
 EXPORT_ANSWER: dict[str, Any] = {

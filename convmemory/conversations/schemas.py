@@ -126,6 +126,7 @@ class SpaceOut(Schema):
     name: str
 
 
+SPACES = "mine, or the number or the name of a space; empty: your archive and all spaces that the key reads"
 SPACE: Any = Field(None, description="the space that it comes from; null: your own archive")
 
 

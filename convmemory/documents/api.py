@@ -13,7 +13,7 @@ from ninja import P, QueryEx, Router, Status
 from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.spaces import MINE, name_of, spaces_seen_by
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
-from convmemory.conversations.api import SPACES
+from convmemory.conversations.schemas import SPACES
 from convmemory.core.numbers import number_or_refuse
 from convmemory.core.threads import in_thread
 from convmemory.documents import library

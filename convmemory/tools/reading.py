@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
 
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import spaces_of_key
+from convmemory.accounts.spaces import MINE, chosen_archives, reading, spaces_of_key
 from convmemory.conversations.filters import filters_of
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.parts import (
@@ -38,7 +38,8 @@ from convmemory.tools.definition import (
     archive_owner,
     site,
 )
-from convmemory.tools.searching import Agent, Project
+from convmemory.tools.searching import Agent, Project, Space
+from search.archives import explanation_of_all
 from search.reasons import Explanation, Reason, explain_no_conversation
 from search.vectors.texts import head_and_tail
 
@@ -229,7 +230,8 @@ class ListConversationsInput(ToolInput):
     project: Project = ""
     after: Annotated[Moment | Optional, Field(description="active since")] = None
     before: Annotated[Moment | Optional, Field(description="active until")] = None
-    archived: Annotated[bool, Field(description="put away ones")] = False
+    archived: Annotated[bool, Field(description="put away")] = False
+    space: Space = ""
     limit: Annotated[int, Field(ge=1, le=100, description="a page")] = 20
     cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
@@ -254,15 +256,17 @@ class ListConversationsOutput(ToolOutput):
 def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:
     """Return the conversations of the caller, and of the spaces that their key reads, latest first.
 
-    Without a caller there are none. Raises: InvalidInput.
+    Without a caller there are none. Raises: InvalidInput, NotFound for another space.
     """
     owner = archive_owner(caller)
     if owner is None:
         return ListConversationsOutput(results=[], **_said(Explanation(Reason.NO_CALLER)))
     filters = filters_of(arguments.__dict__)
+    spaces = spaces_of_key(caller) if arguments.space != MINE else []
     rows, next_cursor = page_of_archives(
         caller=owner,
-        spaces=spaces_of_key(caller),
+        spaces=spaces,
+        chosen=arguments.space,
         filters=filters,
         limit=arguments.limit,
         cursor=arguments.cursor,
@@ -272,7 +276,12 @@ def list_conversations(caller: Caller, arguments: ListConversationsInput) -> Lis
     if not rows and arguments.cursor:
         explanation = Explanation(Reason.PAST_END)
     elif not rows:
-        explanation = explain_no_conversation(owner.pk, with_known_names(owner.pk, filters))
+        explanations = []
+        for member in chosen_archives(spaces, arguments.space):
+            owner_id = member.space_id if member else owner.pk
+            with reading(member):
+                explanations.append(explain_no_conversation(owner_id, with_known_names(owner_id, filters)))
+        explanation = explanation_of_all(explanations)
     return ListConversationsOutput(
         results=[
             ListedConversation(
@@ -296,7 +305,7 @@ def list_conversations(caller: Caller, arguments: ListConversationsInput) -> Lis
 LIST_CONVERSATIONS = Tool(
     name="list_conversations",
     description=(
-        "List the user's conversations, the latest first. Use it for 'what did I work on last week' (after=…); "
+        "List conversations, the latest first. Use it for 'what did I work on last week' (after=…); "
         "not for a topic: search for that."
     ),
     input_model=ListConversationsInput,

@@ -27,6 +27,7 @@ DOCUMENTS_NOTICE = (
 
 class RecallInput(SearchInput):
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS, description="budget")] = config.max_recall_tokens
+    space: Space = ""
 
 
 class ConversationRecallInput(RecallInput):
@@ -37,7 +38,6 @@ class ConversationRecallInput(RecallInput):
     )
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="messages at most")] = config.recall_top_k
     documents: Annotated[bool, Field(description="also from documents, in the room left")] = False
-    space: Space = ""
 
 
 class RecalledTurn(BaseModel):
@@ -129,7 +129,7 @@ def _add_sections(
 
 
 def short_recall(caller: Caller, arguments: RecallInput) -> ConversationRecallOutput:
-    """Return what conversations say about the query. Raises: InvalidInput, SwitchedOff."""
+    """Return what conversations say about the query. Raises: InvalidInput, NotFound for another space, SwitchedOff."""
     return conversation_recall(caller, ConversationRecallInput.model_construct(**dict(arguments)))
 
 
@@ -154,8 +154,8 @@ CONVERSATION_RECALL = Tool(
 RECALL = Tool(
     name="recall",
     description=(
-        "Bring the excerpts of past conversations that answer a question into your context, with dates and links, "
-        "within max_tokens. Use it to remember decisions, reasons and fixes in one call; not to browse. "
+        "Bring excerpts of past conversations that answer a question into your context, with dates and links. "
+        "Use it to remember decisions, reasons and fixes; not to browse. "
         "Good query: 'what did we decide about retries'. Bad: 'retries'."
     ),
     input_model=RecallInput,

@@ -56,10 +56,10 @@ Scope = Annotated[list[ScopeName], BeforeValidator(_as_list), Field(description=
 SAID: list[ScopeName] = ["user", "assistant"]
 SAID_AND_THOUGHT: list[ScopeName] = ["user", "assistant", "thinking"]
 
-Agent = Annotated[Text, Field(description="its name")]
-Project = Annotated[Text, Field(description="its folder")]
+Agent = Annotated[Text, Field(description="name")]
+Project = Annotated[Text, Field(description="folder")]
 After = Annotated[Moment | Optional, Field(description="said since")]
-Space = Annotated[Text, Field(description="mine or number")]
+Space = Annotated[Text, Field(description="mine or a name")]
 Before = Annotated[Moment | Optional, Field(description="said until")]
 
 
@@ -194,7 +194,7 @@ def _is_repeated(passage: str, question: str) -> bool:
 CONVERSATION_SEARCH = Tool(
     name="ConversationSearch",
     description=(
-        "Find turns of the user's past conversations, by meaning and by words. Use it when earlier work, a decision or "
+        "Find turns of past conversations, by meaning and by words. Use it when earlier work, a decision or "
         "an explanation matters; not for what you see already. Good query: 'why did the nightly backup stop working'. "
         "Bad: 'backup nightly'. Quotes and hyphens are plain text."
     ),
@@ -206,7 +206,8 @@ CONVERSATION_SEARCH = Tool(
 
 class ShortSearchInput(SearchInput):
     scope: Scope = SAID_AND_THOUGHT
-    limit: Annotated[int, Field(ge=1, le=20, description="hits at most")] = 5
+    limit: Annotated[int, Field(ge=1, le=20, description="hits")] = 5
+    space: Space = ""
 
 
 def short_search(caller: Caller, arguments: ShortSearchInput) -> ConversationSearchOutput:
@@ -254,7 +255,7 @@ SEARCH = Tool(
     name="search",
     description=(
         "Search everything the user and their AI agents said and did before, in all projects: your long-term memory. "
-        "Use it before you answer about earlier work ('how did we fix…', 'what did we decide', 'as last time'), before "
+        "Use it before you answer about earlier work ('how did we fix…', 'what did we decide'), before "
         "you choose an approach, and when an error looks familiar; not for what you see already. "
         "Good query: 'why did the nightly backup stop working'. Bad: 'backup nightly'."
     ),

@@ -159,10 +159,21 @@ def _tool_route(name: str) -> Surface:
     return call
 
 
-def _mcp(name: str, version: str) -> Surface:
+def _tool_route_with_wide_key(name: str) -> Surface:
+    return lambda _, ask: _wide(ask, "POST", f"/tools/{name}", _without_cursor(ask.arguments[name]))
+
+
+def _without_cursor(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the cursor, which was drawn for a search of the victim's own archive alone."""
+    return {argument: value for argument, value in arguments.items() if argument != "cursor"}
+
+
+def _mcp(name: str, version: str, *, is_wide: bool = False) -> Surface:
     def call(town: Town, ask: Ask) -> Answer:
-        params: dict[str, Any] = {"name": name, "arguments": ask.arguments[name]}
-        headers = {"Authorization": f"Bearer {ask.caller.key}", "Accept": "application/json"}
+        arguments = _without_cursor(ask.arguments[name]) if is_wide else ask.arguments[name]
+        params: dict[str, Any] = {"name": name, "arguments": arguments}
+        key = ask.caller.wide_key if is_wide else ask.caller.key
+        headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
         headers["Mcp-Protocol-Version"] = version
         if version == TODAY:
             params["_meta"] = {types.PROTOCOL_VERSION_META_KEY: version, types.CLIENT_CAPABILITIES_META_KEY: {}}
@@ -340,19 +351,12 @@ ROUTES: dict[str, Surface] = {
         ask, "GET", "/search", query=ask.question, space=ask.victim.user.pk if ask.victim.roles else "mine"
     ),
     "GET conversation with wide key": lambda _, ask: _wide(ask, "GET", f"/conversations/{ask.conversation}/messages"),
-    "POST search tool with wide key": lambda _, ask: _wide(ask, "POST", "/tools/search", {"query": ask.question}),
-    "POST document tool with wide key": lambda _, ask: _wide(
-        ask, "POST", "/tools/document_search", {"query": ask.question}
-    ),
     "GET documents of all archives": lambda _, ask: _wide(ask, "GET", "/documents", limit=100),
     "GET search of sections in all archives": lambda _, ask: _wide(
         ask, "GET", "/documents/search", query=ask.question, limit=50, mode=ask.mode
     ),
     "GET search in a document with wide key": lambda _, ask: _wide(
         ask, "GET", "/documents/search", query=ask.question, document_id=ask.document
-    ),
-    "POST reading tool with wide key": lambda _, ask: _wide(
-        ask, "POST", "/tools/read_conversation", {"conversation_id": ask.conversation}
     ),
     "PATCH another's with wide key": lambda _, ask: _rename_with_wide_key(ask),
     "GET conversations": lambda _, ask: _api(ask, "GET", "/conversations", limit=100, agent=ask.agent),
@@ -577,8 +581,10 @@ ROUTES |= {f"page {path} in space": _page_in_space(path) for path in IN_SPACES}
 WAYS: dict[str, Callable[[str], Surface]] = {
     "tool {}": _tool,
     "POST tool {}": _tool_route,
+    "POST tool {} with wide key": _tool_route_with_wide_key,
     f"MCP {{}} {YEAR_BEFORE}": lambda name: _mcp(name, YEAR_BEFORE),
     f"MCP {{}} {TODAY}": lambda name: _mcp(name, TODAY),
+    "MCP {} with wide key": lambda name: _mcp(name, TODAY, is_wide=True),
 }
 TOOL_OF = {way.format(tool): tool for way in WAYS for tool in TOOLS}
 SURFACES: dict[str, Surface] = ROUTES | {way.format(tool): WAYS[way](tool) for way in WAYS for tool in TOOLS}

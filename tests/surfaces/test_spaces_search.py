@@ -15,7 +15,7 @@ from convmemory.accounts.models import ApiKey, SpaceMember
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
-from convmemory.core.errors import NotFound
+from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.documents.library import attach
 from convmemory.documents.models import Document
 from convmemory.tools.registry import run_tool
@@ -278,6 +278,43 @@ def test_pages_of_merged_list_hold_each_conversation_once_newest_first(crew: Cre
     order = [(each["updated_at"], each["id"]) for each in found]
     assert order == sorted(order, reverse=True)
     assert browser.get("/api/v1/conversations", other).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "tool", ["search", "ConversationSearch", "recall", "conversation_recall", "list_conversations"]
+)
+def test_tool_takes_space_by_number_or_name(crew: Crew, tool: str) -> None:
+    asked = {} if tool == "list_conversations" else {"query": QUESTION}
+
+    def found_in(space: str, **options: Any) -> set[int]:
+        caller = user_of_key(create_key(owner=crew.rosa, **options))
+        with acting_for(crew.rosa.pk):
+            return {hit["conversation_id"] for hit in run_tool(tool, asked | {"space": space}, caller)["results"]}
+
+    assert found_in("", space_ids=None) == {crew.home.pk, crew.shared.pk}
+    assert found_in("mine", space_ids=None) == {crew.home.pk}
+    for space in (str(crew.space), "Boat house", " boat  HOUSE "):
+        assert found_in(space, space_ids=[crew.space]) == {crew.shared.pk}
+    for space, options in (("Boat house", {}), ("Ski club", {"space_ids": None}), (str(crew.space), {})):
+        with pytest.raises(NotFound, match="There is no space"):
+            found_in(space, **options)
+    twin = create_space(person=crew.rosa, name="Boat House").account
+    with pytest.raises(InvalidInput, match=f"by its number, .*{twin.pk}"):
+        found_in("boat house", space_ids=None)
+    remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
+    with pytest.raises(NotFound, match="There is no space"):
+        found_in(str(crew.space), space_ids=None)
+
+
+def test_empty_list_says_what_is_true_of_all_archives(crew: Crew) -> None:
+    caller = user_of_key(create_key(owner=crew.rosa, space_ids=[crew.space]))
+    Conversation.objects.filter(pk=crew.shared.pk).update(agent="oarsman")
+    with acting_for(crew.rosa.pk):
+        listed = run_tool("list_conversations", {"agent": "oarsman", "before": "2001-01-01"}, caller)
+        assert "no agent" not in listed["note"]
+        assert "no agent 'oarsman'" in run_tool("list_conversations", {"agent": "oarsman"}, crew.rosa)["note"]
+        Conversation.objects.filter(pk=crew.home.pk).delete()
+        assert run_tool("list_conversations", {"before": "2001-01-01"}, caller)["reason"] == "filtered_out"
 
 
 def test_recall_tool_reads_conversation_of_space_of_key(crew: Crew) -> None:

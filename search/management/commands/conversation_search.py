@@ -30,7 +30,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--mode", choices=MODES, default="hybrid", help="default: hybrid")
         parser.add_argument("--scope", default="", help="any of user,assistant,thinking,tool")
         add_filter_arguments(parser)
-        parser.add_argument("--space", default="", help="mine, or the number of a space; without it, all are searched")
+        parser.add_argument("--space", default="", help="mine, or the number or name of a space; without it, all")
         parser.add_argument("--cursor", default="", help="cursor of the next page")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
