@@ -1,21 +1,41 @@
-"""Legal holds: while one is in force, no deletion passes.
+"""Legal holds: while one is in force, nothing held is deleted, replaced or moved away.
 
-Every function that deletes conversations, messages or documents, or puts them into the trash, calls `refuse_held` once
-it has locked the row; statements that choose rows to delete have the condition `not_held`. Staff set and lift holds in
-the administration. Reasons: docs/adr/0105-legal-hold.md.
+Every function that does that to conversations, messages or documents, or puts them into the trash, calls `refuse_held`
+once it has locked the row; statements that choose rows to delete have the condition `not_held`. Staff set and lift
+holds in the administration. Reasons: docs/adr/0105-legal-hold.md.
 """
 
 from collections.abc import Iterable
+from typing import Literal
 
 from django.db.models import Exists, F, OuterRef, Q
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from convmemory.accounts.models import LegalHold
 from convmemory.core.errors import OnLegalHold
 
+Act = Literal["delete", "replace", "move"]
 
-def refuse_held(*, owner_id: int, conversation_ids: Iterable[int] | None = ()) -> None:
-    """Refuse a deletion if the owner, or one of these conversations (None: any), is held. One query.
+_OF_ACCOUNT: dict[Act, str] = {
+    "delete": gettext_noop("This account is on legal hold: nothing of it can be deleted until staff lift the hold."),
+    "replace": gettext_noop(
+        "This account is on legal hold: no document of it can be replaced until staff lift the hold. Add the new "
+        "version as another document."
+    ),
+    "move": gettext_noop(
+        "This account is on legal hold: nothing can be moved out of it until staff lift the hold. Copy it instead."
+    ),
+}
+_OF_CONVERSATION: dict[Act, str] = {
+    "delete": gettext_noop("Conversation %(number)s is on legal hold: it cannot be deleted until staff lift the hold."),
+    "move": gettext_noop(
+        "Conversation %(number)s is on legal hold: it cannot be moved until staff lift the hold. Copy it instead."
+    ),
+}
+
+
+def refuse_held(*, owner_id: int, conversation_ids: Iterable[int] | None = (), act: Act = "delete") -> None:
+    """Refuse an act if the owner, or one of these conversations (None: any), is held. One query.
 
     Raises: OnLegalHold.
     """
@@ -24,11 +44,7 @@ def refuse_held(*, owner_id: int, conversation_ids: Iterable[int] | None = ()) -
         rows = rows.filter(Q(conversation_id=None) | Q(conversation_id__in=conversation_ids))
     account_first = rows.order_by(F("conversation_id").asc(nulls_first=True))
     for number in account_first.values_list("conversation_id", flat=True)[:1]:
-        if number is None:
-            raise OnLegalHold(
-                gettext("This account is on legal hold: nothing of it can be deleted until staff lift the hold.")
-            )
-        said = gettext("Conversation %(number)s is on legal hold: it cannot be deleted until staff lift the hold.")
+        said = gettext(_OF_ACCOUNT[act] if number is None else _OF_CONVERSATION[act])
         raise OnLegalHold(said % {"number": number})
 
 

@@ -41,7 +41,7 @@ class InTrash(ConvMemoryError):
 
 
 class OnLegalHold(ConvMemoryError):
-    """Staff forbade the deletion for legal reasons; the message says of what."""
+    """A legal hold forbids to delete, replace or move the object; the message says which."""
 
 
 class SwitchedOff(ConvMemoryError):

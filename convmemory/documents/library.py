@@ -172,7 +172,7 @@ def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: Store
     """
     with transaction.atomic():
         document = _locked(owner, document_id)
-        refuse_held(owner_id=owner.pk)
+        refuse_held(owner_id=owner.pk, act="replace")
         known = _with_digest(owner, stored.digest)
         if known is not None and known.pk != document.pk:
             raise InvalidInput(f"This file is in your library already, as document {known.pk}: delete that one first.")
@@ -394,7 +394,7 @@ def delete_for_good(*, owner: AbstractBaseUser, document_id: int, moved_to: int 
     """
     with transaction.atomic():
         document = _locked(owner, document_id, with_trash=True)
-        refuse_held(owner_id=owner.pk)
+        refuse_held(owner_id=owner.pk, act="delete" if moved_to is None else "move")
         freed = document.stored_bytes or 0
         document.delete()
         action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")

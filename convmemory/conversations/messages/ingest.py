@@ -18,7 +18,7 @@ from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
-from convmemory.accounts.holds import refuse_held
+from convmemory.accounts.holds import Act, refuse_held
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.importing import kept_uploads
 from convmemory.conversations.messages import hidden_keys
@@ -262,7 +262,8 @@ def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int, moved_to: 
         conversation = rows.filter(pk=conversation_id).first()
         if conversation is None:
             raise NotFound(f"There is no conversation {conversation_id}.")
-        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id])
+        act: Act = "delete" if moved_to is None else "move"
+        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id], act=act)
         freed += conversation.stored_bytes or 0
         ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
         conversation.delete()

@@ -248,10 +248,17 @@ def test_held_trashed_and_known_objects_are_refused_with_the_reason(crew: Crew) 
         crew.carry(crew.carl, to=None, number=copy)
     hold = LegalHold.objects.create(owner=crew.carl, conversation_id=crew.conversation.pk, reason="claim")
     second = create_space(person=crew.carl, name="Loft").account
-    with pytest.raises(OnLegalHold):
+    with pytest.raises(OnLegalHold, match=f"Conversation {crew.conversation.pk} .* cannot be moved .* Copy it instead"):
         crew.carry(crew.carl, to=second)
     crew.carry(crew.carl, to=second, is_copy=True)
     hold.delete()
+    document = indexed(upload(crew.carl, GUIDE))
+    LegalHold.objects.create(owner=crew.carl, reason="claim")
+    attic = create_space(person=crew.carl, name="Attic").account
+    for kind, number in (("conversation", crew.conversation.pk), ("document", document.pk)):
+        with pytest.raises(OnLegalHold, match="nothing can be moved out of it"):
+            crew.carry(crew.carl, to=attic, kind=kind, number=number)
+    crew.carry(crew.carl, to=attic, kind="document", number=document.pk, is_copy=True)
     assert Conversation.objects.filter(owner=crew.carl).count() == 1
 
 

@@ -115,7 +115,7 @@ def test_held_documents_are_neither_deleted_nor_replaced(owner: User) -> None:
     hold(owner)
     with pytest.raises(OnLegalHold):
         library.delete_document(owner=owner, document_id=document.pk)
-    with pytest.raises(OnLegalHold):
+    with pytest.raises(OnLegalHold, match="no document of it can be replaced"):
         replace(owner, document, "# Another guide\n\nWithout tomatoes.\n")
     assert Document.objects.get().digest == document.digest
 
