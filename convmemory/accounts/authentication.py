@@ -13,7 +13,7 @@ from ninja import security
 
 from convmemory.accounts.keys import KEYS_ONLY_READ, row_of_key, user_of_key
 from convmemory.accounts.pages import archive_of_address, use_space
-from convmemory.accounts.spaces import get_membership, spaces_named_by_key
+from convmemory.accounts.spaces import MINE, chosen_archives, get_membership, spaces_named_by_key, spaces_seen_by
 from convmemory.core import acting
 from convmemory.core.errors import NotAllowed
 
@@ -69,6 +69,22 @@ def refuse_reading_key(request: HttpRequest) -> None:
     _, _, key = request.headers.get("Authorization", "").partition(" ")
     if not row_of_key(owner=caller_of(request), key=key.strip()).writes_spaces:
         raise NotAllowed(KEYS_ONLY_READ)
+
+
+def archive_of_request(request: HttpRequest, space: str) -> User:
+    """Return the owner of the archive that the request names, and continue the request there.
+
+    It is the caller, or the space with this number or name. Raises: NotFound for a space that the caller does not read,
+    NotAllowed for a request that would write as a reader or with a key that only reads spaces, InvalidInput.
+    """
+    caller = caller_of(request)
+    if space in ("", MINE):
+        return caller
+    (member,) = filter(None, chosen_archives(spaces_seen_by(caller), space))
+    if hasattr(caller, "key_spaces") and request.method not in SAFE_METHODS:
+        refuse_reading_key(request)
+    use_space(request, member)
+    return member.space
 
 
 def caller_of(request: HttpRequest) -> User:

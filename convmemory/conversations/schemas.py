@@ -127,6 +127,7 @@ class SpaceOut(Schema):
 
 
 SPACES = "mine, or the number or the name of a space; empty: your archive and all spaces that the key reads"
+ONE_ARCHIVE = "the number or the name of a space; empty or mine: your own archive"
 SPACE: Any = Field(None, description="the space that it comes from; null: your own archive")
 
 

@@ -43,20 +43,22 @@ def rules_of(*, owner: AbstractBaseUser) -> list[RetentionRule]:
     return list(RetentionRule.objects.filter(owner_id=owner.pk).order_by("pk"))
 
 
-def add_rule(rule: RetentionRule) -> None:
-    """Store a checked rule of the caller, unless there is an equal one. Raises: InvalidInput."""
+def add_rule(rule: RetentionRule) -> RetentionRule:
+    """Store a checked rule of the caller; return it, or the equal one that exists. Raises: InvalidInput."""
     rows = RetentionRule.objects.filter(owner_id=rule.owner_id)
+    if same := rows.filter(source=rule.source, project=rule.project, days=rule.days).first():
+        return same
     if rows.count() >= MAX_RULES:
-        raise InvalidInput(f"You have {MAX_RULES} rules, which is the most: remove one first.")
-    if not rows.filter(source=rule.source, project=rule.project, days=rule.days).exists():
-        rule.save()
+        raise InvalidInput(f"There are {MAX_RULES} rules, which is the most: remove one first.")
+    rule.save()
+    return rule
 
 
 def remove_rule(*, owner: AbstractBaseUser, rule_id: int) -> None:
     """Remove a rule of the caller; what it put into the trash stays there. Raises: NotFound."""
     rows = RetentionRule.objects.filter(owner_id=owner.pk)
     if rule_id > MAX_BIGINT or not rows.filter(pk=rule_id).delete()[0]:
-        raise NotFound(f"You have no rule {rule_id}.")
+        raise NotFound(f"There is no retention rule {rule_id}.")
 
 
 def apply_rules(*, owner: AbstractBaseUser, deadline: float) -> bool:

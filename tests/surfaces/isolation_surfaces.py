@@ -30,10 +30,13 @@ NEVER_SHOW_TEXT = {
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
     "page spaces", "page one space", "POST own role", "POST moves",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
+    "GET retention preview",
 }  # fmt: skip
 
 
-OF_TRASH = {"GET trash", "page trash", "POST another's trash restore", "DELETE another's trash"}
+OF_TRASH = {
+    "GET trash", "GET trash of one archive", "page trash", "POST another's trash restore", "DELETE another's trash",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -274,6 +277,16 @@ def _delete_link(ask: Ask) -> Answer:
     return status, body
 
 
+def _delete_rule(ask: Ask) -> Answer:
+    """Tries to delete another's rule with a key that reads it; of the caller's own it only asks which there are."""
+    if ask.victim is ask.caller:
+        return _wide(ask, "GET", "/retention_rules")
+    rule = RetentionRule.objects.get(owner=ask.victim.user).pk
+    status, body = _wide(ask, "DELETE", f"/retention_rules/{rule}", space=ask.victim.user.pk)
+    assert status == (403 if ask.victim.is_read_by(ask.caller) else 404), status
+    return status, body
+
+
 def _detach(ask: Ask, path: str) -> Answer:
     """Tries to detach a document from what is another's; of the caller's own it only asks what is attached."""
     if ask.victim is ask.caller:
@@ -488,6 +501,22 @@ ROUTES: dict[str, Surface] = {
         ask, "/trash/change", "/trash", action="restore", kind="conversation", id=ask.conversation
     ),
     "page retention rules": lambda _, ask: _page(ask, "/trash/rules"),
+    "GET retention rules": lambda _, ask: _api(ask, "GET", "/retention_rules"),
+    "GET retention rules of one archive": lambda _, ask: _wide(
+        ask, "GET", "/retention_rules", space=ask.victim.user.pk if ask.victim.roles else "mine"
+    ),
+    "GET retention preview": lambda _, ask: _wide(
+        ask,
+        "GET",
+        "/retention_rules/preview",
+        days=1,
+        project=f"{ask.victim.tag} {ask.victim.secret}",
+        space=ask.victim.user.pk if ask.victim.roles else "mine",
+    ),
+    "DELETE another's retention rule": lambda _, ask: _delete_rule(ask),
+    "GET trash of one archive": lambda _, ask: _wide(
+        ask, "GET", "/trash", space=ask.victim.user.pk if ask.victim.roles else "mine"
+    ),
     "POST another's retention rule": lambda _, ask: _post_to_another(
         ask, "/trash/rules", "/trash/rules", action="remove", id=RetentionRule.objects.get(owner=ask.victim.user).pk
     ),

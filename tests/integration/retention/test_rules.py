@@ -2,6 +2,7 @@
 
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,7 +11,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import LegalHold
+from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.retention import rules, tasks
@@ -18,6 +22,8 @@ from convmemory.retention.models import RetentionLimit, RetentionRule
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
+
+ROUTE = "/api/v1/retention_rules"
 
 
 @pytest.fixture
@@ -30,6 +36,10 @@ def talk(owner: User, days: int, source: str = "codex", project: str = "/srv/dam
     old = timezone.now() - timedelta(days=days)
     Conversation.objects.filter(pk=made.pk).update(updated_at=old, **values)
     return made.pk
+
+
+def program_of(user: User, **options: Any) -> Client:
+    return Client(headers={"Authorization": f"Bearer {create_key(owner=user, **options)}"})
 
 
 def left() -> set[int]:
@@ -101,3 +111,71 @@ def test_page_counts_before_it_stores_and_shows_own_rules_alone(owner: User) -> 
     assert browser.post("/trash/rules", {"action": "remove", "id": foreign.pk}).status_code == 404
     browser.post("/trash/rules", {"action": "remove", "id": rule.pk})
     assert RetentionRule.objects.get() == foreign
+
+
+def test_api_previews_stores_lists_and_deletes_own_rules(owner: User) -> None:
+    talk(owner, 91)
+    foreign = RetentionRule.objects.create(owner=make_user(), source="walrus", days=7)
+    RetentionLimit.objects.create(source="chatgpt", days=999)
+    api = program_of(owner)
+    rule: dict[str, Any] = {"source": "codex", "project": "/srv/dam", "days": 90}
+    assert api.get(f"{ROUTE}/preview", rule).json() == {"conversations": 1}
+    assert api.get(f"{ROUTE}/preview", rule | {"days": 92}).json() == {"conversations": 0}
+    for bad in ({"days": 0}, {"source": "x" * 51}, {"project": "x" * 301}, {"days": 40_000}):
+        assert api.post(ROUTE, rule | bad, content_type="application/json").status_code == 422, bad
+    assert not RetentionRule.objects.filter(owner=owner).exists()
+    made = [api.post(ROUTE, rule, content_type="application/json") for _ in range(2)]
+    assert {(answer.status_code, answer.json()["id"]) for answer in made} == {(201, made[0].json()["id"])}
+    listed = api.get(ROUTE).json()
+    assert [{name: each[name] for name in rule} for each in listed["results"]] == [rule]
+    assert [(each["source"], each["days"]) for each in listed["limits"]] == [("chatgpt", 999)]
+    assert api.delete(f"{ROUTE}/{foreign.pk}").status_code == 404
+    assert api.delete(f"{ROUTE}/{2**63}").status_code == 404
+    assert api.delete(f"{ROUTE}/{made[0].json()['id']}").status_code == 204
+    assert RetentionRule.objects.get() == foreign
+    for number in range(rules.MAX_RULES):
+        rules.add_rule(RetentionRule(owner=owner, days=number + 1))
+    assert api.post(ROUTE, {"days": 99}, content_type="application/json").status_code == 422
+    assert api.post(ROUTE, {"days": 1}, content_type="application/json").status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("role", "key", "reads", "writes"),
+    [
+        ("manager", {"space_ids": None, "writes_spaces": True}, 200, 201),
+        ("contributor", {"space_ids": None, "writes_spaces": True}, 200, 201),
+        ("contributor", {"space_ids": None}, 200, 403),
+        ("contributor", {}, 404, 404),
+        ("reader", {"space_ids": None, "writes_spaces": True}, 200, 403),
+        ("former", {"space_ids": None, "writes_spaces": True}, 404, 404),
+        ("stranger", {"space_ids": None, "writes_spaces": True}, 404, 404),
+    ],
+)
+def test_rules_and_trash_of_space_obey_role_and_key(
+    owner: User, role: str, key: dict[str, Any], reads: int, writes: int
+) -> None:
+    space, ben = create_space(person=owner, name="Weir house").account, make_user("ben")
+    trashed = talk(space, 1)
+    ingest.delete_conversation(owner=space, conversation_id=trashed)
+    RetentionRule.objects.create(owner=space, source="codex", days=80)
+    if role != "stranger":
+        set_member(person=owner, space_id=space.pk, username="ben", role="reader" if role == "former" else role)
+    api = program_of(ben, **key)
+    if role == "former":
+        remove_member(person=owner, space_id=space.pk, member_id=ben.pk)
+    named = f"space={space.pk}"
+    for path, shown in ((ROUTE, b"codex"), ("/api/v1/trash", b"conversation")):
+        answer = api.get(f"{path}?{named}")
+        assert (answer.status_code, shown in answer.content) == (reads, reads == 200)
+        assert shown not in api.get(path).content
+    assert api.get(f"{ROUTE}/preview?{named}&days=1").status_code == reads
+    assert api.post(f"{ROUTE}?{named}", {"days": 70}, content_type="application/json").status_code == writes
+    stored = set(RetentionRule.objects.filter(owner=space).values_list("days", flat=True))
+    assert stored == ({70, 80} if writes == 201 else {80})
+    assert not RetentionRule.objects.filter(owner=ben).exists()
+    for rule in RetentionRule.objects.filter(owner=space):
+        assert api.delete(f"{ROUTE}/{rule.pk}").status_code == 404
+        assert api.delete(f"{ROUTE}/{rule.pk}?{named}").status_code == (204 if writes == 201 else writes)
+    restored = api.post(f"/api/v1/trash/conversation/{trashed}/restore?space=weir house")
+    assert restored.status_code == (204 if writes == 201 else writes)
+    assert Conversation.objects.filter(owner=space).exists() == (writes == 201)
