@@ -3,6 +3,7 @@
 from ninja import NinjaAPI, Swagger
 
 from convmemory import problems
+from convmemory.accounts.api import router as spaces
 from convmemory.accounts.authentication import AUTHENTICATION
 from convmemory.chat.api import router as chat
 from convmemory.conversations.api import router as conversations
@@ -26,6 +27,8 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, documents, retention, memory, summaries, moving, imports, tools, chat, health):
+for router in (
+    search, conversations, documents, retention, memory, summaries, moving, imports, spaces, tools, chat, health,
+):  # fmt: skip
     refuse_unknown_parameters(router)
     api.add_router("", router)

@@ -64,10 +64,21 @@ READING: list[Any] = [BearerKey(reads=True), SessionAuth()]
 """For a route that changes nothing though its method is unsafe: it admits read-only keys."""
 
 
-def refuse_reading_key(request: HttpRequest) -> None:
-    """Refuse a key that only reads the spaces that it names. One query, as the key's owner. Raises: NotAllowed."""
+def key_writes_spaces(request: HttpRequest) -> bool:
+    """Return whether the request's key also writes to the spaces that it names; a session does.
+
+    One query for a key, as its owner.
+    """
+    caller = caller_of(request)
+    if not hasattr(caller, "key_spaces"):
+        return True
     _, _, key = request.headers.get("Authorization", "").partition(" ")
-    if not row_of_key(owner=caller_of(request), key=key.strip()).writes_spaces:
+    return row_of_key(owner=caller, key=key.strip()).writes_spaces
+
+
+def refuse_reading_key(request: HttpRequest) -> None:
+    """Raises: NotAllowed for a key that only reads spaces."""
+    if not key_writes_spaces(request):
         raise NotAllowed(KEYS_ONLY_READ)
 
 
@@ -81,7 +92,7 @@ def archive_of_request(request: HttpRequest, space: str) -> User:
     if space in ("", MINE):
         return caller
     (member,) = filter(None, chosen_archives(spaces_seen_by(caller), space))
-    if hasattr(caller, "key_spaces") and request.method not in SAFE_METHODS:
+    if request.method not in SAFE_METHODS:
         refuse_reading_key(request)
     use_space(request, member)
     return member.space

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from ninja import P, Query, QueryEx, Router, Status
 
-from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.authentication import archive_of_request, caller_of
 from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.spaces import MINE, spaces_seen_by
 from convmemory.conversations import projects, reading, sharing
@@ -24,6 +24,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.schemas import (
+    ONE_ARCHIVE,
     SPACES,
     ConversationIn,
     ConversationOut,
@@ -75,7 +76,9 @@ def _drafts(messages: list[MessageIn]) -> list[MessageDraft]:
     response={200: ConversationOut, 201: ConversationOut},
     summary="Store a conversation; one with a known source_id is continued",
 )
-def create_conversation(request: HttpRequest, body: ConversationIn) -> Status[Conversation]:
+def create_conversation(
+    request: HttpRequest, body: ConversationIn, space: QueryEx[str, P(description=ONE_ARCHIVE)] = ""
+) -> Status[Conversation]:
     draft = ConversationDraft(
         messages=_drafts(body.messages),
         source=SOURCE,
@@ -85,7 +88,8 @@ def create_conversation(request: HttpRequest, body: ConversationIn) -> Status[Co
         project=body.project,
         created_at=body.created_at,
     )
-    conversation, is_new = by_source.create_or_continue(owner=caller_of(request), draft=draft)
+    owner = archive_of_request(request, space)
+    conversation, is_new = by_source.create_or_continue(owner=owner, draft=draft)
     return Status(201 if is_new else 200, conversation)
 
 

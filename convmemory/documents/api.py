@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import P, QueryEx, Router, Status
 
-from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.authentication import archive_of_request, caller_of
 from convmemory.accounts.spaces import MINE, name_of, spaces_seen_by
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
-from convmemory.conversations.schemas import SPACES
+from convmemory.conversations.schemas import ONE_ARCHIVE, SPACES
 from convmemory.core.numbers import number_or_refuse
 from convmemory.core.threads import in_thread
 from convmemory.documents import library
@@ -41,9 +41,11 @@ FORM: dict[str, Any] = {
     summary="Upload a document",
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
 )
-async def upload_document(request: HttpRequest, response: HttpResponse) -> Any:
+async def upload_document(
+    request: HttpRequest, response: HttpResponse, space: QueryEx[str, P(description=ONE_ARCHIVE)] = ""
+) -> Any:
     """202: a worker reads it; ask `Location` for its status. 200: this very file is in your library already."""
-    owner = caller_of(request)
+    owner = await in_thread(archive_of_request, request, space)
     file = await in_upload_thread(lambda: uploaded_file(request))
     text = request.POST.get("replaces", "")
     replaces = number_or_refuse(text, f"replaces={text[:40]!r} is no document's number.")

@@ -33,8 +33,8 @@ from .account import Account
 from .agents import AGENTS, RECALL, Wires
 from .ledger import Ledger
 from .packing import Item, batches, pack, unsent
-from .places import existing_places
-from .sending import Answer, Offline, PushError, Server, request, send
+from .places import existing_places, places_within
+from .sending import Answer, Offline, PushError, Server, request, send, space_to_write
 from .wiring import Wiring, chosen_agents
 
 OFFLINE_EXIT, ERROR_EXIT = 3, 2
@@ -78,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
         "--home", type=Path, default=Path.home(), help="home folder of the agents' user (default: your own)"
     )
     push = commands.add_parser("push", parents=[shared], help="send the conversations of this machine's agents")
+    push.add_argument("folder", nargs="?", type=Path, help="only the transcripts in this folder")
+    push.add_argument("--space", default="", help="send them to this space, by name or number, if the key writes to it")
     push.add_argument("--state", type=Path, help="folder for the record of what was sent")
     push.add_argument("--every", type=float, default=0, metavar="SECONDS", help="repeat at this interval")
     push.add_argument("--list", action="store_true", help="only list what would be sent")
@@ -220,9 +222,18 @@ def _run(options: argparse.Namespace) -> int:
     state: Path = options.state or options.home / ".local" / "state" / "convmemory-push" / "ledger.db"
     try:
         account = Account(options.home)
-        server = Server(options.server or account.address(), "" if options.list else account.key())
+        if options.folder and not options.folder.is_dir():
+            raise PushError(f"There is no folder {options.folder}.")
+        places = (
+            places_within(options.folder, home=options.home) if options.folder else existing_places(home=options.home)
+        )
+        needs_key = options.space or not options.list
+        server = Server(options.server or account.address(), account.key() if needs_key else "")
         with Ledger(state) as ledger:
-            waiting = list(unsent(existing_places(home=options.home), server=server.address, ledger=ledger))
+            space = space_to_write(server, options.space) if options.space else None
+            # What was sent to a space is recorded apart from what was sent to the owner's archive.
+            target = server.address if space is None else f"{server.address} space {space}"
+            waiting = list(unsent(places, server=target, ledger=ledger))
             print(f"{len(waiting)} files to send")
             if options.list:
                 for item in waiting:
@@ -232,16 +243,14 @@ def _run(options: argparse.Namespace) -> int:
             todo = list(batches(waiting))[::-1]
             while todo:
                 batch = todo.pop()
-                answer = _send_batch(batch, server)
+                answer = _send_batch(batch, server, space)
                 if not answer.taken and len(batch) > 1:
                     half = len(batch) // 2  # halves isolate the file that fails
                     todo += [batch[half:], batch[:half]]
                     continue
                 counts[answer.outcome] += len(batch)
                 if answer.outcome != "left":
-                    ledger.record_sent(
-                        server.address, (item.digest for item in batch), outcome=answer.detail or "taken"
-                    )
+                    ledger.record_sent(target, (item.digest for item in batch), outcome=answer.detail or "taken")
                 if not answer.taken:
                     print(f"{batch[0].path}: {answer.detail}", file=sys.stderr)
             print(f"{counts['taken']} files sent, {counts['refused']} refused, {counts['left']} left for the next time")
@@ -254,7 +263,7 @@ def _run(options: argparse.Namespace) -> int:
         return ERROR_EXIT
 
 
-def _send_batch(batch: list[Item], server: Server) -> Answer:
+def _send_batch(batch: list[Item], server: Server, space: int | None) -> Answer:
     """Pack and send a batch, without the files that cannot be packed now. Raises: Offline, PushError."""
     with tempfile.TemporaryDirectory(prefix="convmemory-push-") as folder:
         archive = Path(folder) / "transcripts.zip"
@@ -262,7 +271,7 @@ def _send_batch(batch: list[Item], server: Server) -> Answer:
             pack(batch, archive)
         except (OSError, sqlite3.Error) as error:
             return Answer(taken=False, detail=str(error), outcome="left")
-        return send(archive, server=server)
+        return send(archive, server=server, space=space)
 
 
 _DO = {

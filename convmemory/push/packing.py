@@ -55,6 +55,8 @@ def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[
         for path in place.files():
             if not is_of_chats(place, path):
                 continue
+            if place.within is not None and not path.resolve().is_relative_to(place.within):
+                continue
             try:
                 status = path.stat()
                 log = path.with_name(f"{path.name}-wal")

@@ -6,17 +6,21 @@ Source: the agents' documentation and code, as the importers name them.
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder or file of one agent, and the name endings of the files in it that contain conversations."""
+    """A folder or file of one agent, and the name endings of the files in it that contain conversations.
+
+    With `within`, a resolved path, only the files below it are sent.
+    """
 
     agent: str
     path: Path
     endings: tuple[str, ...]
+    within: Path | None = None
 
     def files(self) -> Iterator[Path]:
         """Yield the regular files that exist now, in a fixed order; none if the place has vanished."""
@@ -57,6 +61,7 @@ _AT_HOME = (
     ("lm-studio", ".lmstudio/conversations", (".conversation.json",)),
 )
 _LINES = (".jsonl",)
+_EXPORTS = (".zip", ".aider.chat.history.md")
 _HISTORY = ("api_conversation_history.json",)
 
 
@@ -124,6 +129,22 @@ def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> 
 def existing_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
     """Return the known places that exist."""
     return [place for place in known_places(home=home, environment=environment) if place.path.exists()]
+
+
+def places_within(folder: Path, *, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
+    """Return the agents' places in the folder or around it, for the files in it alone.
+
+    Without any, the folder itself is a place, of transcripts that were copied or exported there.
+    """
+    root = folder.resolve()
+    known = known_places(home=home, environment=environment)
+    found = [
+        replace(place, within=root)
+        for place in known
+        if place.path.exists() and (root.is_relative_to(at := place.path.resolve()) or at.is_relative_to(root))
+    ]
+    endings = {ending for place in known for ending in place.endings} | set(_EXPORTS)
+    return found or [Place("folder", root, tuple(sorted(endings)))]
 
 
 def is_of_chats(place: Place, path: Path) -> bool:

@@ -15,6 +15,7 @@ CHUNK_BYTES = 256 * 1024
 TIMEOUT_S = 120  # longer than `WAIT_S`, for which the server may delay its answer
 WAIT_S = 60  # the longest that the server delays its response for the import's end
 LONGEST_PAUSE_S = 60.0
+BUSY = (429, 502, 503, 504)  # statuses after which the request is sent again
 TAKEN_STATES = ("queued", "running", "done")  # states of an import
 
 
@@ -48,17 +49,49 @@ class Answer:
     outcome: str = "taken"
 
 
-def send(archive: Path, *, server: Server) -> Answer:
-    """Send one archive, repeatedly while the server is busy, until it has answered.
+def space_to_write(server: Server, chosen: str) -> int:
+    """Return the number of the space with this number or name, if the key may write to it.
+
+    Raises: Offline, PushError that says why it may not.
+    """
+    status, body = request(server, "GET", "/api/v1/spaces")
+    if status in BUSY:
+        raise Offline(f"{server.address} is busy: {detail_of(body)}")
+    if status != http.client.OK:
+        raise PushError(f"{server.address} does not list the spaces of the key (status {status}): {detail_of(body)}")
+    spaces = json.loads(body)["results"]
+    name = " ".join(chosen.split()).casefold()
+    found = [each for each in spaces if str(each["id"]) == name] or [
+        each for each in spaces if each["name"].casefold() == name
+    ]
+    if not found:
+        listed = ", ".join(f"{each['name']} ({each['id']})" for each in spaces) or "none"
+        raise PushError(f"The key reads no space {chosen}. Of the spaces of its owner it reads: {listed}.")
+    if len(found) > 1:
+        numbers = ", ".join(str(each["id"]) for each in found)
+        raise PushError(f"Several spaces are called {found[0]['name']}: name one by its number, {numbers}.")
+    space = found[0]
+    if space["role"] == "reader":
+        raise PushError(f"You only read the space {space['name']}: ask one of its managers to make you a contributor.")
+    if not space["writes"]:
+        raise PushError(
+            f"The key only reads the space {space['name']}: create one that also writes to spaces (Settings, API keys)."
+        )
+    return int(space["id"])
+
+
+def send(archive: Path, *, server: Server, space: int | None = None) -> Answer:
+    """Send one archive, repeatedly while the server is busy, until it has answered; to a space if one is given.
 
     An archive that the server already has, because the client was killed before it recorded that, is not sent again.
 
     Raises: Offline if it does not answer, PushError if the key is refused.
     """
+    place = "" if space is None else f"&space={space}"
     # The client may have been killed after the server's answer and before recording it.
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    status, body = request(server, "GET", f"/api/v1/imports?limit=1&digest={digest}")
+    status, body = request(server, "GET", f"/api/v1/imports?limit=1&digest={digest}{place}")
     if status != http.client.OK:
         is_there = False
     else:
@@ -81,12 +114,15 @@ def send(archive: Path, *, server: Server) -> Answer:
             "Content-Type": f"multipart/form-data; boundary={boundary}",
             "Content-Length": str(len(head) + archive.stat().st_size + len(tail)),
         }
-        status, body = request(server, "POST", f"/api/v1/imports?wait={WAIT_S}", _body(head, archive, tail), headers)
+        path = f"/api/v1/imports?wait={WAIT_S}{place}"
+        status, body = request(server, "POST", path, _body(head, archive, tail), headers)
         if status in (200, 202):
             return Answer(taken=True)
         if status in (401, 403):
             raise PushError(f"The server refuses the key: {detail_of(body)}")
-        if status not in (429, 502, 503, 504):
+        if space is not None and status == http.client.NOT_FOUND:
+            raise PushError(f"The space cannot be written to any more: {detail_of(body)}")
+        if status not in BUSY:
             return Answer(taken=False, detail=detail_of(body), outcome="refused")
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, LONGEST_PAUSE_S)

@@ -7,17 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, urlsplit
 
 
 @dataclass
 class ImportServer:
-    """`uploads` are the archives that were taken, in order. `answer` gives a status for the n-th request."""
+    """`uploads` are the archives that were taken, in order. `answer` gives a status for the n-th request.
+
+    `spaces` are those that the key reads, and `queries` what the uploads were sent with.
+    """
 
     address: str = ""
     uploads: list[bytes] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     requests: int = 0
+    spaces: list[dict[str, object]] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
     answer: Callable[[int, bytes], int] = lambda number, body: 202
 
 
@@ -38,17 +44,26 @@ def import_server() -> Iterator[ImportServer]:
             if status < 300:
                 state.uploads.append(archive)
                 state.keys.append(self.headers["Authorization"])
+                state.queries.append(self.path.partition("?")[2])
             self.send_response(status)
             self.end_headers()
             self.wfile.write(b'{"detail": "said the server"}')
 
         def do_GET(self) -> None:
-            digest = self.path.rpartition("digest=")[2]
-            state.asked.append(digest)
-            known = any(hashlib.sha256(upload).hexdigest() == digest for upload in state.uploads)
+            results: list[dict[str, object]] = state.spaces
+            if self.path != "/api/v1/spaces":
+                query = dict(parse_qsl(urlsplit(self.path).query))
+                state.asked.append(query["digest"])
+                archives = zip(state.uploads, state.queries, strict=True)
+                known = any(
+                    hashlib.sha256(upload).hexdigest() == query["digest"]
+                    and dict(parse_qsl(sent)).get("space") == query.get("space")
+                    for upload, sent in archives
+                )
+                results = [{"state": "done"}] if known else []
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(json.dumps({"results": [{"state": "done"}] if known else []}).encode())
+            self.wfile.write(json.dumps({"results": results}).encode())
 
         def log_message(self, *_: object) -> None:
             pass

@@ -30,7 +30,7 @@ NEVER_SHOW_TEXT = {
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
     "page spaces", "page one space", "POST own role", "POST moves",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
-    "GET retention preview",
+    "GET retention preview", "GET spaces",
 }  # fmt: skip
 
 
@@ -275,6 +275,14 @@ def _delete_link(ask: Ask) -> Answer:
     status, body = _api(ask, "DELETE", f"/share_links/{ask.link_id}")
     assert status == 404, status
     return status, body
+
+
+def _store(ask: Ask) -> Answer:
+    """Tries to store a conversation in another's archive with a key that reads it, and then lists the caller's own."""
+    body = {"title": ask.caller.secret, "messages": []}
+    status, answer = _wide(ask, "POST", "/conversations", body, space=ask.victim.user.pk)
+    assert status == (403 if ask.victim.roles and ask.victim.is_read_by(ask.caller) else 404), (status, answer)
+    return _wide(ask, "GET", "/conversations") if ask.victim is ask.caller else (status, answer)
 
 
 def _delete_rule(ask: Ask) -> Answer:
@@ -586,6 +594,11 @@ ROUTES: dict[str, Surface] = {
     "page attached documents": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/documents"),
     "DELETE another's document": lambda _, ask: _delete(ask, f"/documents/{ask.document}"),
     "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),
+    "GET imports of one archive": lambda _, ask: _wide(
+        ask, "GET", "/imports", space=ask.victim.user.pk if ask.victim.roles else "mine"
+    ),
+    "GET spaces": lambda _, ask: _wide(ask, "GET", "/spaces"),
+    "POST conversation to another's space": lambda _, ask: _store(ask),
     "GET import": lambda _, ask: _api(ask, "GET", f"/imports/{ask.import_id}"),
     "POST another's import undo": lambda _, ask: _undo(ask, f"/imports/{ask.import_id}"),
     "POST another's import mapping": lambda _, ask: _post_to_another(

@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from convmemory.accounts import async_authentication
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.spaces import create_space, set_member
 from convmemory.documents import api, processing
 from convmemory.documents.models import Document
 from convmemory.documents.viewing import outline_of
@@ -101,6 +102,25 @@ def test_new_version_keeps_number(client: Client, owner: User) -> None:
     assert "six hours" in find(client)["results"][0]["passage"]
     indexed(document)
     assert "eight hours" in find(client)["results"][0]["passage"]
+
+
+@pytest.mark.parametrize(
+    ("role", "writes_spaces", "status"),
+    [("contributor", True, 202), ("contributor", False, 403), ("reader", True, 403), ("", True, 404)],
+)
+def test_space_takes_documents_as_role_and_key_allow(owner: User, role: str, writes_spaces: bool, status: int) -> None:
+    mia = make_user("mia")
+    space = create_space(person=mia, name="Boat house").account
+    if role:
+        set_member(person=mia, space_id=space.pk, username="ada", role=role)
+    key = create_key(owner=owner, space_ids=None, writes_spaces=writes_spaces)
+    program = Client(headers={"Authorization": f"Bearer {key}"})
+    file = SimpleUploadedFile("guide.md", GUIDE.encode())
+    answer = program.post(f"/api/v1/documents?space={space.pk}", {"file": file})
+    assert answer.status_code == status, answer.content
+    assert [row.owner_id for row in Document.objects.all()] == ([space.pk] if status == 202 else [])
+    if status == 202:
+        assert program.get(answer.headers["Location"]).json()["id"] == answer.json()["id"]
 
 
 def test_turns_and_sections_are_found_together(client: Client, owner: User) -> None:

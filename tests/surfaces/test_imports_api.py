@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations import tasks
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
@@ -38,12 +39,12 @@ def client(owner: User) -> Client:
     return program_of(owner)
 
 
-def program_of(user: User) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+def program_of(user: User, **options: Any) -> Client:
+    return Client(headers={"Authorization": f"Bearer {create_key(owner=user, **options)}"})
 
 
-def send(client: Client, content: bytes, name: str = "chat.jsonl", **form: Any) -> Any:
-    return client.post("/api/v1/imports", {"file": SimpleUploadedFile(name, content), **form})
+def send(client: Client, content: bytes, name: str = "chat.jsonl", *, query: str = "", **form: Any) -> Any:
+    return client.post(f"/api/v1/imports{query}", {"file": SimpleUploadedFile(name, content), **form})
 
 
 def test_import_that_ends_in_time_is_answered_with_its_report(client: Client) -> None:
@@ -154,3 +155,59 @@ def test_session_uploads_with_csrf_token_only(owner: User) -> None:
     token = browser.cookies["csrftoken"].value
     assert send(browser, LINES, csrfmiddlewaretoken=token).status_code == 200
     assert Conversation.objects.get().owner == owner
+
+
+@pytest.mark.parametrize(
+    ("role", "key", "reads", "writes"),
+    [
+        ("manager", {"space_ids": None, "writes_spaces": True}, 200, 200),
+        ("contributor", {"space_ids": None, "writes_spaces": True}, 200, 200),
+        ("contributor", {"space_ids": None}, 200, 403),
+        ("contributor", {}, 404, 404),
+        ("reader", {"space_ids": None, "writes_spaces": True}, 200, 403),
+        ("former", {"space_ids": None, "writes_spaces": True}, 404, 404),
+        ("stranger", {"space_ids": None, "writes_spaces": True}, 404, 404),
+    ],
+)
+def test_space_takes_imports_and_conversations_as_role_and_key_allow(
+    owner: User, monkeypatch: pytest.MonkeyPatch, role: str, key: dict[str, Any], reads: int, writes: int
+) -> None:
+    mia = make_user("mia")
+    space = create_space(person=mia, name="Boat house").account
+    if role != "stranger":
+        given = "contributor" if role == "former" else role
+        set_member(person=mia, space_id=space.pk, username=owner.username, role=given)
+    program = program_of(owner, **key)
+    if role == "former":
+        remove_member(person=mia, space_id=space.pk, member_id=owner.pk)
+    listed = program.get("/api/v1/spaces").json()["results"]
+    shown = {"id": space.pk, "name": "Boat house", "role": role, "writes": writes == 200}
+    assert listed == ([shown] if reads == 200 else [])
+    query = f"?space={space.pk}"
+    sent = send(program, LINES, query=query)
+    assert sent.status_code == writes, sent.content
+    made = {"messages": [{"role": "user", "content": "Who rows?"}, {"role": "assistant", "content": "Mia."}]}
+    stored = program.post(f"/api/v1/conversations{query}", made, content_type="application/json")
+    assert stored.status_code == (201 if writes == 200 else writes)
+    assert set(Conversation.objects.values_list("owner", flat=True)) == ({space.pk} if writes == 200 else set())
+    assert set(Import.objects.values_list("owner", flat=True)) == ({space.pk} if writes == 200 else set())
+    assert program.get(f"/api/v1/imports{query}").status_code == reads
+    if writes != 200:
+        return
+    place = sent.headers["Location"]
+    assert program.get(place).json()["state"] == "done"
+    assert program.get(place.partition("?")[0]).status_code == 404
+    assert program.get("/api/v1/imports").json()["results"] == []
+    undo = place.replace("?", "/undo?")
+    assert program_of(owner, space_ids=None).post(undo).status_code == 403
+    monkeypatch.setattr(tasks, "enqueue_for", lambda *_, **__: True)
+    assert program.post(undo).status_code == 202
+
+
+def test_session_stores_in_space_by_its_name(owner: User) -> None:
+    space = create_space(person=owner, name="Boat house").account
+    browser = Client()
+    browser.force_login(owner)
+    assert send(browser, LINES, query="?space=boat%20house").status_code == 200
+    assert Import.objects.get().owner_id == space.pk
+    assert browser.get("/api/v1/spaces").json()["results"][0]["writes"] is True

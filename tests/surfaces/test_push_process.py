@@ -13,6 +13,8 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.models import Import, KeptUpload
 from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
@@ -34,13 +36,13 @@ def owner(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> Use
     return make_user()
 
 
-def client(home: Path, address: str, key: str) -> "subprocess.Popen[bytes]":
+def client(home: Path, address: str, key: str, *options: str) -> "subprocess.Popen[bytes]":
     environment = {"PATH": os.environ["PATH"], "CONVMEMORY_KEY": key, "CONVMEMORY_SERVER": address}
-    command = [sys.executable, "-m", "convmemory.push", "--home", str(home)]
+    command = [sys.executable, "-m", "convmemory.push", *options, "--home", str(home)]
     return subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
 
 
-def test_push_killed_midway_resumes_without_resending(owner: User, tmp_path: Path) -> None:
+def test_push_killed_midway_resumes_without_resending_and_fills_space(owner: User, tmp_path: Path) -> None:
     for number in range(FILES):
         name = f"{number:08}-0000-4000-8000-000000000000.jsonl"
         write_lines(tmp_path / ".claude/projects/-p" / name, [user_line(f"u{number}", f"question {number}")])
@@ -54,6 +56,19 @@ def test_push_killed_midway_resumes_without_resending(owner: User, tmp_path: Pat
         assert BATCH * len(arrived) < FILES
         assert client(tmp_path, address, key).wait() == 0
         wait_until(lambda: not Import.objects.filter(state__in=["queued", "running"]).exists())
+        # Only a key that writes to the space of a contributor sends files to it.
+        account = create_space(person=make_user("mia"), name="Boat house").account
+        SpaceMember.objects.create(space=account, person=owner, role="contributor")
+        write_lines(tmp_path / "shared" / "session.jsonl", [user_line("s", "Who has the oars?")])
+        writing = create_key(owner=owner, space_ids=[account.pk], writes_spaces=True)
+        for other, code in ((key, 2), (create_key(owner=owner, space_ids=None), 2), (writing, 0)):
+            assert client(tmp_path, address, other, str(tmp_path / "shared"), "--space", "boat house").wait() == code
+        shared = Conversation.objects.get(owner=account)
+        assert shared.messages.get().parts[0]["text"] == "Who has the oars?"
+        assert Import.objects.filter(owner=account).count() == 1
+        for model in (Import, KeptUpload):
+            model.objects.filter(owner=account).delete()
+        shared.delete()
     # one that was killed while it sent leaves no import; one that the server had taken is not sent again
     assert Import.objects.count() == KeptUpload.objects.count() == FILES / BATCH
     assert arrived < set(Import.objects.values_list("pk", flat=True))

@@ -131,9 +131,9 @@ def time_pages(owner: "User", count: int) -> None:
     """Print how long a PDF of prose takes until it is found."""
     from convmemory.documents import library
     from convmemory.documents.processing import process_document
+    from search.archives import search_documents
     from search.indexing.active import index_source
     from search.models import Passage, Source
-    from search.archives import search_documents
     from search.searching import SearchQuery
 
     data = _prose_pdf(count)

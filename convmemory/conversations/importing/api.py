@@ -8,19 +8,20 @@ import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import P, QueryEx, Router, Status
 
-from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.authentication import archive_of_request
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.importing import imports
 from convmemory.conversations.importing.links import links_of, request_undo
 from convmemory.conversations.importing.models import Import
-from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
+from convmemory.conversations.schemas import ONE_ARCHIVE, ImportList, ImportOut, ImportWithReport
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.numbers import number_or_refuse
 from convmemory.core.threads import in_thread
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 router = Router(tags=["imports"])
 
+Space = QueryEx[str, P(description=ONE_ARCHIVE)]
 WAIT_S = 60
 MAX_WAIT_S = 300
 # Short pauses first, because small files are read quickly.
@@ -63,12 +65,15 @@ class UploadForm:
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
 )
 async def upload(
-    request: HttpRequest, response: HttpResponse, wait: QueryEx[int, P(ge=0, le=MAX_WAIT_S)] = WAIT_S
+    request: HttpRequest,
+    response: HttpResponse,
+    wait: QueryEx[int, P(ge=0, le=MAX_WAIT_S)] = WAIT_S,
+    space: Space = "",
 ) -> Any:
     """Waits up to `wait` seconds for the import to end. 200: the report per file, with the import's `id`; 202: it goes
     on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report.
     """
-    owner = caller_of(request)
+    owner = await in_thread(archive_of_request, request, space)
     form = await in_upload_thread(lambda: _form(request, wait))
     imports.require_acceptable(file=form.file, format=form.format)
     await in_thread(imports.require_capacity, owner=owner, size=form.file.size or 0)
@@ -82,7 +87,8 @@ async def upload(
         row = await in_thread(imports.get_import, owner=owner, import_id=row.pk)
     if row.state == Import.State.FAILED:
         raise imports.error_of(row)
-    response["Location"] = reverse("api:show_import", args=[row.pk])
+    named = f"?{urlencode({'space': space})}" if space else ""
+    response["Location"] = reverse("api:show_import", args=[row.pk]) + named
     if row.is_unfinished:
         return Status(202, await in_thread(_shown, row))
     return Status(200, {"id": row.pk, "state": row.state, **(row.report or {})})
@@ -93,14 +99,15 @@ def list_imports(
     request: HttpRequest,
     limit: QueryEx[int, P(ge=1, le=100)] = 20,
     digest: QueryEx[str, P(description="SHA-256 of an upload, in hexadecimal: its imports alone")] = "",
+    space: Space = "",
 ) -> dict[str, Any]:
-    rows = imports.imports_of(owner=caller_of(request), limit=limit, digest=digest)
+    rows = imports.imports_of(owner=archive_of_request(request, space), limit=limit, digest=digest)
     return {"results": _with_reasons(rows)}
 
 
 @router.get("/imports/{int:import_id}", response=ImportWithReport, summary="One import, with its report once it ended")
-def show_import(request: HttpRequest, import_id: int) -> Import:
-    row = _shown(imports.get_import(owner=caller_of(request), import_id=import_id))
+def show_import(request: HttpRequest, import_id: int, space: Space = "") -> Import:
+    row = _shown(imports.get_import(owner=archive_of_request(request, space), import_id=import_id))
     row.conversations = [  # type: ignore[attr-defined]
         {"file": file, "id": link.conversation_id, "title": link.title, "turns": link.turns, "url": link.url}
         for (_, file), links in links_of([row]).items()
@@ -110,11 +117,11 @@ def show_import(request: HttpRequest, import_id: int) -> Import:
 
 
 @router.post("/imports/{int:import_id}/undo", response={202: ImportOut}, summary="Undo a whole import")
-def undo_import(request: HttpRequest, import_id: int) -> Status[Import]:
+def undo_import(request: HttpRequest, import_id: int, space: Space = "") -> Status[Import]:
     """Conversations that it made are deleted for good and messages that it added are taken out again; what came before,
     and what came since, stays. 202: a worker does it; the import's state says when it is `undone`.
     """
-    row = request_undo(owner=caller_of(request), import_id=import_id)
+    row = request_undo(owner=archive_of_request(request, space), import_id=import_id)
     enqueue_undo(row)
     return Status(202, _shown(row))
 

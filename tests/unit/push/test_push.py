@@ -33,8 +33,11 @@ def transcripts(home: Path, count: int) -> None:
         write_lines(path, [user_line(f"u{number}", f"question {number}")])
 
 
-def push(home: Path, server: ImportServer) -> int:
-    return __main__.main(["--server", server.address, "--home", str(home)])
+def push(home: Path, server: ImportServer, *options: str) -> int:
+    return __main__.main([*options, "--server", server.address, "--home", str(home)])
+
+
+BOATS = {"id": 7, "name": "Boat house", "role": "contributor", "writes": True}
 
 
 def names(server: ImportServer) -> list[str]:
@@ -165,3 +168,67 @@ def test_place_that_is_itself_link_is_read(tmp_path: Path, server: ImportServer)
     (tmp_path / ".claude" / "projects").symlink_to(tmp_path / "kept elsewhere" / ".claude" / "projects")
     assert push(tmp_path, server) == 0
     assert len(names(server)) == 1
+
+
+def test_space_gets_files_that_own_archive_has_and_each_once(tmp_path: Path, server: ImportServer) -> None:
+    transcripts(tmp_path, 2)
+    server.spaces = [BOATS, {"id": 8, "name": "Ski club", "role": "manager", "writes": True}]
+    assert push(tmp_path, server) == 0
+    for space in (" boat  HOUSE ", "7", "Boat house", "8"):
+        assert push(tmp_path, server, "--space", space) == 0
+    assert [query.partition("&")[2] for query in server.queries] == ["", "space=7", "space=8"]
+    assert len(names(server)) == 6
+
+
+@pytest.mark.parametrize(
+    ("spaces", "reason"),
+    [
+        ([], "The key reads no space Boat house. Of the spaces of its owner it reads: none."),
+        ([{**BOATS, "name": "Ski club"}], "it reads: Ski club (7)."),
+        ([BOATS, {**BOATS, "id": 8, "name": "BOAT HOUSE"}], "name one by its number, 7, 8."),
+        ([{**BOATS, "role": "reader", "writes": False}], "ask one of its managers to make you a contributor"),
+        ([{**BOATS, "writes": False}], "create one that also writes to spaces"),
+    ],
+)
+def test_space_that_key_does_not_write_to_gets_nothing(
+    tmp_path: Path,
+    server: ImportServer,
+    capsys: pytest.CaptureFixture[str],
+    spaces: list[dict[str, object]],
+    reason: str,
+) -> None:
+    transcripts(tmp_path, 1)
+    server.spaces = spaces
+    assert push(tmp_path, server, "--space", "Boat house") == __main__.ERROR_EXIT
+    assert reason in capsys.readouterr().err
+    assert server.requests == 0
+
+
+def test_membership_that_ends_during_push_leaves_files_for_later(
+    tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transcripts(tmp_path, 1)
+    server.spaces, server.answer = [BOATS], lambda *_: 404
+    assert push(tmp_path, server, "--space", "7") == __main__.ERROR_EXIT
+    assert "cannot be written to any more: said the server" in capsys.readouterr().err
+    server.answer = lambda *_: 202
+    assert push(tmp_path, server, "--space", "7") == 0
+    assert len(names(server)) == 1
+
+
+def test_folder_limits_push_to_transcripts_in_it(
+    tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transcripts(tmp_path, 14)
+    assert push(tmp_path, server, str(tmp_path / ".claude/projects/-p3")) == 0
+    assert {name.rpartition("/")[0] for name in names(server)} == {"claude-code/projects/-p3"}
+    assert len(names(server)) == 2
+    copied = tmp_path / "copied" / "from elsewhere"
+    write_lines(copied / "a.jsonl", [user_line("u", "hello")])
+    (copied / "notes.txt").write_text("no transcript")
+    assert push(tmp_path, server, str(copied.parent)) == 0
+    assert names(server)[2:] == ["folder/copied/from elsewhere/a.jsonl"]
+    assert push(tmp_path, server, str(tmp_path / "nowhere")) == __main__.ERROR_EXIT
+    assert "There is no folder" in capsys.readouterr().err
+    assert push(tmp_path, server, str(tmp_path)) == 0
+    assert len(names(server)) == 15
