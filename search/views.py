@@ -20,8 +20,8 @@ from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
-from convmemory.accounts.pages import PageRequest, archive_choices, archive_of_address, in_archive, signed_in, use_space
-from convmemory.accounts.spaces import get_membership, spaces_of
+from convmemory.accounts.pages import PageRequest, archive_choices, in_archive, signed_in, use_archive_of
+from convmemory.accounts.spaces import spaces_of
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
 from convmemory.conversations.marking import marks_of
@@ -230,9 +230,7 @@ def hits_in(request: PageRequest) -> HttpResponse:
     number, turn = parse_number(request.GET.get("conversation", "")), parse_number(request.GET.get("turn", ""))
     if number is None:
         return HttpResponse(status=204)
-    owner_id = archive_of_address({"conversation_id": number})
-    if owner_id is not None and owner_id not in (request.user.pk, request.person.pk):
-        use_space(request, get_membership(person=request.person, space_id=owner_id))
+    use_archive_of(request, {"conversation_id": number})
     current = -1 if turn is None else turn
     try:
         filters = replace(_filters(box), kinds=TURNS_ALONE)

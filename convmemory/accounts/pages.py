@@ -68,14 +68,8 @@ def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., 
         except NotFound:
             # Only now, so that a page of the archive in use costs no statement more. The view has changed nothing: the
             # database showed it nothing of the object.
-            owner_id = archive_of_address(kwargs)
-            if owner_id is None or owner_id == request.user.pk:
+            if not use_archive_of(request, kwargs):
                 raise
-        if owner_id == request.person.pk:
-            request.user, request.member = request.person, None
-            acting.authenticated(owner_id)
-        else:
-            use_space(request, get_membership(person=request.person, space_id=owner_id))
         return view(request, *args, **kwargs)
 
     return signed_in(wrapper)
@@ -99,6 +93,22 @@ def use_space(request: HttpRequest, member: SpaceMember) -> None:
     page = cast("PageRequest", request)
     page.user, page.member = member.space, member
     acting.open_space(member.space_id)
+
+
+def use_archive_of(request: PageRequest, kwargs: Mapping[str, Any]) -> bool:
+    """Continue the request in the archive that holds the object of an address; return whether it is another one.
+
+    Raises: NotAllowed if a reader would write.
+    """
+    owner_id = archive_of_address(kwargs)
+    if owner_id is None or owner_id == request.user.pk:
+        return False
+    if owner_id == request.person.pk:
+        request.user, request.member = request.person, None
+        acting.authenticated(owner_id)
+    else:
+        use_space(request, get_membership(person=request.person, space_id=owner_id))
+    return True
 
 
 def archive_of_address(kwargs: Mapping[str, Any]) -> int | None:

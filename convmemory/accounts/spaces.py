@@ -114,6 +114,19 @@ def chosen_archives(spaces: Sequence[SpaceMember], chosen: str) -> list[SpaceMem
     return [*found]
 
 
+def archive_of_person(*, person: User, space: str, writes: bool = False) -> User:
+    """Return the owner of the archive that a command names: the person, or their space with this name or number.
+
+    Raises: NotFound for a space of which they are no member, NotAllowed if a reader would write, InvalidInput.
+    """
+    if space in ("", MINE):
+        return person
+    (member,) = filter(None, chosen_archives(spaces_of(person), space))
+    if writes:
+        refuse_readers(member)
+    return member.space
+
+
 def name_of(member: SpaceMember | None) -> SpaceName | None:
     """Return the name of an archive; None for the caller's own."""
     return SpaceName(member.space_id, member.space.space.name) if member else None

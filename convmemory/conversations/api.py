@@ -49,6 +49,7 @@ from convmemory.conversations.schemas import (
     TurnMarkOut,
     TurnOut,
 )
+from convmemory.core.errors import NotAllowed
 from convmemory.core.marks import mark_of
 
 router = Router(tags=["conversations"])
@@ -129,10 +130,11 @@ def export_conversations(
     chosen: Query[FilterSchema],
     id: QueryEx[list[int], P(max_length=MAX_NAMED, description="of these alone; without it, all that pass")] = [],  # noqa: B006
     format: QueryEx[str, P(description=EXPORT_FORMATS)] = "markdown",
+    space: QueryEx[str, P(description=ONE_ARCHIVE)] = "",
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
     selection = ExportSelection(ids=tuple(id), filters=chosen.filters())
-    return export_response(request, owner=caller_of(request), selection=selection, format=format)
+    return export_response(request, owner=archive_of_request(request, space), selection=selection, format=format)
 
 
 @router.get(
@@ -271,6 +273,8 @@ def unmark_turn(request: HttpRequest, conversation_id: int, turn_number: int) ->
 )
 def create_share_link(request: HttpRequest, conversation_id: int, body: ShareLinkIn) -> Status[dict[str, Any]]:
     """Messages that are added later are not shown."""
+    if getattr(request, "member", None) is not None:
+        raise NotAllowed("A conversation of a space cannot be shared by a link: copy it to your own archive first.")
     shared, token = sharing.create_link(
         owner=caller_of(request),
         conversation_id=conversation_id,

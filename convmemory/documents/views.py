@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, archive_choices, archive_name, in_archive
+from convmemory.accounts.pages import PageRequest, archive_choices, archive_name, in_archive, use_archive_of
 from convmemory.accounts.spaces import spaces_of
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
@@ -50,6 +50,8 @@ def library_page(request: PageRequest) -> HttpResponse:
     """
     files = request.FILES.getlist("file")
     replaces = _number(request.POST.get("replaces", ""))
+    if replaces is not None:
+        use_archive_of(request, {"document_id": replaces})
     refusals: list[tuple[str, str]] = []  # name and reason
     for file in files:
         try:

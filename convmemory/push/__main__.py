@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     searches = commands.add_parser("search", parents=[shared], help="search the archive, a line for each hit")
     searches.add_argument("question", nargs="+")
     searches.add_argument("--project", default="", help="only of this folder")
+    searches.add_argument("--space", default="", help="mine, or only this space, by name or number")
     searches.add_argument("--limit", type=int, default=5, help="hits at most")
     reads = commands.add_parser("read", parents=[shared], help="read a conversation, or one turn of it")
     reads.add_argument("conversation_id", type=int)
@@ -182,8 +183,10 @@ def _mcp(options: argparse.Namespace) -> int:
 
 
 def _search(options: argparse.Namespace) -> int:
-    found = {"query": " ".join(options.question), "project": options.project, "limit": options.limit}
-    print(stdio.call_tool(_server(options), "search", found))
+    asked = {"query": " ".join(options.question), "project": options.project, "limit": options.limit}
+    if options.space:  # servers before spaces refuse the name of an argument that they do not know
+        asked["space"] = options.space
+    print(stdio.call_tool(_server(options), "search", asked))
     return 0
 
 

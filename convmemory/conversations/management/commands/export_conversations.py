@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from convmemory.accounts.spaces import archive_of_person
 from convmemory.conversations.exports.formats import FORMATS, exported, require_format
 from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.filters import add_filter_arguments, filters_of
@@ -22,6 +23,7 @@ class Command(ArchiveCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="the file to write; it must not exist")
         parser.add_argument("--user", required=True, help="whose conversations")
+        parser.add_argument("--space", default="", help="those of a space of the user, by name or number")
         parser.add_argument("--format", default="markdown", choices=tuple(FORMATS), help="default: markdown")
         parser.add_argument(
             "--conversation", type=int, action="append", default=[], help="the id of a conversation; can be repeated"
@@ -29,7 +31,7 @@ class Command(ArchiveCommand):
         add_filter_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner, path = owner_named(options["user"]), options["file"]
+        person, path = owner_named(options["user"]), options["file"]
         if path.exists():
             raise CommandError(f"{path} exists already: name another file.")
         if not path.parent.is_dir():
@@ -37,7 +39,9 @@ class Command(ArchiveCommand):
         try:
             drop_drafts_of(path)
             selection = ExportSelection(ids=tuple(options["conversation"]), filters=filters_of(options))
-            with written_whole(path) as file, acting_for(owner.pk):
+            with acting_for(person.pk):
+                owner = archive_of_person(person=person, space=options["space"])
+            with written_whole(path) as file, acting_for(owner.pk, person_id=person.pk):
                 for piece in exported(owner=owner, selection=selection, format=require_format(options["format"])):
                     file.write(piece.encode("utf-8", "replace"))
         except ConvMemoryError as error:

@@ -9,10 +9,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
+from convmemory.accounts.spaces import archive_of_person
 from convmemory.conversations.importers.detect import AUTO, FORMATS
 from convmemory.conversations.importers.mapping import (
     as_json,
@@ -39,6 +39,7 @@ class Command(ArchiveCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder to search")
         parser.add_argument("--user", required=True, help="the user who will own the conversations")
+        parser.add_argument("--space", default="", help="the name or number of a space of the user to import into")
         parser.add_argument("--format", default=AUTO, choices=FORMATS, help="default: detected for each file")
         parser.add_argument(
             "--map", type=Path, dest="map_file", metavar="FILE", help="read every file by the mapping in FILE"
@@ -51,8 +52,10 @@ class Command(ArchiveCommand):
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner = owner_named(options["user"])
+        person = owner_named(options["user"])
         try:
+            with acting_for(person.pk):
+                owner = archive_of_person(person=person, space=options["space"], writes=True)
             importer = read_mapping(options["map_file"]) if options["map_file"] else None
             if options["preview"]:
                 # Print what is in the files by the mapping, or a mapping for each.
@@ -73,7 +76,7 @@ class Command(ArchiveCommand):
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         self._reported_files = 0
-        with acting_for(owner.pk):
+        with acting_for(owner.pk, person_id=person.pk):
             report = import_undoably(
                 owner=owner,
                 name=", ".join(path.name or str(path) for path in options["paths"]),
@@ -150,11 +153,10 @@ class Command(ArchiveCommand):
             )
 
 
-def owner_named(name: str) -> AbstractBaseUser:
-    users = get_user_model()
+def owner_named(name: str) -> User:
     try:
-        return users.objects.get_by_natural_key(name)
-    except users.DoesNotExist:
+        return User.objects.get_by_natural_key(name)
+    except User.DoesNotExist:
         raise CommandError(
             f"There is no user {name!r}. Make one with: python manage.py create_api_key {name} --create"
         ) from None
