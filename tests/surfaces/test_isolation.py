@@ -32,15 +32,13 @@ from tests.support import asgi_server
 from tests.support.groups import GROUPS, spread_database
 from tests.support.no_owner_filters import filters_switched_off
 from tests.support.run_database import empty_tables
+from tests.surfaces.isolation_asks import Ask, draw_ask, is_refused
 from tests.surfaces.isolation_surfaces import (
     NEVER_SHOW_TEXT,
     OF_TRASH,
     SURFACES,
     TOOL_OF,
     TOOLS,
-    Ask,
-    draw_ask,
-    is_refused,
 )
 from tests.surfaces.isolation_town import TRASHED, Town, settle_worlds
 
@@ -133,7 +131,7 @@ def ask_everything(town: Town, cases: int) -> None:
     tally, before, random = Tally(), rows(), Random(cases)
 
     def ask_all(names: list[str]) -> None:
-        ask = draw_ask(town, random, names)
+        ask = draw_ask(town, random, [TOOL_OF[name] for name in names if name in TOOL_OF])
         for name in names:
             tally.ask(town, name, ask)
 
