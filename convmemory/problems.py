@@ -355,18 +355,19 @@ def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
     log(route_of(request), error)
     # To look up the user, or to render with a request, would query the database again.
     reader = None if said.detail == DATABASE_SILENT else getattr(request, "user", None)
+    reason = for_people(said.detail, reader)
     response: HttpResponse
     if request.headers.get("HX-Request") and said.status is not HTTPStatus.UNPROCESSABLE_ENTITY:
         # For the page's scripts, which show the sentence; htmx puts the page of a 422 in place.
-        response = problem(said.status, for_people(said.detail, reader))
+        response = problem(said.status, reason)
     elif said.detail == DATABASE_SILENT:
         response = render(None, "503.html", status=said.status)
     elif said.retry_after_s is not None:
-        context = {"title": gettext("Not now"), "reason": said.detail, "again": request.path, "user": reader}
+        context = {"title": gettext("Not now"), "reason": reason, "again": request.path}
         response = render(None, "refused.html", context, status=said.status)
     else:
         template = TEMPLATES.get(said.status, "400.html")
-        response = render(None, template, {"reason": said.detail, "user": reader}, status=said.status)
+        response = render(None, template, {"reason": reason}, status=said.status)
     response.headers["Cache-Control"] = "no-store"
     if said.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))

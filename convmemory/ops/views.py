@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth import logout
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
@@ -104,7 +104,7 @@ def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, with METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
     if not config.metrics:
-        raise Http404("Metrics are off: METRICS=1 turns them on.")
+        return HttpResponse("Metrics are off: METRICS=1 turns them on.\n", status=404, content_type="text/plain")
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     is_allowed = request.user.is_active and request.user.is_staff
     if kind:

@@ -53,6 +53,7 @@ def test_metrics_are_off_unless_asked_for_and_closed_to_others(settings: Setting
     clients[1].force_login(person)
     clients[2].force_login(staff)
     assert [client.get("/metrics").status_code for client in clients] == [404, 404, 404]
+    assert clients[0].get("/metrics").content == b"Metrics are off: METRICS=1 turns them on.\n"
     settings.METRICS = True
     assert [client.get("/metrics").status_code for client in clients] == [401, 401, 200]
     assert Client().get("/metrics", headers={"Authorization": "Bearer "}).status_code == 401
