@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 T = TypeVar("T")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first one that is installed drives the tests: the shell has no interface, and takes a third less processor time."""
+
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -44,6 +46,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--font-render-hinting=none",  # as on a desktop; else the shell's letters are a little wider
     "--process-per-site",  # a page of a kept profile starts in the process of the profile's first page
 )
 TIMEOUT_MS = 1_000 * ANSWER_S
@@ -104,7 +107,7 @@ def chromium_path() -> str:
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found:
         return found
-    reason = "no Chromium: install Debian's package `chromium`, or name the program in CHROMIUM"
+    reason = "no Chromium: install the package `chromium-headless-shell` or `chromium`, or name the program in CHROMIUM"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
