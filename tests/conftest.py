@@ -5,6 +5,7 @@ each with a database of its own. With DATABASE_URL that server is used instead. 
 test database waits for no connection.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -72,6 +73,13 @@ def pytest_configure(config: pytest.Config) -> None:
         database["EMBEDDED_OPTIONS"] = FAST_OPTIONS
     if not config.getoption("reuse_db"):
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the program and the tests from garbage collection: looking through them takes a sixth of a run's time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _let_python_keep_bytecode() -> None:
