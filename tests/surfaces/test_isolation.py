@@ -4,7 +4,7 @@ Three worlds share a space: its manager, contributor and reader get its rows, a 
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
-from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 400, and 10,000 in `make isolation`. Half
+from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 240, and 10,000 in `make isolation`. Half
 of them are asked once more with the application's own filters switched off: then the database alone keeps owners apart.
 """
 
@@ -42,7 +42,7 @@ from tests.surfaces.isolation_surfaces import (
 )
 from tests.surfaces.isolation_town import TRASHED, Town, settle_worlds
 
-CASES = int(os.environ.get("ISOLATION_CASES", "400"))
+CASES = int(os.environ.get("ISOLATION_CASES", "240"))
 SURFACES_AT_ONCE = 8
 CASES_OF_ROW_SECURITY = CASES // 2
 CASES_OF_GROUPS = CASES // 4
