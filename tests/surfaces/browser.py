@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first one that is installed drives the tests: the shell has no interface, and takes a third less processor time."""
+"""The first that is installed drives the tests; the shell has no interface and takes a third less processor time."""
 
 ARGUMENTS = (
     "--no-sandbox",
