@@ -80,36 +80,11 @@ def message_candidates(
     conversations = dict(rows)
     best = turns[np.isin(turns >> ITEM_BITS, list(conversations.values()))]
     places_of, tokens_of = _passages(query, best, positions, alive) if query.space else (None, {})
-    # The messages of the passages; without vectors all messages of the turns, split into passages here.
-    stored = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
-    if places_of is not None:
-        stored = stored.filter(pk__in=list(places_of))
-    else:
-        stored = stored.filter(conversation_id__in=list(conversations))
-        numbers = set(split_keys(best)[1])
-        stored = with_home_turns(stored).filter(Q(turn_number__in=numbers) | Q(turn_number=None), home_turn__in=numbers)
-    wanted = set(best.tolist())
-    candidates = []
-    for row in with_home_turns(stored).select_related("conversation").order_by("conversation_id", "position"):
-        message = stored_message(row)
-        source_id = conversations.get(row.conversation_id, 0)
-        key = int(item_keys([source_id], [message.turn_number])[0])
-        parts = message.parts
-        if places_of is not None:
-            places = places_of[row.pk]
-        else:
-            spans = split_parts(element_of(message).parts)
-            kinds = _recalled_kinds(query)
-            places = [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
-        if places and key in wanted:
-            title = row.conversation.title
-            candidates.append(
-                MessageCandidate(
-                    row.pk, source_id, row.conversation_id, title, message.turn_number, row.position, row.role,
-                    row.name, row.created_at, parts, tuple(places),
-                )
-            )  # fmt: skip
-    candidates = [candidate for candidate in candidates if candidate.message_id not in alive]
+    candidates = [
+        candidate
+        for candidate in _candidates(query, best, conversations, positions, places_of)
+        if candidate.message_id not in alive
+    ]
     if not candidates:
         return [], FeatureTable()
     columns = _word_features(candidates, ranked.word_weights)
@@ -124,6 +99,45 @@ def message_candidates(
         columns |= _vector_features(candidates, tokens_of, query, ranked.word_weights)
     table = FeatureTable(message_keys(candidates)).with_columns(columns, of=frozenset(MessageFeature))
     return candidates, table
+
+
+def _candidates(
+    query: PreparedQuery,
+    turns: ItemKeys,
+    conversations: Mapping[int, int],
+    positions: Positions,
+    places_of: Mapping[int, list[PassagePlace]] | None,
+) -> list[MessageCandidate]:
+    """Return the messages of the passages; without vectors, all messages of the turns, split into passages here.
+
+    `conversations` gives the source of each conversation.
+    """
+    stored = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
+    if places_of is not None:
+        stored = stored.filter(pk__in=list(places_of))
+    else:
+        stored = stored.filter(conversation_id__in=list(conversations))
+        numbers = set(split_keys(turns)[1])
+        stored = with_home_turns(stored).filter(Q(turn_number__in=numbers) | Q(turn_number=None), home_turn__in=numbers)
+    wanted, kinds = set(turns.tolist()), _recalled_kinds(query)
+    candidates = []
+    for row in with_home_turns(stored).select_related("conversation").order_by("conversation_id", "position"):
+        message = stored_message(row)
+        source_id = conversations.get(row.conversation_id, 0)
+        key = int(item_keys([source_id], [message.turn_number])[0])
+        if places_of is not None:
+            places = places_of[row.pk]
+        else:
+            spans = split_parts(element_of(message).parts)
+            places = [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
+        if places and key in wanted:
+            candidates.append(
+                MessageCandidate(
+                    row.pk, source_id, row.conversation_id, row.conversation.title, message.turn_number, row.position,
+                    row.role, row.name, row.created_at, message.parts, tuple(places),
+                )
+            )  # fmt: skip
+    return candidates
 
 
 def _passages(
