@@ -14,6 +14,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.files import File
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
+from django.db.models.functions import Collate, Lower
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
@@ -240,7 +241,7 @@ def page_of_documents(
 
 SORTS = {
     "newest": ("-pk",),
-    "title": ("title", "name", "-pk"),
+    "title": ("lower_title", "lower_name", "-pk"),
     "size": ("-size", "-pk"),
     "sections": ("-section_count", "-pk"),
 }
@@ -269,7 +270,7 @@ def find_documents(
     if cursor:
         # A place in all archives: the values of the last document, by which it is sorted; ids are unique.
         place = decode_cursor(query, cursor)
-        if [type(value) for value in place] != [str if name in ("title", "name") else int for name in order]:
+        if [type(value) for value in place] != [str if name.startswith("lower_") else int for name in order]:
             raise InvalidInput(UNREADABLE)
         wanted &= _sorted_after(order, [storable(value) if isinstance(value, str) else value for value in place])
     found = _first_of_archives(caller, spaces, chosen, order, wanted, limit + 1)
@@ -294,10 +295,12 @@ def _first_of_archives(
 ) -> list[Listed]:
     """Return the first documents in this order of all archives together."""
     found: list[Listed] = []
+    # By code points, as Python sorts them below, whatever the collation of the database is.
+    lower = {f"lower_{name}": Collate(Lower(name), "C") for name in ("title", "name")}
     for member in chosen_archives(spaces, chosen):
         owner = member.space if member else caller
         with reading(member):
-            rows = Document.objects.filter(wanted, owner_id=owner.pk).order_by(*order)
+            rows = Document.objects.annotate(**lower).filter(wanted, owner_id=owner.pk).order_by(*order)
             found += [(row, member) for row in rows[:count]]
     for name in reversed(order):
         found.sort(key=lambda pair: getattr(pair[0], name.removeprefix("-")), reverse=name.startswith("-"))

@@ -252,8 +252,9 @@ def test_documents_are_found_by_title_and_sorted(browser: Client, owner: User) -
         return re.findall(r'<a href="/documents/\d+">([^<]+)</a>', page(browser, "/documents", **query))
 
     assert rows() == ["An oven", "Rye"]
-    assert rows(sort="title") == ["An oven", "Rye"]
-    assert rows(q="RYE") == ["Rye"]
-    assert rows(sort="size") == ["An oven", "Rye"]
+    read(upload(owner, "# about rye\n\nNo.", "about.md"))
+    assert rows(sort="title") == ["about rye", "An oven", "Rye"]
+    assert rows(q="RYE") == ["about rye", "Rye"]
+    assert rows(sort="size") == ["An oven", "about rye", "Rye"]
     assert "No document has “flour”" in page(browser, "/documents", q="flour")
     assert browser.get("/documents?sort=secret").status_code == 422
