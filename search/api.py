@@ -6,11 +6,11 @@ from typing import Literal
 from django.http import HttpRequest
 from ninja import P, Query, QueryEx, Router
 
-from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.authentication import archive_of_request, caller_of
 from convmemory.accounts.spaces import MINE, spaces_seen_by
 from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
-from convmemory.conversations.schemas import SPACES
+from convmemory.conversations.schemas import ONE_ARCHIVE, SPACES
 from convmemory.core.errors import NotFound
 from search.archives import search_archives, search_documents
 from search.indexing.status import IndexStatus, index_status
@@ -111,5 +111,5 @@ def search_everything(
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")
-def show_index_status(request: HttpRequest) -> IndexStatus:
-    return index_status(owner=caller_of(request))
+def show_index_status(request: HttpRequest, space: QueryEx[str, P(description=ONE_ARCHIVE)] = "") -> IndexStatus:
+    return index_status(owner=archive_of_request(request, space))

@@ -298,8 +298,8 @@ def revoke_share_link(request: HttpRequest, link_id: int) -> Status[None]:
 
 
 @router.get("/projects", response=ProjectList, summary="List projects with the number of their conversations")
-def list_projects(request: HttpRequest) -> dict[str, Any]:
-    rows = projects.projects_of(owner=caller_of(request))
+def list_projects(request: HttpRequest, space: QueryEx[str, P(description=ONE_ARCHIVE)] = "") -> dict[str, Any]:
+    rows = projects.projects_of(owner=archive_of_request(request, space))
     return {"results": [{"project": project, "conversations": count} for project, count in rows]}
 
 
@@ -330,9 +330,10 @@ def list_events(
     before: datetime | None = None,
     after_id: int = 0,
     limit: QueryEx[int, P(ge=1, le=500)] = 50,
+    space: QueryEx[str, P(description=ONE_ARCHIVE)] = "",
 ) -> dict[str, Any]:
     rows = reading.search_events(
-        owner=caller_of(request),
+        owner=archive_of_request(request, space),
         conversation_id=conversation_id,
         filters=reading.EventFilters(query, type, tool, level, turn, after, before),
         after_id=after_id,

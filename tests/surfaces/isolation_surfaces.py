@@ -489,6 +489,12 @@ ROUTES: dict[str, Surface] = {
     "page attached documents": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/documents"),
     "DELETE another's document": lambda _, ask: _delete(ask, f"/documents/{ask.document}"),
     "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),
+    "GET events of one archive": lambda _, ask: _wide(
+        ask, "GET", "/events", space=ask.victim.user.pk if ask.victim.roles else "mine"
+    ),
+    "GET projects of one archive": lambda _, ask: _wide(
+        ask, "GET", "/projects", space=ask.victim.user.pk if ask.victim.roles else "mine"
+    ),
     "GET imports of one archive": lambda _, ask: _wide(
         ask, "GET", "/imports", space=ask.victim.user.pk if ask.victim.roles else "mine"
     ),

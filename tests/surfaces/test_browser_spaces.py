@@ -1,5 +1,6 @@
 """Spaces in a real browser: a space is opened from its page, and a reader is offered nothing that would be refused."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from convmemory.accounts.spaces import create_space, set_member
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import read, upload
 from tests.surfaces.browser import WIDTHS
 from tests.surfaces.test_browser_accessibility import expect_no_violation_anywhere
 
@@ -44,5 +46,30 @@ def test_reader_opens_space_and_is_offered_reading_alone(visit: Callable[..., No
         page.set_viewport_size({"width": WIDTHS[0], "height": 900})
         page.get_by_role("button", name="Your own archive").click()
         expect(page.locator(".space-bar")).to_have_count(0)
+
+    visit(steps)
+
+
+def test_documents_of_all_archives_offer_each_what_its_role_allows(
+    visit: Callable[..., None], owner: User, documents_here: None
+) -> None:
+    manager = make_user("mia")
+    account = create_space(person=manager, name="Boat house").account
+    set_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
+    read(upload(owner, "# Skis\n\nWax them.", "skis.md"))
+    shared = read(upload(account, "# Oars\n\nVarnish them.", "oars.md"))
+
+    def steps(page: Page) -> None:
+        page.goto("/documents")
+        rows = page.locator(".documents-table tbody tr")
+        expect(rows).to_have_count(2)
+        expect(rows.filter(has_text="Boat house").get_by_role("link", name="Delete")).to_be_hidden()
+        expect(rows.filter(has_text="Skis").get_by_role("link", name="Delete")).to_be_visible()
+        expect_no_violation_anywhere(page, "documents of all archives")
+        page.set_viewport_size({"width": WIDTHS[-1], "height": 900})
+        page.get_by_role("navigation", name="Archives").get_by_role("link", name="Boat house").click()
+        expect(rows).to_have_count(1)
+        page.get_by_role("link", name="Oars").click()
+        expect(page).to_have_url(re.compile(rf"/documents/{shared.pk}$"))
 
     visit(steps)

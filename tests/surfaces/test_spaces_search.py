@@ -17,6 +17,8 @@ from django.test import Client
 from convmemory.accounts.keys import create_key, user_of_key
 from convmemory.accounts.models import ApiKey, SpaceMember
 from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.conversations.messages.drafts import EventDraft
+from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import InvalidInput, NotFound
@@ -535,3 +537,21 @@ def test_new_version_is_taken_from_page_of_document_in_other_archive(crew: Crew)
     document.refresh_from_db()
     assert (document.owner_id, document.status, document.next_name) == (crew.space, "uploaded", "oars.md")
     assert Document.objects.count() == 1
+
+
+def test_events_projects_and_index_status_are_of_named_archive(crew: Crew) -> None:
+    Conversation.objects.filter(pk=crew.shared.pk).update(project="/srv/boats")
+    add_events(crew.shared, [EventDraft(1, "tool:error", level="ERROR", payload={"error": "the mooring broke"})])
+    reading, narrow = crew.program(space_ids=[crew.space]), crew.program()
+    former = crew.program(space_ids=None)
+    for path, shown in (
+        (f"/events?conversation_id={crew.shared.pk}&", b"the mooring broke"),
+        ("/projects?", b"/srv/boats"),
+        ("/index/status?", b'"turns": 1,'),
+    ):
+        answer = reading.get(f"/api/v1{path}space=boat house")
+        assert (answer.status_code, shown in answer.content) == (200, True), path
+        assert shown not in narrow.get(f"/api/v1{path.partition('?')[0]}").content
+        assert narrow.get(f"/api/v1{path}space={crew.space}").status_code == 404
+    remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
+    assert former.get(f"/api/v1/events?space={crew.space}").status_code == 404
