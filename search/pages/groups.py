@@ -15,6 +15,7 @@ from convmemory.conversations.models import project_name
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.marks import Mark
 from convmemory.core.text import one_line
+from search.archives import Comparable
 from search.pages.snippets import Piece, mark_words, show_marks
 from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE
 from search.results.hits import Hit
@@ -41,15 +42,9 @@ RELATED_SHARE = 0.45  # of the best hit's score
 RELATED_COSINE = 0.30
 
 
-class Scored(Protocol):
+class Scored(Comparable, Protocol):
     """The values of a hit that decide its band."""
 
-    @property
-    def relevance(self) -> float | None: ...
-    @property
-    def similarity(self) -> float: ...
-    @property
-    def score(self) -> float: ...
     @property
     def matched(self) -> Sequence[str]: ...
 
