@@ -13,6 +13,7 @@ import yaml
 from django.core.management import get_commands
 
 import convmemory
+from convmemory.core.postgres.configuration import STATISTICS
 from convmemory.http_limits.refusals import HEALTH_PATHS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,6 +102,10 @@ def test_probes_use_health_and_ready() -> None:
     }
     assert paths == {"/health", "/ready"}
     assert paths <= HEALTH_PATHS
+
+
+def test_database_renews_statistics_as_embedded_one(services: dict[str, Any]) -> None:
+    assert {f"{name}={value}" for name, value in STATISTICS.items()} <= set(services["database"]["command"])
 
 
 def test_images_of_others_have_a_full_version(services: dict[str, Any]) -> None:

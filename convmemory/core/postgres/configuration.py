@@ -15,6 +15,11 @@ MIN_SHARED_MEMORY_FOLDER = 512 * 1024 * 1024
 BUFFER_SHARE = 1 / 8  # of the memory for PostgreSQL's cache; the kernel's cache and the processes get the rest
 LEAST_BUFFERS_MB, MOST_BUFFERS_MB = 256, 8192  # more takes long to allocate at start
 ACCESS_MAP = "convmemory"
+STATISTICS = {"autovacuum_analyze_scale_factor": "0.005", "autovacuum_analyze_threshold": "1000"}
+"""Renews the planner's statistics when a two-hundredth of a table has changed; PostgreSQL waits for a tenth.
+
+The planner takes an owner whom the statistics do not know for one with hardly any rows. In a database of 1.6 million
+passages an archive of 67,840 was unknown after its import, and a search of it read them all once for each turn."""
 DISCREET = {
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
@@ -58,6 +63,7 @@ def write_configuration(folder: Path, sockets: Path, options: Mapping[str, str])
         "port": str(PORT),
         "unix_socket_directories": f'"{directory}"',
         **tuning,
+        **STATISTICS,
         **DISCREET,
         **options,
     }

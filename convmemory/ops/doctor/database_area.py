@@ -1,7 +1,8 @@
 """The database server (versions, migrations, connections, statistics) and its indexes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
+from typing import Any
 
 from django.apps import apps
 from django.db import connection, models
@@ -21,6 +22,7 @@ from search import vector_index
 from search.retrieval import plans
 
 BUSY_SHARE = 0.8
+CHANGED_ROWS, CHANGED_SHARE = 50_000, 0.02  # of a table; the embedded server renews statistics at 1,000 and 0.005
 IDS = {
     "convmemory.E002": "database.server-old",
     "convmemory.E003": "database.vector-missing",
@@ -76,25 +78,39 @@ def check_connections() -> Iterator[Finding]:
 
 
 def check_statistics() -> Iterator[Finding]:
+    """Yield tables that were never analyzed, and those that changed much since: an owner who is unknown to the
+    statistics is taken for one with hardly any rows.
+    """
+    most: dict[str, Any] = {"schemas": groups.schemas(), "rows": CHANGED_ROWS, "share": CHANGED_SHARE}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.doctor", "tables_without_statistics"), [groups.schemas()])
-        tables = [groups.place_name(*row) for row in cursor.fetchall()]
-    if not tables:
-        return
+        missing = [groups.place_name(*row) for row in cursor.fetchall()]
+        cursor.execute(load_sql("convmemory.ops.doctor", "tables_with_outdated_statistics"), most)
+        changed = {groups.place_name(schema, table): rows for schema, table, rows in cursor.fetchall()}
 
-    def analyze() -> str:
+    def analyze(tables: Collection[str]) -> str:
         with connection.cursor() as cursor:
             for table in tables:
                 cursor.execute(f"ANALYZE {table}")
         return f"Updated the statistics of {', '.join(tables)}."
 
-    yield Finding(
-        "database.no-statistics",
-        Severity.WARNING,
-        f"The planner has no statistics of {', '.join(tables)}: queries may be planned badly.",
-        "Run ANALYZE in this database, and check that autovacuum is on.",
-        analyze,
-    )
+    if missing:
+        yield Finding(
+            "database.no-statistics",
+            Severity.WARNING,
+            f"The planner has no statistics of {', '.join(missing)}: queries may be planned badly.",
+            "Run ANALYZE in this database, and check that autovacuum is on.",
+            partial(analyze, missing),
+        )
+    if changed:
+        listed = ", ".join(f"{table} ({rows:,} rows)" for table, rows in changed.items())
+        yield Finding(
+            "database.outdated-statistics",
+            Severity.WARNING,
+            f"Much has changed since the planner's last statistics: {listed}. Searches of new archives may be slow.",
+            "Run ANALYZE in this database, and set autovacuum_analyze_scale_factor = 0.005 on a server of your own.",
+            partial(analyze, changed),
+        )
 
 
 def check_slots() -> Iterator[Finding]:

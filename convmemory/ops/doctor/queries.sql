@@ -19,6 +19,16 @@ WHERE
     AND pg_relation_size(relid) > 10 * 1024 * 1024
 ORDER BY schemaname, relname
 
+-- name: tables_with_outdated_statistics
+-- Tables of which more has changed since their last ANALYZE than this many rows and this share of all, with their
+-- schemas and the rows that changed.
+SELECT schemaname, relname, n_mod_since_analyze
+FROM pg_stat_user_tables
+WHERE
+    schemaname = ANY(%(schemas)s) AND greatest(last_analyze, last_autoanalyze) IS NOT NULL
+    AND n_mod_since_analyze > %(rows)s + %(share)s * n_live_tup
+ORDER BY schemaname, relname
+
 -- name: largest_indexes
 -- The ten largest indexes, of all groups together, how large they are, and how often they were used.
 SELECT indexrelname, relname, pg_size_pretty(sum(pg_relation_size(indexrelid))), sum(idx_scan)::bigint

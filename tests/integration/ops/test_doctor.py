@@ -566,3 +566,18 @@ def test_missing_and_old_backups_are_reported(
     assert not list(examining.check_restores())
     monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", "")
     assert "has no effect" in next(examining.check_backups()).message
+
+
+def test_outdated_statistics_are_renewed(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_area, "CHANGED_ROWS", 90)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE conversations_message")
+    make_conversation(owner, exchange(*PAIRS * 25))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")  # else the server learns of changes a second later
+    found = {finding.id: finding for finding in database_area.check_statistics()}
+    finding = found["database.outdated-statistics"]
+    assert "conversations_message (100 rows)" in finding.message
+    assert finding.fix is not None
+    finding.fix()
+    assert "database.outdated-statistics" not in {finding.id for finding in database_area.check_statistics()}
