@@ -27,6 +27,7 @@ from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import facts_of, source_of
 from search.indexing.documents import store_documents
+from search.indexing.packing import pack_source
 from search.indexing.tracking import put_source
 from search.models import Source, SourceIndex
 from search.query import SEARCHED_CHARS
@@ -187,6 +188,7 @@ def fill_turns(
             for place in range(per_message)
         ]
         store_vectors(source, space, passages, vectors, chunks=shape.chunks)
+        pack_source(source)  # as a worker does soon after; until then each search reads the words of all turns
 
 
 def _texts(maker: TextMaker, shape: TurnShape) -> list[str]:
