@@ -17,13 +17,13 @@ from convmemory.core.errors import OnLegalHold
 Act = Literal["delete", "replace", "move"]
 
 _OF_ACCOUNT: dict[Act, str] = {
-    "delete": gettext_noop("This account is on legal hold: nothing of it can be deleted until staff lift the hold."),
+    "delete": gettext_noop("This archive is on legal hold: nothing of it can be deleted until staff lift the hold."),
     "replace": gettext_noop(
-        "This account is on legal hold: no document of it can be replaced until staff lift the hold. Add the new "
+        "This archive is on legal hold: no document of it can be replaced until staff lift the hold. Add the new "
         "version as another document."
     ),
     "move": gettext_noop(
-        "This account is on legal hold: nothing can be moved out of it until staff lift the hold. Copy it instead."
+        "This archive is on legal hold: nothing can be moved out of it until staff lift the hold. Copy it instead."
     ),
 }
 _OF_CONVERSATION: dict[Act, str] = {

@@ -76,6 +76,6 @@ def add_rule(request: HttpRequest, body: RuleIn, space: Space = "") -> Status[Re
 
 @router.delete("/retention_rules/{int:rule_id}", response={204: None}, summary="Delete a retention rule")
 def delete_rule(request: HttpRequest, rule_id: int, space: Space = "") -> Status[None]:
-    """What it put into the trash stays there."""
+    """Delete the rule; conversations that it has put into the trash stay there."""
     rules.remove_rule(owner=archive_of_request(request, space), rule_id=rule_id)
     return Status(204, None)

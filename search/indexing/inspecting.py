@@ -1,4 +1,4 @@
-"""What staff inspect of a stored vector: the text that it was made from, its nearest neighbours and their headings."""
+"""Reads what staff inspect of a stored vector: its text, its nearest neighbours and their headings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -93,7 +93,9 @@ class DirectoryStorage(ScimStorage):
     ) -> Resource[Any]:
         is_whole = is_asked(MANY[resource_type.name or ""], response_parameters)
         if response_parameters is None:  # it will be changed, in this transaction
-            self._lock(resource_type, resource_id)
+            # By itself: a row that is joined would be read as it was before the wait for the lock.
+            model = auth.User if resource_type.name == "User" else auth.Group
+            model._default_manager.select_for_update().filter(pk=_number(resource_id)).first()
         row = self._found(rows_of(resource_type, with_many=is_whole), resource_type, resource_id)
         return resource_of(row, with_many=is_whole)
 
@@ -243,11 +245,6 @@ class DirectoryStorage(ScimStorage):
         return found
 
     # --- both -------------------------------------------------------------------------------------
-
-    def _lock(self, resource_type: ResourceType, resource_id: str) -> None:
-        """Lock a row by itself: a row that is joined would be read as it was before the wait for the lock."""
-        model = auth.User if resource_type.name == "User" else auth.Group
-        model._default_manager.select_for_update().filter(pk=_number(resource_id)).first()
 
     def _found(self, rows: QuerySet[Any], resource_type: ResourceType, resource_id: str) -> Any:
         found = rows.filter(pk=_number(resource_id)).first()

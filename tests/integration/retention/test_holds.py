@@ -95,7 +95,7 @@ def test_trash_keeps_what_is_held_until_the_hold_is_lifted(owner: User) -> None:
         lambda: trash.empty(owner=owner),
         lambda: library.delete_for_good(owner=owner, document_id=document.pk),
     ):
-        with pytest.raises(OnLegalHold, match="This account is on legal hold"):
+        with pytest.raises(OnLegalHold, match="This archive is on legal hold"):
             refused()
     Conversation.with_trash.update(trashed_at=timezone.now() - timedelta(days=31))
     assert trash.owners_with_due(limit=10) == []
