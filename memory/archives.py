@@ -10,6 +10,7 @@ from convmemory.accounts.pages import archive_of_address
 from convmemory.accounts.spaces import chosen_archives, name_of, reading
 from memory.recall import Recall, RecallQuery, recall
 from search.archives import OWN, explanation_of_all, merge_ranked
+from search.reasons import Reason, pending_of_all
 
 
 def recall_archives(
@@ -44,12 +45,16 @@ def recall_archives(
     # Something answers if it does in one archive; nothing does only if that is known of each.
     answers = {page.answered for page in found.values()}
     said = [page.explanation for page in found.values() if page.explanation and (page.pending or not ranked)]
+    waiting = pending_of_all(page.waiting for page in found.values())
+    explanation = explanation_of_all(said)
+    if explanation and explanation.reason is Reason.PENDING:
+        explanation = waiting.explanation  # that of all archives
     return Recall(
         query.text,
         messages=tuple(message for _, message in ranked),
         notes=tuple(dict.fromkeys(note for page in found.values() for note in page.notes)),
         answered=next((answer for answer in (True, None, False) if answer in answers), None),
         total_found=sum(page.total_found for page in found.values()),
-        explanation=explanation_of_all(said),
-        pending=sum(page.pending for page in found.values()),
+        explanation=explanation,
+        waiting=waiting,
     )

@@ -29,7 +29,16 @@ from search.models import Passage
 from search.pipeline import RankedItems, rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.rankers import LinearRanker, best_first, weights_of
-from search.reasons import NOT_SIMILAR, NOTHING_BROUGHT, NOTHING_PENDING, Explanation, Reason, explain_empty, pending_of
+from search.reasons import (
+    NOT_SIMILAR,
+    NOTHING_BROUGHT,
+    NOTHING_PENDING,
+    Explanation,
+    Pending,
+    Reason,
+    explain_empty,
+    pending_of,
+)
 from search.results.matching import QueryStems
 from search.retrieval.candidates import FeatureTable, item_keys
 from search.searching import TURNS_ALONE
@@ -103,7 +112,7 @@ class Recall:
     """The messages that answer a query, best first.
 
     `answered` is false if nothing is likely to answer, so that the result is empty; None if that is unknown, or not yet
-    known because items wait to be indexed: `pending` counts them. `total_found` counts the messages that pass the
+    known because items wait to be indexed: `waiting` counts them. `total_found` counts the messages that pass the
     threshold in turns that may answer. `explanation` says why nothing came, or not all that could. `notes` say more.
     """
 
@@ -113,7 +122,11 @@ class Recall:
     answered: bool | None = None
     total_found: int = 0
     explanation: Explanation | None = None
-    pending: int = 0
+    waiting: Pending = NOTHING_PENDING
+
+    @property
+    def pending(self) -> int:
+        return self.waiting.items
 
     @property
     def reason(self) -> Reason | None:
@@ -147,13 +160,13 @@ def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery
     searched = SearchQuery(text=query.text, scope=frozenset(query.scope) or DEFAULT_SCOPE, filters=filters)
     turns = rank_items(owner_id=owner.pk, query=searched)
     answered = turns.is_answered(query.min_relevance)
-    pending = pending_of(owner.pk, turns.query.filters) if turns.is_behind else NOTHING_PENDING
+    pending = pending_of(owner.pk, turns.query.filters, space=turns.space) if turns.is_incomplete else NOTHING_PENDING
     found, explanation = Recall(query.text, notes=turns.query.notes), NOTHING_BROUGHT
     if answered is not False:
         ranked = rank_messages(turns, query.positions, query.alive)
         found = choose_messages(query, ranked, marks)
         explanation = NOT_SIMILAR if ranked.candidates else NOTHING_BROUGHT
-    found = replace(found, answered=answered, explanation=pending.explanation, pending=pending.items)
+    found = replace(found, answered=answered, explanation=pending.explanation, waiting=pending)
     if found.messages:
         return found
     if query.alive_message_ids or query.alive_from_position is not None:

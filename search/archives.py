@@ -25,7 +25,7 @@ from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.documents.library import attached_ids, get_document
 from search.adapters.documents import KIND as SECTIONS
 from search.query import SearchQuery
-from search.reasons import ONLY_NEAREST, Explanation, Pending, Reason
+from search.reasons import ONLY_NEAREST, Explanation, Reason, pending_of_all
 from search.results.hits import Hit
 from search.searching import MixedResults, SearchResults, SectionHit, search_items
 from search.titles import MAX_TITLES
@@ -215,18 +215,14 @@ def _combine(
     answered = next((answer for answer in (True, None, False) if answer in answers), None)
     # The closest titles of each archive, then the next ones.
     titles = [title for row in zip_longest(*(page.titles for page in pages)) for title in row if title is not None]
-    counts: dict[str, tuple[int, int]] = {}
     notes: dict[str, None] = {}
     explanations: list[Explanation] = []
     for page in pages:
-        for kind, pending, total in page.waiting.kinds:
-            before = counts.get(kind, (0, 0))
-            counts[kind] = before[0] + pending, before[1] + total
         if page.explanation:
             explanations.append(page.explanation)
         said_again = page.explanation.for_tools if page.explanation else ""
         notes |= dict.fromkeys(note for note in page.notes if note != said_again)
-    waiting = Pending(tuple((kind, *count) for kind, count in counts.items()))
+    waiting = pending_of_all(page.waiting for page in pages)
     explanation = ONLY_NEAREST if hits and answered is False else waiting.explanation
     if explanation is None and not (hits or titles):
         explanation = explanation_of_all(explanations)
@@ -238,7 +234,6 @@ def _combine(
         answered=answered,
         time=next((page.time for page in pages if page.time), None),
         explanation=explanation,
-        pending=waiting.items,
         waiting=waiting,
         titles=tuple(titles[:MAX_TITLES]),
         is_calibrated=all(page.is_calibrated for page in pages),

@@ -45,7 +45,7 @@ class Home:
     @property
     def is_new(self) -> bool:
         """Return whether the archive is empty, so that the page explains how to fill it."""
-        return not self.recent and not self.index.items
+        return not (self.recent or self.index.items or self.index.unread_documents)
 
     @property
     def active_days(self) -> int:

@@ -53,6 +53,9 @@ class Source(models.Model):
     unpacked_from = models.PositiveIntegerField(
         null=True, help_text="The first item whose postings a worker has not packed yet; null if it has packed all."
     )
+    words_missing_from = models.PositiveIntegerField(
+        null=True, help_text="The first item whose words are not stored, or not as they are now; null if all are."
+    )
     behind_since = models.DateTimeField(
         null=True, help_text="When the first change was stored that is not indexed yet; null if all are."
     )

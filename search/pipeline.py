@@ -14,6 +14,7 @@ from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
+from convmemory.embeddings.models import EmbeddingSpace
 from search.languages import is_sign
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
@@ -120,7 +121,8 @@ class RankedItems:
     compared: ComparedPassages | None = None
     relevance: Relevance = field(default_factory=Relevance)
     is_listing: bool = False
-    is_behind: bool = False  # whether any source may have items without vectors yet
+    is_incomplete: bool = False  # as in `Corpus`
+    space: EmbeddingSpace | None = None  # the space whose vectors were compared, None if none were
 
     def is_answered(self, bar: float) -> bool | None:
         """Return whether any result answers with at least the probability `bar`; None if that is unknown.
@@ -144,7 +146,7 @@ class RankedItems:
 
 def rank_candidates(retrieved: Retrieved, *, rankers: Rankers) -> RankedItems:
     """Return the candidates in the order of the query's mode, with their relevance. At most three queries."""
-    ranked = replace(_rank(retrieved, rankers), is_behind=bool(len(retrieved.behind)))
+    ranked = replace(_rank(retrieved, rankers), is_incomplete=retrieved.is_incomplete, space=retrieved.query.space)
     if not len(ranked.order):
         return ranked
     return replace(
@@ -366,6 +368,7 @@ def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) ->
     found = replace(
         Retrieved(prepared, table, word_weights, held, scanned=scanned, compared=compared, behind=behind),
         moments=moments,
+        is_incomplete=corpus.is_incomplete,
     )
     return rank_candidates(found, rankers=pipeline.rankers)
 

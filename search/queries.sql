@@ -166,21 +166,31 @@ ORDER BY length(named.words), e.updated_at DESC, e.source_id DESC
 LIMIT %(limit)s
 
 -- name: pending_items
--- How many items of an owner wait for vectors in a space, and how many there are, by kind, in sources that pass the filters.
+-- How many items of an owner a search may miss, how many of these by their words, too, and how many items there are, by kind,
+-- in sources that pass the filters. Without a space only words count.
 SELECT
     e.kind,
-    coalesce(sum(
-        CASE
-            WHEN e.version = 0 OR (i.error <> '' AND i.attempts >= %(max_attempts)s) THEN 0
-            WHEN i.id IS NULL THEN e.item_count
-            WHEN i.indexed_version = e.version AND i.error = '' THEN 0
-            WHEN i.dirty_from IS NOT NULL THEN greatest(e.item_count - i.dirty_from, 0)
-            ELSE e.item_count
-        END
-    ), 0),
+    coalesce(sum(greatest(e.without_vectors, e.without_words)), 0),
+    coalesce(sum(e.without_words), 0),
     coalesce(sum(e.item_count), 0)
-FROM (SELECT s.*, s.id AS source_id FROM search_source AS s WHERE s.owner_id = %(owner)s) AS e
-LEFT JOIN search_sourceindex AS i ON i.source_id = e.id AND i.space_id = %(space)s
+FROM (
+    SELECT
+        s.id AS source_id,
+        s.kind,
+        s.item_count,
+        coalesce(greatest(s.item_count - s.words_missing_from, 0), 0) AS without_words,
+        CASE
+            WHEN %(space)s::bigint IS NULL OR s.kind = ANY(%(without_vectors)s::text[]) THEN 0
+            WHEN s.version = 0 OR (i.error <> '' AND i.attempts >= %(max_attempts)s) THEN 0
+            WHEN i.id IS NULL THEN s.item_count
+            WHEN i.indexed_version = s.version AND i.error = '' THEN 0
+            WHEN i.dirty_from IS NOT NULL THEN greatest(s.item_count - i.dirty_from, 0)
+            ELSE s.item_count
+        END AS without_vectors
+    FROM search_source AS s
+    LEFT JOIN search_sourceindex AS i ON i.source_id = s.id AND i.space_id = %(space)s::bigint
+    WHERE s.owner_id = %(owner)s
+) AS e
 WHERE {filters}
 GROUP BY e.kind
 ORDER BY e.kind

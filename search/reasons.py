@@ -5,12 +5,12 @@ A search returns a `Reason` with its values as an `Explanation`; surfaces only s
 states facts that `explain_empty` has read. Source: docs/adr/0083-reasons-of-empty-answers.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from django.utils.translation import gettext, pgettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.filters import EXACT, Filters, each_name
@@ -18,12 +18,14 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.names import nearest_names, with_known_names
 from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.documents.library import UNFINISHED
 from convmemory.documents.models import Document
-from convmemory.embeddings.spaces import active_space
+from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Source
 from search.query_text import QueryText
 from search.retrieval.filters import filter_sql, source_conditions
+from search.sources import kinds_without_vectors
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -55,7 +57,7 @@ TOOLS: Mapping[Reason, str] = {
     Reason.NONE_ATTACHED: "No document is attached to this conversation: attach one on its page, or name none.",
     Reason.NOT_ATTACHED: "This document is not attached to the conversation: attach it, or leave out document_id.",
     Reason.NOT_READY: "%(documents)s cannot be searched: %(states)s. Search again once it is read, or upload it again.",
-    Reason.PENDING: "%(counts)s not yet searchable by meaning, only by words. Search again later for all.",
+    Reason.PENDING: "%(waiting)s. Search again later for all.",
     Reason.PAST_END: "This is past the end: there is nothing more. Start again from the beginning.",
 }
 PAGES: Mapping[Reason, "StrOrPromise"] = {
@@ -68,7 +70,7 @@ PAGES: Mapping[Reason, "StrOrPromise"] = {
     Reason.NONE_ATTACHED: _("No document is attached to this conversation: attach one on its page."),
     Reason.NOT_ATTACHED: _("This document is not attached to the conversation: attach it first."),
     Reason.NOT_READY: _("%(documents)s cannot be searched: %(states)s."),
-    Reason.PENDING: _("Not yet searchable by meaning, only by words: %(counts)s."),
+    Reason.PENDING: _("Not everything can be found yet: %(waiting)s."),
     Reason.PAST_END: _("There is nothing more: this is past the end of the results."),
 }
 
@@ -112,28 +114,55 @@ NOT_SIMILAR = Explanation(
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """How many items of each kind of source wait for vectors, and how many there are: (kind, pending, total)."""
+    """What a search may miss because it waits for a worker.
 
-    kinds: tuple[tuple[str, int, int], ...] = ()
+    By kind of source: the items that wait, those of them that a search by words may miss, too, and how many there are.
+    `unread` documents are being read; of a document whose new version is read, the old one is searched.
+    """
+
+    kinds: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    unread: int = 0
 
     @property
     def items(self) -> int:
-        return sum(pending for _, pending, _ in self.kinds)
+        """Return the number of items that wait; a document that is being read counts as one."""
+        return self.unread + sum(waiting for waiting, _, _ in self.kinds.values())
 
     @property
     def explanation(self) -> Explanation | None:
         """Return the note on what is pending; None if nothing is."""
-        waiting = [row for row in self.kinds if row[1]]
-        if not waiting:
+        said, shown = [], []
+        for kind, (waiting, without_words, total) in self.kinds.items():
+            name = _NAMES.get(kind, "items")
+            for count, in_tools, on_page in (
+                (waiting - without_words, "not yet searchable by meaning, only by words", _ONLY_BY_WORDS),
+                (without_words, "perhaps not found yet", _PERHAPS_NOT),
+            ):
+                if count:
+                    said.append(f"{count:,} of {total:,} {name} {'is' if count == 1 else 'are'} {in_tools}")
+                    counted = {"pending": f"{count:,}", "total": f"{total:,}"}
+                    shown.append(on_page % {"counts": str(_PAGE_NAMES.get(kind, _PAGE_NAMES[""])) % counted})
+        if self.unread:
+            said.append(f"{self.unread:,} {'document is' if self.unread == 1 else 'documents are'} being read")
+            shown.append(
+                ngettext("%(count)s document is being read", "%(count)s documents are being read", self.unread)
+                % {"count": f"{self.unread:,}"}
+            )
+        if not said:
             return None
-        said = " and ".join(f"{pending:,} of {total:,} {_NAMES.get(kind, 'items')}" for kind, pending, total in waiting)
-        verb = "is" if self.items == 1 else "are"
-        joint = pgettext("before the last of several names", " and ")
-        on_page = joint.join(
-            str(_PAGE_NAMES.get(kind, _PAGE_NAMES[""])) % {"pending": f"{pending:,}", "total": f"{total:,}"}
-            for kind, pending, total in waiting
-        )
-        return Explanation(Reason.PENDING, {"counts": f"{said} {verb}"}, {"counts": on_page})
+        return Explanation(Reason.PENDING, {"waiting": "; ".join(said)}, {"waiting": "; ".join(shown)})
+
+
+def pending_of_all(each: Iterable[Pending]) -> Pending:
+    """Return what waits in several archives together."""
+    kinds: dict[str, tuple[int, int, int]] = {}
+    unread = 0
+    for pending in each:
+        unread += pending.unread
+        for kind, counts in pending.kinds.items():
+            first, second, third = kinds.get(kind, (0, 0, 0))
+            kinds[kind] = (first + counts[0], second + counts[1], third + counts[2])
+    return Pending(kinds, unread)
 
 
 NOTHING_PENDING = Pending()
@@ -143,16 +172,35 @@ _PAGE_NAMES: Mapping[str, "StrOrPromise"] = {
     "document": _("%(pending)s of %(total)s sections"),
     "": _("%(pending)s of %(total)s items"),
 }
+_ONLY_BY_WORDS = _("%(counts)s only by words, not by meaning")
+_PERHAPS_NOT = _("%(counts)s perhaps not at all")
 
 
-def pending_of(owner_id: int, filters: Filters) -> Pending:
-    """Return the items in sources that pass the filters and wait for vectors in the active space. One query."""
+def pending_of(owner_id: int, filters: Filters, *, space: EmbeddingSpace | None) -> Pending:
+    """Return what of the owner's passes the filters and may be missed by a search in the space, or without a space by
+    one that goes by words alone. Two queries.
+    """
     filters = with_known_names(owner_id, filters)
     conditions, parameters = source_conditions(filters, "e")
     statement = load_sql("search", "pending_items").replace("{filters}", " AND ".join(conditions) or "TRUE")
-    parameters |= {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
+    parameters |= {
+        "owner": owner_id,
+        "space": space and space.pk,
+        "max_attempts": EMBEDDING.max_attempts,
+        "without_vectors": kinds_without_vectors(),
+    }
     rows = PendingQuery(statement, parameters).rows()
-    return Pending(tuple((str(kind), int(pending), int(total)) for kind, pending, total in rows))
+    kinds = {str(kind): (int(waiting), int(words), int(total)) for kind, waiting, words, total in rows}
+    return Pending(kinds, unread=_unread_documents(owner_id, filters))
+
+
+def _unread_documents(owner_id: int, filters: Filters) -> int:
+    """Return the number of documents that are being read and can pass the filters. At most one query."""
+    is_of_conversations = filters.conversation_id is not None or filters.archived or filters.chosen("=")
+    if is_of_conversations or (filters.kinds and SECTIONS not in filters.kinds):
+        return 0
+    unread = Document.objects.filter(owner_id=owner_id, status__in=UNFINISHED)
+    return (unread if filters.documents is None else unread.filter(pk__in=filters.documents)).count()
 
 
 # --- empty answers --------------------------------------------------------------------------------

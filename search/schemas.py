@@ -15,7 +15,11 @@ ANSWERED = Field(
     "turns or sections wait that could answer",
 )
 REASON = Field(None, description="why there are no results, or not all; the last note says it in words")
-PENDING = Field(0, description="turns and sections that pass the filters and are not searchable by meaning yet")
+PENDING = Field(
+    0,
+    description="turns and sections that pass the filters and that this search may miss, because they wait for their "
+    "vectors or words; a document that is being read counts as one",
+)
 
 
 class TitleOut(Schema):
@@ -139,3 +143,5 @@ class IndexStatusOut(Schema):
     failed: int = Field(description="turns and sections that could not be indexed by meaning")
     sections: int
     embedded_sections: int
+    without_words: int = Field(description="those that wait and that a search by words may not find yet either")
+    unread_documents: int = Field(description="documents that are being read; their sections are not counted yet")

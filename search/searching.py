@@ -109,10 +109,13 @@ class SearchResults(Generic[AnyHit_co]):
     answered: bool | None = None
     time: TimeReading | None = None
     explanation: Explanation | None = None
-    pending: int = 0
     waiting: Pending = NOTHING_PENDING
     titles: tuple[TitleHit, ...] = ()
     is_calibrated: bool = True
+
+    @property
+    def pending(self) -> int:
+        return self.waiting.items
 
     @property
     def reason(self) -> Reason | None:
@@ -178,7 +181,9 @@ def _find(
     bar = config.search_min_relevance
     answered = ranked.is_answered(bar)
     # What waits among all that passes the filters could answer, too.
-    pending = pending_of(owner_id, ranked.query.filters) if ranked.is_behind else Pending()
+    pending = NOTHING_PENDING
+    if ranked.is_incomplete:
+        pending = pending_of(owner_id, ranked.query.filters, space=ranked.space)
     titles = () if start or not ranked.query.words else find_titles(owner_id, ranked.query.words, ranked.query.filters)
     if answered is False and pending.items:
         answered = None
@@ -200,7 +205,6 @@ def _find(
         answered=answered,
         time=ranked.query.time,
         explanation=explanation,
-        pending=pending.items,
         waiting=pending,
         titles=titles,
         is_calibrated=ranked.relevance.is_calibrated,

@@ -65,7 +65,7 @@ class ToolOutput(BaseModel):
 
 
 class SearchOutput(ToolOutput):
-    """The answer of a search; `pending` counts the items that wait for their vectors and could belong to it."""
+    """The answer of a search; `pending` counts what waits for a worker and could belong to it."""
 
     pending: int | Optional = None
 

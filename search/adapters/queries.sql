@@ -74,10 +74,10 @@ LIMIT %(limit)s
 WITH wrong AS (
     INSERT INTO search_source AS s
         (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
-         element_count, version, spoken_length)
+         element_count, version, spoken_length, words_missing_from)
     SELECT
         c.owner_id, 'conversation', c.id, c.title, c.agent, c.project, c.source, c.archived_at IS NOT NULL, c.created_at,
-        c.updated_at, greatest(c.turn_count, least(c.message_count, 1)), c.message_count, c.turns_version, 0
+        c.updated_at, greatest(c.turn_count, least(c.message_count, 1)), c.message_count, c.turns_version, 0, 0
     FROM conversations_conversation AS c
     LEFT JOIN search_source AS known ON known.owner_id = c.owner_id AND known.kind = 'conversation' AND known.object_id = c.id
     WHERE
@@ -97,7 +97,11 @@ WITH wrong AS (
         updated_at = EXCLUDED.updated_at,
         item_count = EXCLUDED.item_count,
         element_count = EXCLUDED.element_count,
-        version = EXCLUDED.version
+        version = EXCLUDED.version,
+        words_missing_from = CASE
+            WHEN (EXCLUDED.version, EXCLUDED.item_count) = (s.version, s.item_count) THEN s.words_missing_from
+            ELSE 0
+        END
     RETURNING 1
 ),
 gone AS (

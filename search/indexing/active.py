@@ -22,7 +22,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for, with_same_sentences
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
-from search.indexing.documents import drop_words, store_words
+from search.indexing.documents import drop_words, store_missing_words, store_words
 from search.indexing.layouts import bring_up_layout
 from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, SetAsidePassage, Source, SourceIndex
@@ -67,6 +67,11 @@ def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf"
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, owner_id=owner_id).first()) is not None:
             bring_up_layout(source)
+            if source.words_missing_from is not None:
+                if not store_missing_words(source, deadline=deadline):
+                    result.finished = False
+                    break
+                source.refresh_from_db()
             if source.unpacked_from is not None:
                 pack_source(source)
             space = active_space()

@@ -5,6 +5,7 @@ transaction that stores messages or sections calls `store_words`; workers repair
 docs/adr/0081-store-words-with-messages.md.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,26 @@ def store_words(source: Source, *, first: int, last: int | None = None, is_new: 
     if stored:
         _note(source, languages, longer=longer, unpacked_from=0 if is_new else unpack_from(source, min(stored)))
     return len(stored)
+
+
+def store_missing_words(source: Source, *, deadline: float) -> bool:
+    """Store the words of the items that the source counts as without them, a batch in a transaction.
+
+    Returns False if `time.monotonic()` passed `deadline` before the last batch.
+    """
+    while True:
+        with transaction.atomic():
+            lock_for_writing(source.pk)
+            current = locked(source)
+            if current is None or current.words_missing_from is None:
+                return True
+            first = current.words_missing_from
+            until = min(first + ITEMS_PER_BATCH, current.item_count)
+            store_words(current, first=first, last=until - 1)
+            rest = until if until < current.item_count else None
+            Source.objects.filter(pk=source.pk).update(words_missing_from=rest)
+        if rest is not None and time.monotonic() > deadline:
+            return False
 
 
 def drop_words(source: Source) -> None:

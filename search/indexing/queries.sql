@@ -95,8 +95,9 @@ LIMIT %(limit)s
 
 -- name: index_status
 -- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed; the same of
--- documents alone; how many of those that wait are not found by their words either; since when the first one waits.
-WITH state AS (
+-- documents alone; how many of those that wait are not found by their words either; how many documents are being read;
+-- since when the first item waits.
+WITH stored AS (
     SELECT
         s.id,
         s.kind = 'document' AS is_document,
@@ -110,11 +111,15 @@ WITH state AS (
             WHEN i.indexed_version = s.version AND i.error = '' THEN 0
             WHEN i.dirty_from IS NOT NULL THEN greatest(s.item_count - i.dirty_from, 0) + (s.item_count = 0)::int
             ELSE s.item_count
-        END AS behind,
+        END AS without_vectors,
+        coalesce(greatest(s.item_count - s.words_missing_from, 0), 0) AS without_words,
         coalesce(i.error <> '' AND i.attempts >= %(max_attempts)s, FALSE) AS given_up
     FROM search_source AS s
     LEFT JOIN search_sourceindex AS i ON i.source_id = s.id AND i.space_id = %(space)s
     WHERE %(owner)s::bigint IS NULL OR s.owner_id = %(owner)s::bigint
+),
+state AS (
+    SELECT *, greatest(without_vectors, without_words) AS behind FROM stored
 )
 SELECT
     count(*),
@@ -136,8 +141,14 @@ SELECT
         INNER JOIN search_source AS s ON s.id = d.source_id AND s.kind = 'document'
         WHERE (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint) AND d.error <> ''
     ),
-    coalesce(sum(greatest(item_count - (SELECT count(*) FROM search_item AS d WHERE d.source_id = state.id), 0))
-        FILTER (WHERE behind > 0), 0),
+    coalesce(sum(without_words), 0),
+    (
+        SELECT count(*)
+        FROM documents_document AS d
+        WHERE
+            (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint)
+            AND d.status IN ('uploaded', 'processing') AND d.trashed_at IS NULL
+    ),
     min(behind_since) FILTER (WHERE behind > 0 AND NOT given_up)
 FROM state
 
@@ -209,13 +220,15 @@ FROM search_sourceindex AS p, jsonb_each_text(p.refused) AS refusal
 WHERE p.space_id = %(space)s AND d.source_id = p.source_id AND d.number = refusal.key::int
 
 -- name: put_source
--- Insert a source or update its facts; its id, its layout and its languages, and whether it is new.
+-- Insert a source or update its facts; its id, its layout and its languages, and whether it is new. The transaction stores
+-- the words of its items from the first changed one on (null: of none), unless the source is of an older layout.
 INSERT INTO search_source AS s
     (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
-     element_count, version, spoken_length, behind_since)
+     element_count, version, spoken_length, words_missing_from, behind_since)
 VALUES (
     %(owner_id)s, %(kind)s, %(object_id)s, %(title)s, %(agent)s, %(project)s, %(origin)s, %(archived)s, %(created_at)s,
     %(updated_at)s, %(item_count)s, %(element_count)s, %(version)s, 0,
+    CASE WHEN coalesce(%(first)s::int, %(item_count)s) > 0 THEN 0 END,
     CASE WHEN %(version)s > 0 THEN now() END
 )
 ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
@@ -229,6 +242,11 @@ ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     item_count = EXCLUDED.item_count,
     element_count = EXCLUDED.element_count,
     version = EXCLUDED.version,
+    words_missing_from = CASE
+        WHEN %(first)s::int IS NULL AND EXCLUDED.version > s.version THEN 0
+        WHEN s.layout < %(in_languages)s THEN least(s.words_missing_from, %(first)s::int)
+        WHEN s.words_missing_from < coalesce(%(first)s::int, EXCLUDED.item_count) THEN s.words_missing_from
+    END,
     behind_since = CASE WHEN EXCLUDED.version > s.version THEN coalesce(s.behind_since, EXCLUDED.behind_since) ELSE s.behind_since END
 RETURNING s.id, s.layout, s.languages, s.xmax = 0
 

@@ -16,8 +16,9 @@ from convmemory.embeddings.spaces import active_space
 class IndexStatus:
     """Counts over one owner: turns and sections are counted separately, `pending` and `failed` are both together.
 
-    `without_words` are pending items that a search by words does not find yet, because they were stored before words
-    were stored with their messages, or changed without a signal.
+    `without_words` are pending items that a search by words may not find yet, because a worker stores their words: of
+    what was put back from the trash or moved, changed without a signal, or stored by an earlier version.
+    `unread_documents` are being read; their sections are not known yet.
     """
 
     turns: int
@@ -29,6 +30,7 @@ class IndexStatus:
     sections: int = 0
     embedded_sections: int = 0
     without_words: int = 0
+    unread_documents: int = 0
 
     @property
     def items(self) -> int:
@@ -49,7 +51,7 @@ class IndexCounts:
     """Counts over one owner or over all owners.
 
     Of the items, `pending` wait for a worker, `given_up` belong to sources without attempts left, and `failed` were
-    refused individually; the same counts of sections alone follow. `without_words` as in `IndexStatus`. The first
+    refused individually; the same counts of sections alone follow. The last two are as in `IndexStatus`. The first
     change that waits was stored at `behind_since`, None if nothing waits, or only what is indexed again.
     """
 
@@ -66,6 +68,7 @@ class IndexCounts:
     given_up_sections: int
     failed_sections: int
     without_words: int
+    unread_documents: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
         sections=counts.sections,
         embedded_sections=max(0, counts.sections - counts.pending_sections - failed_sections),
         without_words=counts.without_words,
+        unread_documents=counts.unread_documents,
     )
 
 

@@ -48,10 +48,11 @@ def is_behind() -> Q:
 
 
 def sources_behind() -> QuerySet[Any, Any]:
-    """Return the sources whose index in the active space is behind, or has an older layout or items without postings,
-    those waiting longest first.
+    """Return the sources whose index in the active space is behind, or has an older layout or items without words or
+    postings, those waiting longest first.
     """
-    behind = is_behind() | Q(layout__lt=Source.LAYOUT) | Q(unpacked_from__isnull=False)
+    incomplete = Q(layout__lt=Source.LAYOUT) | Q(words_missing_from__isnull=False) | Q(unpacked_from__isnull=False)
+    behind = is_behind() | incomplete
     return with_state(active_space()).filter(behind, version__gt=0).order_by("updated_at")
 
 

@@ -19,7 +19,8 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
     """
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         values = asdict(facts)
-        cursor.execute(load_sql("search.indexing", "put_source"), values)
+        parameters: dict[str, Any] = {"first": first_changed, "in_languages": Source.IN_LANGUAGES}
+        cursor.execute(load_sql("search.indexing", "put_source"), values | parameters)
         source_id, layout, languages, is_new = cursor.fetchone()
         if first_changed is None:
             return int(source_id)

@@ -25,6 +25,7 @@ class Corpus:
 
     `spoken_in` are the ids of sources with texts in a language other than English, by language; `behind` are those with
     items that may not be in the space yet. `all_passages` counts those of sources of other kinds, too.
+    With `is_incomplete` a search may miss something of the owner's that waits for a worker.
     """
 
     sources: NDArray[np.int64]
@@ -36,6 +37,7 @@ class Corpus:
     spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
     behind: Sequence[int] = ()
     all_passages: int = 0
+    is_incomplete: bool = False
 
     @property
     def items(self) -> int:
@@ -86,12 +88,14 @@ class PendingCorpus:
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
         (found,) = self._pending.rows()
-        *numbers, foreign, languages, behind, all_passages = found
+        *numbers, foreign, languages, behind, all_passages, is_incomplete = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths, passages, objects, newest = (column[order] for column in columns)
         spoken_in = _by_language(foreign or [], languages or [])
-        return Corpus(sources, items, lengths, passages, objects, newest, spoken_in, behind or (), all_passages)
+        return Corpus(
+            sources, items, lengths, passages, objects, newest, spoken_in, behind or (), all_passages, is_incomplete
+        )
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:

@@ -10,7 +10,9 @@ WHERE d.owner_id = %(owner)s
 -- name: corpus
 -- How many items, words and passages each of the owner's sources of some kinds has, their object ids, and the ids of the
 -- item vectors stored last; those that contain texts in languages other than English, and these; those with items that may
--- not be in the space yet; and the number of passages in sources of all kinds. Passages and vectors are those of one space.
+-- not be in the space yet; the number of passages in sources of all kinds; and whether a search may miss something: items
+-- without vectors, items whose words are not stored, a document that is being read. Passages and vectors are those of one
+-- space; without a space only words count.
 SELECT
     array_agg(s.id) FILTER (WHERE s.is_wanted),
     array_agg(s.item_count) FILTER (WHERE s.is_wanted),
@@ -21,7 +23,14 @@ SELECT
     array_agg(s.id) FILTER (WHERE s.is_wanted AND s.languages <> ''),
     array_agg(s.languages) FILTER (WHERE s.is_wanted AND s.languages <> ''),
     array_agg(s.id) FILTER (WHERE s.is_wanted AND s.version > 0 AND (i.id IS NULL OR i.indexed_version <> s.version)),
-    coalesce(sum(i.passages), 0)::bigint
+    coalesce(sum(i.passages), 0)::bigint,
+    coalesce(bool_or(
+        s.is_wanted AND s.version > 0
+        AND (s.words_missing_from IS NOT NULL OR %(space)s::bigint IS NOT NULL AND (i.id IS NULL OR i.indexed_version <> s.version))
+    ), FALSE) OR EXISTS (
+        SELECT FROM documents_document AS d
+        WHERE d.owner_id = %(owner)s AND d.status IN ('uploaded', 'processing') AND d.trashed_at IS NULL
+    )
 FROM (
     SELECT *, cardinality(%(kinds)s::text[]) = 0 OR kind = ANY(%(kinds)s::text[]) AS is_wanted
     FROM search_source

@@ -70,7 +70,7 @@ class Retrieved:
 
     `moments` are the times of all of the owner's items, if they were read ahead (`search/ranking/in_time.py`);
     `scanned` are the codes of the owner's passages, if those were compared, `compared` all passages of a small owner;
-    `behind` are the sources with items that may not be in the space yet.
+    `behind` are the sources with items that may not be in the space yet; `is_incomplete` as in `Corpus`.
     """
 
     query: PreparedQuery
@@ -81,3 +81,4 @@ class Retrieved:
     scanned: Blocks | None = None
     compared: ComparedPassages | None = None
     behind: Sequence[int] = ()
+    is_incomplete: bool = False

@@ -15,8 +15,10 @@ from jsonschema import validate
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.models import Conversation
+from convmemory.retention import trash
 from convmemory.tools.registry import Seen, run_tool, tool_named
 from search.adapters.conversations import index_conversation
+from search.query import MODES
 from search.reasons import PAGES, TOOLS, Reason
 from tests.factories import exchange, make_conversation
 from tests.support.api import Api
@@ -152,6 +154,42 @@ def test_waiting_turns_are_counted_and_nothing_is_called_unanswered(
     assert answer.get("answered") is not False
     if surface != "page":
         assert answer["pending"] == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("surface", WITH_MODES)
+def test_conversation_put_back_from_trash_is_waited_for_in_every_mode(owner: User, surface: str, mode: str) -> None:
+    archive(owner)
+    made = archive(owner)
+    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
+    trash.restore(owner=owner, kind="conversation", object_id=made.pk)
+    answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
+    check(answer, Reason.PENDING)
+    assert "2 of 4 turns" in str(answer["notes"])
+    assert surface == "page" or answer["pending"] == 2
+    index_conversation(conversation_id=made.pk)
+    answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
+    assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
+
+
+@pytest.mark.parametrize("surface", WITH_MODES)
+def test_turns_with_words_are_not_waited_for_by_search_by_words(owner: User, surface: str) -> None:
+    archive(owner, is_indexed=False)
+    answer = SURFACES[surface](owner, query="bowline", mode="full_text")
+    assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("surface", ["everything over the API", "page"])
+def test_document_being_read_is_waited_for_where_documents_are_searched(owner: User, surface: str, mode: str) -> None:
+    archive(owner)
+    upload(owner, GUIDE)
+    answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
+    check(answer, Reason.PENDING)
+    assert "1 document is being read" in str(answer["notes"])
+    assert surface == "page" or answer["pending"] == 1
+    assert by_api("/conversations/search")(owner, query="which knot holds the boom?", mode=mode)["pending"] == 0
+    assert by_api("/search")(owner, query="which knot holds the boom?", mode=mode, agent="Skipper")["pending"] == 0
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,9 +15,14 @@ from django.utils import timezone
 
 from convmemory.conversations.importing.imports import why_waiting
 from convmemory.conversations.importing.models import Import
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.config import config
+from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
+from convmemory.retention import trash
 from search.adapters.conversations import index_conversation
+from search.indexing import active
+from search.indexing.batches import ITEMS_PER_BATCH
 from search.indexing.status import index_status, indexing_pace
 from search.models import Item, ItemEmbedding, Source, SourceIndex
 from search.query import SearchQuery
@@ -28,6 +35,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 PAIRS = [("how deep is the fjord?", "As deep as it is long, at Gudvangen."), ("and cold?", "Four degrees.")]
 WAITS, FOUND = "wait to be indexed by meaning", "search by words finds them already."
 WITHOUT_WORDS, FAILED = "wait for their words, too.", "could not be indexed by meaning; search by words finds"
+READING = "document is being read; searches find its text afterwards."
 ALL_TURNS, ALL_SECTIONS, BAR = "turns are indexed.", "sections are indexed.", "Indexing: "
 
 
@@ -40,7 +48,9 @@ def page(owner: User, path: str) -> str:
 def told(owner: User) -> set[str]:
     """The sentences on the home page and in the progress bar."""
     text = page(owner, "/") + page(owner, "/index/progress")
-    return {said for said in (WAITS, FOUND, WITHOUT_WORDS, FAILED, ALL_TURNS, ALL_SECTIONS, BAR) if said in text}
+    return {
+        said for said in (WAITS, FOUND, WITHOUT_WORDS, FAILED, READING, ALL_TURNS, ALL_SECTIONS, BAR) if said in text
+    }
 
 
 def is_found_by_words(owner: User) -> bool:
@@ -60,6 +70,27 @@ def done(owner: User) -> Conversation:
 def stored_before_words_were(owner: User) -> None:
     waiting(owner)
     Item.objects.all().delete()
+    Source.objects.update(words_missing_from=0)  # as the migration has it
+
+
+def put_back(owner: User) -> None:
+    made = done(owner)
+    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
+    trash.restore(owner=owner, kind="conversation", object_id=made.pk)
+
+
+def put_back_without_embedder(owner: User) -> None:
+    """More turns than a batch has: the words of all are stored before the first vector is computed."""
+    made = make_conversation(owner, exchange(*PAIRS, *[("and?", "Nothing.")] * ITEMS_PER_BATCH, *PAIRS))
+    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
+    trash.restore(owner=owner, kind="conversation", object_id=made.pk)
+    with patch.object(active, "embed_missing", side_effect=EmbedderUnavailable("no model")), suppress(EmbeddingError):
+        index_conversation(conversation_id=made.pk)
+
+
+def document_being_read(owner: User) -> None:
+    done(owner)
+    upload(owner, GUIDE)
 
 
 def refused(owner: User) -> None:
@@ -82,6 +113,9 @@ def with_document(owner: User) -> None:
 STATES: list[tuple[Callable[[User], object], set[str], bool]] = [
     (waiting, {WAITS, FOUND, BAR}, True),
     (stored_before_words_were, {WAITS, WITHOUT_WORDS, BAR}, False),
+    (put_back, {WAITS, WITHOUT_WORDS, BAR}, False),
+    (put_back_without_embedder, {WAITS, FOUND, BAR}, True),
+    (document_being_read, {ALL_TURNS, READING}, True),
     (refused, {FAILED}, True),
     (given_up, {FAILED}, True),
     (done, {ALL_TURNS}, True),
@@ -132,18 +166,17 @@ def test_document_waits_for_worker_until_it_is_read(owner: User) -> None:
 
 # A sentence about a state that is found nowhere in this list needs a test that ties it to the state.
 TESTED = {
-    "templates/home/home.html": 7,
+    "templates/home/home.html": 9,
     "templates/search/failed_counts.html": 4,
     "templates/conversations/import_card.html": 1,  # "By words at once": test_indexing.py
     "templates/documents/card.html": 1,
     "templates/documents/row.html": 1,
     "convmemory/conversations/importing/imports.py": 2,
-    "search/reasons.py": 2,  # tests/contracts/test_reasons.py
     "search/searching.py": 1,  # test_documents_api.py
 }
 _STATE = re.compile(
     r"waits? for (?:a worker|its|their)|waits until|wait to be indexed|(?:not be|is|are) indexed by meaning|"
-    r"no document is indexed|are indexed\.|searchable by meaning|[Bb]y words at once"
+    r"no document is indexed|being read; searches|are indexed\.|[Bb]y words at once"
 )
 
 

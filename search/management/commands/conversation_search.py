@@ -16,7 +16,7 @@ from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
 from search.archives import search_archives
-from search.indexing.status import IndexStatus, index_status
+from search.indexing.status import index_status
 from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
 
 
@@ -57,15 +57,15 @@ class Command(ArchiveCommand):
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         with acting_for(caller.pk):
-            status = index_status(owner=caller)
+            failed = index_status(owner=caller).failed
         if options["json"]:
-            document = as_document(results, status)
+            document = as_document(results, failed=failed)
             self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))
         else:
             # A note about content that could not be indexed.
             notes = []
-            if status.failed:
-                notes.append(f"{status.failed} could not be indexed: `manage.py doctor` says why.")
+            if failed:
+                notes.append(f"{failed} could not be indexed: `manage.py doctor` says why.")
             for note in (*results.notes, *notes):
                 self.stderr.write(note)
             for title in results.titles:
@@ -88,8 +88,8 @@ def _from(space: SpaceName | None) -> str:
     return f"  in the space {space.name} ({space.id})" if space else ""
 
 
-def as_document(results: SearchResults[Hit], status: IndexStatus) -> dict[str, Any]:
-    """Return the results in the format of the API's answer, with the numbers of pending and failed items."""
+def as_document(results: SearchResults[Hit], *, failed: int) -> dict[str, Any]:
+    """Return the results in the format of the API's answer, with the number of failed items."""
     return {
         "titles": [
             {**asdict(title), "url": title.url, "space": title.space and title.space._asdict()}
@@ -100,8 +100,8 @@ def as_document(results: SearchResults[Hit], status: IndexStatus) -> dict[str, A
         "notes": list(results.notes),
         "answered": results.answered,
         "reason": results.reason,
-        "pending": status.pending,
-        "failed": status.failed,
+        "pending": results.pending,
+        "failed": failed,
     }
 
 
