@@ -494,6 +494,20 @@ def run_action(client: Client, name: str, action: str, pk: int, *, confirm: bool
     return client.post(changelist(name), data, follow=True).content.decode()
 
 
+@pytest.mark.parametrize("chosen", ["first", "9" * 30])
+def test_action_on_malformed_row_is_refused_on_every_list(house: House, chosen: str) -> None:
+    client = client_of(house.root)
+    client.get(reverse("admin:index"))  # loads the lists
+    assert admin.site._registry
+    for model, model_admin in admin.site._registry.items():
+        path = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        for action in {*model_admin.actions, "delete_selected"} if model_admin.actions else ("delete_selected",):
+            answer = client.post(path, {"action": str(action), "_selected_action": chosen, "post": "yes"})
+            has_names = model._meta.pk.get_internal_type() == "CharField"  # any text may be one
+            assert answer.status_code in ((200, 302) if has_names else (400, 422)), (path, action)
+            assert has_names or "choose its rows again" in answer.content.decode()
+
+
 def test_actions_need_permissions(house: House) -> None:
     row = ItemEmbedding.objects.order_by("pk")[0]
     client = client_of(house.staff)
