@@ -33,6 +33,7 @@ from convmemory.conversations.pages.windows import window_around
 from convmemory.conversations.reading import page_of_conversations
 from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import parse_number
+from convmemory.core.templatetags.shell import unusable_in
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
 from search.archives import search_archives
@@ -310,7 +311,9 @@ def index_progress(request: PageRequest) -> HttpResponse:
 def palette(request: PageRequest) -> HttpResponse:
     """Show the palette's entries for `?go=`."""
     text = request.GET.get("go", "")
-    context = {"sections": palette_sections(owner=request.user, text=text), "text": text}
+    left_out = unusable_in(request.chosen)
+    sections = palette_sections(owner=request.user, text=text, person=request.person, left_out=left_out)
+    context = {"sections": sections, "text": text}
     return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)
 
 

@@ -1,6 +1,6 @@
 """The entries of the palette for a typed text: conversations and documents by title, projects, searches, commands."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -56,8 +56,14 @@ class PaletteSection:
     entries: tuple[PaletteEntry, ...]
 
 
-def palette_sections(*, owner: User, text: str) -> list[PaletteSection]:
-    """Return the sections that have entries, those of the archive first. At most four queries."""
+def palette_sections(
+    *, owner: User, text: str, person: User | None = None, left_out: Collection[str] = ()
+) -> list[PaletteSection]:
+    """Return the sections that have entries: first a page of exactly this name, then those of the archive.
+
+    The pages are those of `person`, who is the owner if not given, without the URL names `left_out`. At most four
+    queries.
+    """
     words, typed = text[:MAX_TEXT_CHARS].split(), text.strip()
     search = PaletteEntry(
         gettext("Search for “%(text)s”") % {"text": typed},
@@ -71,9 +77,11 @@ def palette_sections(*, owner: User, text: str) -> list[PaletteSection]:
         PaletteSection(gettext("Documents"), tuple(_documents(owner, words) if words else ())),
         PaletteSection(gettext("Projects"), tuple(_projects(owner, words) if words else ())),
         PaletteSection(gettext("Searches"), tuple(_searches(owner, words))),
-        PaletteSection(gettext("Go to"), tuple(_commands(owner, words))),
     )
-    return [section for section in found if section.entries]
+    pages = [*_commands(person or owner, words, left_out)]
+    exact = [page for page in pages if page.label.casefold() == typed.casefold()]
+    go_to = PaletteSection(gettext("Go to"), (*exact, *(page for page in pages if page not in exact)))
+    return [section for section in ((go_to, *found) if exact else (*found, go_to)) if section.entries]
 
 
 def _conversations(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
@@ -117,9 +125,11 @@ def _searches(owner: User, words: Iterable[str]) -> list[PaletteEntry]:
     ]
 
 
-def _commands(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
+def _commands(person: User, words: Iterable[str], left_out: Collection[str]) -> Iterator[PaletteEntry]:
     for label, icon, name in COMMANDS:
-        if name == "password" and not owner.has_usable_password():
+        if name in left_out:
+            continue
+        if name == "password" and not person.has_usable_password():
             continue  # such as who signs in with the company's account
         if all(word.lower() in str(label).lower() for word in words):
             try:

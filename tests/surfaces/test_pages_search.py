@@ -173,7 +173,9 @@ def test_empty_results_suggest_searching_without_filters(owner: User, pages: Pag
 
 def test_no_hits_say_that_turns_wait_for_their_index(owner: User, pages: Pages) -> None:
     make_conversation(owner, exchange(PERU))
-    assert "Not yet searchable by meaning, only by words: 1 of 1 turns." in pages.get("/search", {"q": "zyxwvut"})
+    assert "Not everything can be found yet: 1 of 1 turns only by words, not by meaning." in pages.get(
+        "/search", {"q": "zyxwvut"}
+    )
 
 
 def test_query_of_one_character_asks_for_two(pages: Pages) -> None:
@@ -381,6 +383,15 @@ def test_palette_finds_titles_projects_commands_and_searches(owner: User, pages:
     owner.set_unusable_password()
     owner.save()
     assert "/settings/password" not in Pages(owner).get("/palette", {"go": "password"})
+
+
+@pytest.mark.parametrize("typed", ["API keys", "  api KEYS "])
+def test_palette_begins_with_page_of_exactly_typed_name(owner: User, pages: Pages, typed: str) -> None:
+    make_conversation(owner, title="API keys of the harbour")
+    links = re.findall(r'class="palette-entry" href="([^"]+)"', pages.get("/palette", {"go": typed}))
+    assert links[0] == "/settings/keys"
+    assert "/search?" in links[1]
+    assert "/search?" in re.findall(r'class="palette-entry" href="([^"]+)"', pages.get("/palette", {"go": "keys"}))[0]
 
 
 def test_palette_lists_every_page_of_rail_and_settings(pages: Pages) -> None:

@@ -4,7 +4,7 @@ Identifies pages by the names of their addresses alone; a destination whose addr
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.http import HttpRequest
@@ -86,12 +86,18 @@ def upload_limits() -> dict[str, int]:
     return {"max_upload_mb": config.max_upload_mb, "max_upload_bytes": config.max_upload_mb * 1024**2}
 
 
+def unusable_in(member: Any) -> frozenset[str]:
+    """Return the URL names of the pages that do not work in the space of this membership; None is no space."""
+    if member is None:
+        return frozenset()
+    return frozenset({"new-chat", "import"} if member.role == "reader" else {"new-chat"})
+
+
 @register.simple_tag
 def rail_entries(request: HttpRequest) -> list[RailEntry]:
     """Return the entries, in order; in a space those alone that work there for its member."""
     page = request.resolver_match.url_name if request.resolver_match else ""
-    member = getattr(request, "chosen", None)
-    left_out = set() if member is None else {"new-chat"} if member.role != "reader" else {"new-chat", "import"}
+    left_out = unusable_in(getattr(request, "chosen", None))
     shown = [destination for destination in DESTINATIONS if not left_out & set(destination.addresses)]
     return [entry for destination in shown if (entry := _entry(destination, page or ""))]
 
