@@ -114,7 +114,7 @@ NOT_SIMILAR = Explanation(
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a search may miss because it waits for a worker.
+    """Counts what a search may miss because it waits for a worker.
 
     By kind of source: the items that wait, those of them that a search by words may miss, too, and how many there are.
     `unread` documents are being read; of a document whose new version is read, the old one is searched.

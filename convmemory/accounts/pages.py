@@ -50,6 +50,8 @@ class PageRequest(HttpRequest):
 
 CHOSEN_SPACE = "space"  # in the session
 OBJECTS = {"conversation_id": "conversation", "document_id": "document"}
+ON_PAGES = {**OBJECTS, "import_id": "import"}
+"""What addresses of pages name. Routes of the API take the space of an import as a parameter."""
 
 
 def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
@@ -100,7 +102,7 @@ def use_archive_of(request: PageRequest, kwargs: Mapping[str, Any]) -> bool:
 
     Raises: NotAllowed if a reader would write.
     """
-    owner_id = archive_of_address(kwargs)
+    owner_id = archive_of_address(kwargs, ON_PAGES)
     if owner_id is None or owner_id == request.user.pk:
         return False
     if owner_id == request.person.pk:
@@ -111,12 +113,12 @@ def use_archive_of(request: PageRequest, kwargs: Mapping[str, Any]) -> bool:
     return True
 
 
-def archive_of_address(kwargs: Mapping[str, Any]) -> int | None:
+def archive_of_address(kwargs: Mapping[str, Any], objects: Mapping[str, str] = OBJECTS) -> int | None:
     """Return the owner of the object that an address names, if the caller may read it by themselves or as a member.
 
-    One query, if the address names a conversation or a document.
+    One query, if the address names one of these `objects`.
     """
-    found = next(((kind, kwargs[name]) for name, kind in OBJECTS.items() if name in kwargs), None)
+    found = next(((kind, kwargs[name]) for name, kind in objects.items() if name in kwargs), None)
     if found is None or found[1] > MAX_BIGINT:
         return None
     with connection.cursor() as cursor:

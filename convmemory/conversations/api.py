@@ -231,9 +231,14 @@ def list_hidden_keys(request: HttpRequest, conversation_id: int) -> dict[str, An
 
 
 @router.post("/hidden_keys/{int:key_id}/reveal", response=RevealedKey, summary="One key as it was")
-def reveal_hidden_key(request: HttpRequest, response: HttpResponse, key_id: int) -> dict[str, str]:
+def reveal_hidden_key(
+    request: HttpRequest,
+    response: HttpResponse,
+    key_id: int,
+    space: QueryEx[str, P(description=ONE_ARCHIVE)] = "",
+) -> dict[str, str]:
     response["Cache-Control"] = "no-store"
-    return {"value": reveal_key(owner=caller_of(request), key_id=key_id)}
+    return {"value": reveal_key(owner=archive_of_request(request, space), key_id=key_id)}
 
 
 @router.get("/conversations/{int:conversation_id}/marks", response=TurnMarkList, summary="Marked turns")

@@ -153,6 +153,8 @@ BEGIN
                 SELECT c.owner_id INTO owner FROM conversations_conversation AS c WHERE c.id = number;
             ELSIF kind = 'document' THEN
                 SELECT d.owner_id INTO owner FROM documents_document AS d WHERE d.id = number;
+            ELSIF kind = 'import' THEN
+                SELECT i.owner_id INTO owner FROM conversations_import AS i WHERE i.id = number;
             END IF;
             RETURN CASE
                 WHEN owner::text IN (current_setting('convmemory.owner', true), current_setting('convmemory.person', true))

@@ -14,6 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from convmemory.accounts.models import Mail, MailChoice
+from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.accounts.tasks import send_mail
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue
@@ -24,6 +25,7 @@ from convmemory.core.queue.queueing import MAIL
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.tasks import write_own_archive
+from tests.factories import make_user
 from tests.support.importing import run_here
 from tests.support.smtp_server import SITE, Mailbox, running_smtp_server
 
@@ -74,6 +76,24 @@ def test_long_import_is_mailed_once_without_its_name(ada: User, mailbox: Mailbox
     assert not Mail.objects.exists()
     do_import(ada, b"\x00\x01 no transcript")
     assert sent(mailbox) == ["Your import at convmemory has failed"]
+
+
+def test_import_into_space_is_mailed_to_member_who_sent_it(ada: User, mailbox: Mailbox) -> None:
+    mia = make_user("mia")
+    space = create_space(person=mia, name="Boat house").account
+    set_member(person=mia, space_id=space.pk, username=ada.username, role="contributor")
+    with acting.acting_for(space.pk, person_id=ada.pk):
+        row = do_import(space)
+    assert sent(mailbox) == ["Your import at convmemory is finished"]
+    assert mailbox.messages[0]["To"] == "ada@example.org"
+    client = Client()
+    client.force_login(ada)
+    assert client.get(mailbox.link().removeprefix(SITE)).status_code == 200
+    remove_member(person=mia, space_id=space.pk, member_id=ada.pk)
+    Import.objects.filter(pk=row.pk).update(state=Import.State.QUEUED, file=row.file)
+    tasks.run(row.pk, owner_id=space.pk)
+    assert Import.objects.get(pk=row.pk).state == Import.State.FAILED  # its file is gone
+    assert sent(mailbox) == []
 
 
 def test_import_that_workers_lost_is_mailed_by_who_ends_it(ada: User, mailbox: Mailbox) -> None:

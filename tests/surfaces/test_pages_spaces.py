@@ -9,12 +9,14 @@ from django.test import Client
 
 from convmemory.accounts.models import SharedSpace, SpaceMember
 from convmemory.accounts.spaces import create_space, set_member
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.importing.models import Import
+from convmemory.conversations.models import Conversation, HiddenKey
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import NotFound
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue.fair_queue import enqueue_for
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.planted_keys import secret
 
 pytestmark = pytest.mark.django_db
 
@@ -111,6 +113,30 @@ def test_links_of_page_in_space_lead_members_to_an_answer(crew: Crew) -> None:
         assert crew.browsers["stan"].get(link).status_code == 404, link
 
 
+def test_import_of_space_opens_for_members_whatever_archive_they_use(crew: Crew) -> None:
+    row = Import.objects.create(owner_id=crew.space, name="oars.zip", format="auto", size=1, state=Import.State.DONE)
+    for name in ("mia", "carl", "rosa"):
+        assert "oars.zip" in text_of(crew.browsers[name], f"/import/{row.pk}")
+    text_of(crew.browsers["stan"], f"/import/{row.pk}", 404)
+    assert crew.browsers["carl"].post(f"/import/{row.pk}/undo").headers["Location"] == f"/import/{row.pk}"
+    assert crew.browsers["rosa"].post(f"/import/{row.pk}/undo").status_code == 403
+
+
+def test_hidden_key_of_space_is_revealed_by_api_as_on_its_page(crew: Crew) -> None:
+    said = exchange((f"the key is {secret('github-token')}", "noted"))
+    with acting_for(crew.space):
+        made = make_conversation(crew.conversation.owner, said)
+    key = HiddenKey.objects.get()
+    page, route = f"/conversations/{made.pk}/keys", f"/api/v1/hidden_keys/{key.pk}/reveal"
+    for name, status in (("mia", 200), ("carl", 200), ("rosa", 403), ("stan", 404)):
+        browser = crew.browsers[name]
+        assert browser.post(page, {"key": key.pk}).status_code == status
+        revealed = browser.post(f"{route}?space={crew.space}")
+        assert (name, revealed.status_code) == (name, status)
+        assert status != 200 or revealed.json() == {"value": secret("github-token")}
+        assert browser.post(route).status_code == 404
+
+
 def test_chosen_space_is_what_pages_show_until_another_is_chosen(crew: Crew) -> None:
     browser = crew.browsers["carl"]
     assert "the oar" not in text_of(browser, "/library")
@@ -122,6 +148,19 @@ def test_chosen_space_is_what_pages_show_until_another_is_chosen(crew: Crew) -> 
     browser.post("/spaces/use")
     assert "the oar" not in text_of(browser, "/library")
     assert crew.browsers["stan"].post("/spaces/use", {"space": crew.space}).status_code == 404
+
+
+@pytest.mark.parametrize(("name", "imports"), [("carl", True), ("rosa", False)])
+def test_palette_in_space_offers_pages_that_work_there_and_those_of_person(
+    crew: Crew, name: str, imports: bool
+) -> None:
+    browser = crew.browsers[name]
+    browser.post("/spaces/use", {"space": crew.space})
+    page = browser.get("/palette", headers={"HX-Request": "true"}).content.decode()
+    assert "where is the oar?" in page
+    assert 'href="/settings/password"' in page
+    assert 'href="/chat"' not in page
+    assert ('href="/import"' in page) is imports
 
 
 def test_reader_is_refused_with_who_may_and_contributor_is_not(crew: Crew) -> None:

@@ -15,6 +15,7 @@ from convmemory.conversations.importers.detect import AUTO, require_format
 from convmemory.conversations.importers.mapping import importer_of
 from convmemory.conversations.importing.models import Import, upload_place, upload_storage
 from convmemory.conversations.messages.storage_quota import require_room
+from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.text import cut, json_storable, storable
@@ -120,8 +121,9 @@ def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str 
     """Return the new waiting row; if it cannot be created, the stored file is deleted."""
     try:
         return Import.objects.create(
-            owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest, file=stored.file
-        )
+            owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest,
+            file=stored.file, started_by=acting.current().person_id,
+        )  # fmt: skip
     except BaseException:
         upload_storage().delete(stored.file)
         raise
@@ -151,6 +153,7 @@ def _queue_kept(owner: AbstractBaseUser, import_id: int, **values: Any) -> Impor
         raise InvalidInput("The upload is no longer kept: upload it again.")
     require_capacity(owner=owner, size=before.size)
     same = ("name", "format", "size", "digest", "kept_id")
+    values |= {"started_by": acting.current().person_id}
     return Import.objects.create(owner_id=owner.pk, **{name: getattr(before, name) for name in same} | values)
 
 

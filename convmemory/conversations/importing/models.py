@@ -161,6 +161,7 @@ class Import(models.Model):
     files_read = models.PositiveIntegerField(default=0)
     messages_read = models.PositiveIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)
+    started_by = models.IntegerField(null=True, help_text="The member who sent it to a space; null: its owner.")
     run = models.UUIDField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 from django.urls import reverse
@@ -18,10 +19,12 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.mail import notify
+from convmemory.accounts.spaces import get_membership
 from convmemory.conversations.importing.models import Import, upload_storage
 from convmemory.conversations.importing.runner import ImportReport
-from convmemory.core.acting import in_group, in_group_of
+from convmemory.core.acting import acting_for, in_group, in_group_of
 from convmemory.core.config import config
+from convmemory.core.errors import NotFound
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.postgres.groups import every_group
 from convmemory.core.processes import child_process
@@ -153,12 +156,22 @@ def _end(row: Import, **values: Any) -> bool:
 
 
 def _tell_owner(import_id: int) -> None:
-    """Store mail about an import that has just ended; in the worker, because the confined child can read no texts."""
+    """Store mail about an import that has just ended; in the worker, because the confined child can read no texts.
+
+    It is for the owner, or in a space for the member who sent the import, if they still are one.
+    """
     row = Import.objects.select_related("owner").filter(pk=import_id, state__in=ENDED, is_preview=False).first()
-    if row is not None:
-        subject, text = ENDED[row.state]
-        path = reverse("one-import", args=[row.pk])
-        notify(row.owner, began_at=row.created_at, path=path, subject=subject, text=text)
+    if row is None:
+        return
+    person = row.owner if row.started_by is None else User.objects.filter(pk=row.started_by).first()
+    if person is None:
+        return
+    subject, text = ENDED[row.state]
+    path = reverse("one-import", args=[row.pk])
+    with acting_for(person.pk), suppress(NotFound):
+        if person.pk != row.owner_id:
+            get_membership(person=person, space_id=row.owner_id)
+        notify(person, began_at=row.created_at, path=path, subject=subject, text=text)
 
 
 def _delete_upload(row: Import) -> None:
