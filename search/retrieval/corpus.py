@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import storable
 from convmemory.embeddings.models import EmbeddingSpace
-from search.retrieval.candidates import Scores
+from search.retrieval.candidates import Scores, are_among
 from search.vectors.texts import searchable
 
 
@@ -47,6 +47,13 @@ class Corpus:
         """Return the number of passages in the source of one object, or in all sources."""
         counts = self.passage_counts
         return int((counts if object_id is None else counts[self.objects == object_id]).sum())
+
+    def of_sources(self, sources: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the values of a column for these sources, 0 for a source that was stored after the corpus was read."""
+        found = np.zeros(len(sources), np.int64)
+        known = are_among(sources, self.sources)
+        found[known] = column[np.searchsorted(self.sources, sources[known])]
+        return found
 
     @property
     def mean_item_length(self) -> float:

@@ -137,9 +137,7 @@ def _summed(places: Ints, values: NDArray[np.floating[Any]], size: int) -> Score
 def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> tuple[ItemKeys, Ints]:
     """Return the keys with those of existing neighbours, and the places of the keys among all of them."""
     starts = source_starts(keys)
-    sources = keys[starts] >> ITEM_BITS
-    place = np.searchsorted(corpus.sources, sources).clip(max=len(corpus.sources) - 1)
-    counts = np.where(corpus.sources[place] == sources, corpus.item_counts[place], 0)
+    counts = corpus.of_sources(keys[starts] >> ITEM_BITS, corpus.item_counts)
     counts = np.repeat(counts, np.diff(starts, append=len(keys)))
     numbers = keys & ITEM_MASK
     gaps = np.diff(keys)
@@ -178,9 +176,10 @@ def _source_features(keys: ItemKeys, places: Ints, found: WordCounts, corpus: Co
     source = np.repeat(np.arange(len(starts)), sizes)
     shape = found.term_count, len(starts)
     sums = np.bincount(found.terms * shape[1] + source[places], found.counts, shape[0] * shape[1]).reshape(shape)
-    place = np.searchsorted(corpus.sources, keys[starts] >> ITEM_BITS).clip(max=len(corpus.sources) - 1)
-    norms = K1 * (1 - B + B * corpus.lengths[place] / max(float(corpus.lengths.mean()), 1.0))
-    idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.sources))
+    lengths = corpus.of_sources(keys[starts] >> ITEM_BITS, corpus.lengths)
+    mean_length = float(corpus.lengths.sum()) / max(len(corpus.sources), 1)
+    norms = K1 * (1 - B + B * lengths / max(mean_length, 1.0))
+    idf = inverse_document_frequency((sums > 0).sum(axis=1), max(len(corpus.sources), len(starts)))
     saturated = _saturated(sums.astype(np.float32), norms.astype(np.float32))
     return {
         Feature.SOURCE_BM25: np.repeat(idf @ saturated, sizes),
