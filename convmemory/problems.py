@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import psycopg
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError, DataError, InterfaceError, OperationalError
+from django.db import DatabaseError, DataError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -26,7 +26,8 @@ from ninja.params.models import BodyModel, ParamModel, QueryModel
 
 from convmemory.core import errors
 from convmemory.core.errors import InvalidInput
-from convmemory.core.logs import route_of
+from convmemory.core.logs import request_id, route_of
+from convmemory.core.postgres.failures import RETRY_AFTER_S, is_passing
 from convmemory.core.templatetags.people import for_people
 from convmemory.core.web.asgi_types import is_for_programs
 from convmemory.core.web.middleware import EitherMiddleware
@@ -88,6 +89,9 @@ class Told:
     retry_after_s: float | None = None
 
 
+_SILENT = Told(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT, RETRY_AFTER_S)
+
+
 def told(error: Exception) -> Told | None:
     """Return the status and sentence of an error; None for an unexpected one, an error inside the server."""
     if isinstance(error, errors.ConvMemoryError):
@@ -98,8 +102,8 @@ def told(error: Exception) -> Told | None:
         return Told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_BIG)
     if isinstance(error, (DataError, UnicodeEncodeError)):
         return Told(HTTPStatus.UNPROCESSABLE_ENTITY, UNSTORABLE)
-    if isinstance(error, (OperationalError, InterfaceError)):
-        return Told(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT)
+    if is_passing(error):
+        return _SILENT
     return None
 
 
@@ -146,15 +150,18 @@ def on_error(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def log(route: str, error: Exception) -> None:
-    """Log an error that is not the caller's; it names the route, because the path may contain private text."""
-    if isinstance(error, errors.ConvMemoryError):
-        return
-    if isinstance(error, (DataError, UnicodeEncodeError)):
+    """Log an error that is not the caller's; it names the route, because the path may contain private text.
+
+    Other errors that are raised on purpose are not logged.
+    """
+    if isinstance(error, errors.DatabaseUnavailable):
+        logger.error("No database while answering %s: %s", route, error)
+    elif isinstance(error, (DataError, UnicodeEncodeError)):
         logger.warning("A request to %s had a value that the database refuses", route, exc_info=error)
     elif is_disk_full(error):
         logger.error("The disk is full while answering %s: %s", route, type(error).__name__)
-    elif isinstance(error, (OperationalError, InterfaceError)):
-        logger.error("Database error while answering %s: %s", route, error)
+    elif is_passing(error):
+        logger.error("Database error while answering %s", route, exc_info=error)
 
 
 def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -193,8 +200,8 @@ def on_not_found(request: HttpRequest, error: Http404) -> HttpResponse:
 
 def database_silent(route: str, error: Exception) -> HttpResponse:
     """Return the response to a request for `route` during which the database failed."""
-    logger.error("Database error while answering %s: %s", route, error)
-    return problem(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT)
+    log(route, error)
+    return _problem_told(_SILENT)
 
 
 def register(api: NinjaAPI) -> None:
@@ -224,7 +231,7 @@ DETAILS = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read.",
     HTTPStatus.FORBIDDEN: "The request comes from a page without its CSRF token: load the page again, or send a key.",
     HTTPStatus.NOT_FOUND: "There is nothing at this address: /api/v1/docs lists what there is. Ids are numbers.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "An error of the server: its log has the rest.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "An error of the server: its log has the rest under the request's id, %(id)s.",
 }
 
 
@@ -252,7 +259,7 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
         allowed = ", ".join(sorted(response.headers.get("Allow", "another method").split(", ")))
         detail = f"{request.method} is not possible here: use {allowed}."
     else:
-        detail = DETAILS.get(status, status.description or status.phrase)
+        detail = DETAILS.get(status, status.description or status.phrase) % {"id": request_id.get()}
     made = problem(HTTPStatus(response.status_code), detail)
     for name, value in response.items():
         if name not in OF_THE_BODY:
@@ -354,7 +361,7 @@ def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
         return on_error(request, error)
     log(route_of(request), error)
     # To look up the user, or to render with a request, would query the database again.
-    reader = None if said.detail == DATABASE_SILENT else getattr(request, "user", None)
+    reader = None if is_passing(error) else getattr(request, "user", None)
     reason = for_people(said.detail, reader)
     response: HttpResponse
     if request.headers.get("HX-Request") and said.status is not HTTPStatus.UNPROCESSABLE_ENTITY:

@@ -164,7 +164,8 @@ def current() -> Mapping[str, str]:
 #
 # Messages of foreign errors quote values: a text that is not a number, a row that violates a constraint. Only
 # messages that this program writes itself are kept, except those that explain a caller's own input, and those of
-# errors about code; of a PostgreSQL error its class, its code, and the names of constraint, table and column.
+# errors about code; of a PostgreSQL error its class, its code, and the names of constraint, table and column; of a lost
+# or missing connection its first line.
 
 
 STACK = "Traceback (most recent call last):\n"
@@ -189,6 +190,8 @@ def safe_message(error: BaseException) -> str:
         facts = " ".join([f"SQLSTATE {found.sqlstate}", *(name for name in names if name)])
     if facts:
         return f"{name}: {facts}"
+    if isinstance(found, psycopg.OperationalError):  # of the connection or its pool: no statement has an answer
+        return f"{name}: {without_quotes(str(found).partition(chr(10))[0])}"
     if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)) and not isinstance(error, QUOTE_CALLERS):
         return f"{name}: {without_quotes(str(error))}" if str(error) else name
     if isinstance(error, OSError) and error.strerror:

@@ -59,7 +59,8 @@ def pipelined() -> Iterator[None]:
     """
     with transaction.atomic() if connection.layout.has_nodes else nullcontext():  # type: ignore[attr-defined]
         connection.cursor().close()  # sets the owner first: a pipeline skips statements after an error
-        with connection.connection.pipeline():
+        # The pipeline itself raises psycopg's errors, as when the connection is lost.
+        with connection.wrap_database_errors, connection.connection.pipeline():
             yield
 
 

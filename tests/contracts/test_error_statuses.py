@@ -2,6 +2,8 @@
 
 import errno
 import importlib
+import io
+import logging
 import re
 from collections.abc import Iterator
 
@@ -9,7 +11,7 @@ import psycopg
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
-from django.db import OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
@@ -20,6 +22,8 @@ from pytest_django import Settings
 from convmemory import problems
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, QuotaUsedUp, StorageFull
+from convmemory.core.logs import PlainFormatter
+from convmemory.core.postgres.failures import DatabaseUnreachable
 from convmemory.urls import urlpatterns as product_urls
 
 SENTENCE = "This is the sentence of the error: do this."
@@ -133,10 +137,30 @@ def test_full_disk_of_database_is_507_on_every_surface(browser: Client) -> None:
         assert answer_of(browser, error, *surface)[0] == 507
 
 
+def caused_by(cause: psycopg.Error) -> InternalError:
+    error = InternalError("as Django wraps it")
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.django_db
-def test_silent_database_is_503_on_every_surface(browser: Client) -> None:
-    for surface in SURFACES:
-        assert answer_of(browser, OperationalError("the connection is lost"), *surface)[0] == 503
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationalError("the connection is lost"),
+        InterfaceError("the connection is closed"),
+        psycopg.OperationalError("the connection is lost"),
+        caused_by(psycopg.errors.ReadOnlySqlTransaction("the server became a standby")),
+        caused_by(psycopg.errors.IdleInTransactionSessionTimeout("the server ended it")),
+        DatabaseUnreachable("Nothing listens there."),
+    ],
+    ids=lambda error: type(error.__cause__ or error).__name__,
+)
+def test_silent_database_is_503_with_retry_after_on_every_surface(browser: Client, error: Exception) -> None:
+    raised[:] = [error]
+    for surface, headers in SURFACES:
+        response = browser.get(ADDRESSES[surface], headers=headers)
+        assert (response.status_code, response.headers.get("Retry-After")) == (503, "5")
 
 
 @pytest.mark.django_db
@@ -144,6 +168,25 @@ def test_other_errors_stay_errors_inside_server(browser: Client) -> None:
     browser.raise_request_exception = False
     for error in (OSError(errno.EACCES, "no"), KeyError("x")):
         assert {answer_of(browser, error, *surface)[0] for surface in SURFACES} == {500}
+
+
+@pytest.mark.django_db
+def test_unexpected_error_is_in_log_with_its_stack_under_id_that_answer_names(browser: Client) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(PlainFormatter())
+    logging.getLogger().addHandler(handler)
+    browser.raise_request_exception = False
+    raised[:] = [ValueError("my private text")]
+    try:
+        response = browser.get(ADDRESSES["api"], headers={"X-Request-ID": "trace-0815"})
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert "request's id, trace-0815." in response.json()["detail"]
+    assert "[request_id=trace-0815]" in written.getvalue()
+    assert "in raising_route" in written.getvalue()
+    assert "ValueError: (message left out)" in written.getvalue()
+    assert "private" not in written.getvalue()
 
 
 @pytest.mark.parametrize(("kind", "status"), [(NotFound, 404), (InvalidInput, 422), (QuotaUsedUp, 429)])

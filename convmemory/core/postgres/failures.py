@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.utils import IntegrityError, InternalError, OperationalError
+from django.db.utils import IntegrityError, InterfaceError, InternalError, OperationalError
 from psycopg.errors import Diagnostic
 
 from convmemory.core.errors import DatabaseUnavailable
@@ -36,12 +36,28 @@ def named_as_they_are(link: psycopg.Connection) -> Iterator[None]:
         link.remove_notice_handler(note)
 
 
+RETRY_AFTER_S = 5.0
+"""A restart of PostgreSQL takes some seconds."""
+PASSING = frozenset({"25006", "25P03", "25P04"})
+"""SQLSTATEs of internal errors that pass: the server became a standby, or it ended a transaction that took too long."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether a later try may succeed: the connection was lost, a timeout ran out, the server is a standby."""
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    return isinstance(error, (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)) or (
+        isinstance(cause, psycopg.Error) and cause.sqlstate in PASSING
+    )
+
+
 # --- failures -------------------------------------------------------------------------------------
 # Failures of a connection to the database, as errors that say what to do.
 
 
 class DatabaseUnreachable(DatabaseUnavailable, OperationalError):
     """The database did not accept a connection; the message says why and what to do."""
+
+    retry_after_s = RETRY_AFTER_S
 
 
 class ChangedInTransaction(DatabaseError):

@@ -1,7 +1,7 @@
 """Statements that are sent before their rows are needed."""
 
 import pytest
-from django.db import DataError, connection, transaction
+from django.db import DataError, OperationalError, connection, transaction
 
 from convmemory.core.acting import acting_for, schema_owner
 from convmemory.core.sql import PendingQuery, pipelined
@@ -27,6 +27,16 @@ def test_pending_query_works_without_pipeline() -> None:
 def test_statement_that_fails_raises_where_it_is_read_and_leaves_connection_usable() -> None:
     with pytest.raises(DataError), pipelined():
         PendingQuery("SELECT 1 / %(n)s::int", {"n": 0}).rows()
+    assert PendingQuery("SELECT %(n)s::int", {"n": 5}).rows() == [(5,)]
+
+
+def test_connection_lost_in_pipeline_is_error_of_django_also_without_reading() -> None:
+    with pytest.raises(OperationalError), pipelined():
+        PendingQuery("SELECT pg_terminate_backend(pg_backend_pid())", {})
+    connection.close()
+    with pytest.raises(OperationalError), pipelined():
+        PendingQuery("SELECT pg_terminate_backend(pg_backend_pid())", {}).rows()
+    connection.close()
     assert PendingQuery("SELECT %(n)s::int", {"n": 5}).rows() == [(5,)]
 
 
