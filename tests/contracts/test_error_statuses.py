@@ -152,6 +152,7 @@ def caused_by(cause: psycopg.Error) -> InternalError:
         psycopg.OperationalError("the connection is lost"),
         caused_by(psycopg.errors.ReadOnlySqlTransaction("the server became a standby")),
         caused_by(psycopg.errors.IdleInTransactionSessionTimeout("the server ended it")),
+        caused_by(psycopg.errors.FeatureNotSupported("cached plan must not change result type")),
         DatabaseUnreachable("Nothing listens there."),
     ],
     ids=lambda error: type(error.__cause__ or error).__name__,

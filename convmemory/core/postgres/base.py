@@ -286,8 +286,17 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if self._writers:
             self._writers.forget()
 
+    def is_usable(self) -> bool:
+        """Return whether the connection may serve a further request: not after an error, if it came from a pool.
+
+        A migration that changes the type of a column makes each kept plan that returns it fail for ever.
+        """
+        return not (self.pool and self.errors_occurred) and super().is_usable()
+
     def _close(self) -> None:
-        if self.connection is not None and self.pool and self._session != FRESH_SESSION:
+        if self.connection is not None and self.pool and self.errors_occurred:
+            self.connection.close()
+        elif self.connection is not None and self.pool and self._session != FRESH_SESSION:
             # Clear the owner of a connection before it returns to its pool, which discards closed connections.
             connection = self.connection
             try:

@@ -38,8 +38,9 @@ def named_as_they_are(link: psycopg.Connection) -> Iterator[None]:
 
 RETRY_AFTER_S = 5.0
 """A restart of PostgreSQL takes some seconds."""
-PASSING = frozenset({"25006", "25P03", "25P04"})
-"""SQLSTATEs of internal errors that pass: the server became a standby, or it ended a transaction that took too long."""
+PASSING = frozenset({"0A000", "25006", "25P03", "25P04"})
+"""SQLSTATEs of other errors that pass: a migration made a connection's plans outdated, the server became a standby, or
+it ended a transaction that took too long."""
 
 
 def is_passing(error: BaseException) -> bool:

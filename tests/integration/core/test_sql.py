@@ -1,10 +1,11 @@
 """Statements that are sent before their rows are needed."""
 
 import pytest
-from django.db import DataError, OperationalError, connection, transaction
+from django.db import DataError, NotSupportedError, OperationalError, close_old_connections, connection, transaction
 
 from convmemory.core.acting import acting_for, schema_owner
 from convmemory.core.sql import PendingQuery, pipelined
+from tests.support.own_logins import own_logins
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,6 +39,27 @@ def test_connection_lost_in_pipeline_is_error_of_django_also_without_reading() -
         PendingQuery("SELECT pg_terminate_backend(pg_backend_pid())", {}).rows()
     connection.close()
     assert PendingQuery("SELECT %(n)s::int", {"n": 5}).rows() == [(5,)]
+
+
+def test_connection_whose_plan_a_migration_made_outdated_is_not_reused() -> None:
+    def said() -> list[str]:
+        return [row[0] for row in PendingQuery("SELECT said FROM note", {}, keeps_plan=True).rows()]
+
+    def as_owner(statement: str) -> None:
+        with schema_owner(), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    with own_logins():
+        as_owner("CREATE TABLE note (said varchar(40)); GRANT SELECT ON note TO convmemory_app")
+        try:
+            assert said() == []
+            as_owner("ALTER TABLE note ALTER said TYPE varchar(60)")
+            with pytest.raises(NotSupportedError):
+                said()
+            close_old_connections()  # as a request does at its end
+            assert said() == []
+        finally:
+            as_owner("DROP TABLE note")
 
 
 @pytest.mark.parametrize("numbers", [[], [7], [3, -1, 2**62]])
