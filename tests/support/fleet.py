@@ -221,6 +221,16 @@ class Fleet:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
+    def print_errors(self) -> None:
+        """Print the errors in the logs of all processes, with their stacks: the folder does not outlive the run."""
+        for path in sorted(self.folder.glob("*.log")):
+            for line in path.read_text(errors="replace").splitlines():
+                with suppress(ValueError, AttributeError, TypeError):
+                    entry = json.loads(line)
+                    if entry.get("level") in ("ERROR", "CRITICAL"):
+                        print(f"{path.name}: {entry.get('request_id', '')} {entry['message']}", file=sys.stderr)
+                        print(entry.get("exception", ""), file=sys.stderr)
+
     def _spawn(self, name: str, command: list[str]) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -238,6 +248,9 @@ def fleet(folder: Path, *, people: int = 1, settings: Mapping[str, str] = Mappin
         made.start_web()
         made.start_web()
         yield made
+    except BaseException:
+        made.print_errors()
+        raise
     finally:
         made.stop()
 

@@ -4,12 +4,12 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import IO
 from urllib.parse import quote
 
@@ -50,21 +50,30 @@ def _database_url(role: str = "") -> str:
 
 @contextmanager
 def web_process(
-    variables: Mapping[str, str], *, command: Callable[[int], list[str]] | None = None, log: int | IO[bytes] = DEVNULL
+    variables: Mapping[str, str], *, command: Callable[[int], list[str]] | None = None, log: IO[bytes] | None = None
 ) -> Iterator[WebProcess]:
-    """Run a server with these environment variables, started by `command(port)`; it writes to `log`."""
+    """Run a server with these environment variables, started by `command(port)`.
+
+    It writes to `log`; without one, its log is printed if the block fails.
+    """
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     started_by = command(port) if command else _bare_command(port)
     environment = {**os.environ, **database_environment(), "LOG_LEVEL": "ERROR", **variables}
-    process = subprocess.Popen(started_by, cwd=Path(settings.BASE_DIR), env=environment, stdout=log, stderr=log)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_for(address, process)
-        yield WebProcess(address, process)
-    finally:
-        process.kill()
-        process.wait()
+    with tempfile.TemporaryFile() as own:
+        log = log or own
+        process = subprocess.Popen(started_by, cwd=Path(settings.BASE_DIR), env=environment, stdout=log, stderr=log)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait_for(address, process)
+            yield WebProcess(address, process)
+        except BaseException:
+            own.seek(0)
+            sys.stderr.write(own.read().decode(errors="replace"))
+            raise
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _bare_command(port: int) -> list[str]:

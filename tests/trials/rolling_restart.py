@@ -3,7 +3,8 @@
 `make rolling-restart` starts PostgreSQL, Redis, a worker and two web processes on scratch folders, sends 20 requests a
 second (pages, searches, new conversations) and keeps chat streams open. Requests go to the processes whose `/ready`
 answers 200, as a load balancer sends them, without a second try; with `--caddy PROGRAM` they go through that Caddy,
-configured by `deploy/Caddyfile`. It ends with 1 if a request failed or a stream did not reach its end.
+configured by `deploy/Caddyfile`. It ends with 1 if a request failed or a stream did not reach its end, and
+then prints the errors in the logs of all processes.
 """
 
 import argparse
@@ -89,7 +90,8 @@ class Load:
                     query = f"{self.target()}/api/v1/conversations/search?query=note%20{number}"
                     answer = await http.get(query, headers=key)
             if answer.status_code not in (200, 201):
-                self.failures.append(f"request {number}: {answer.status_code} {answer.text[:200]}")
+                logged_as = answer.headers.get("X-Request-ID")
+                self.failures.append(f"request {number}: {answer.status_code} {answer.text[:200]} ({logged_as})")
         except httpx2.HTTPError as error:
             self.failures.append(f"request {number}: {error!r}")
         self.seconds.append(time.monotonic() - started)
@@ -171,6 +173,8 @@ def main() -> int:
                 with running_caddy(options.caddy, made) if options.caddy else contextlib.nullcontext("") as proxy:
                     load = Load(made, options.drain, proxy)
                     asyncio.run(load.run())
+                if load.failures:
+                    made.print_errors()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     p95 = quantiles(load.seconds, n=20)[-1] * 1000

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         parent.chmod(0o755)
     with fleet(folder) as made:
         yield made
+
+
+def test_errors_in_logs_are_printed_with_their_stacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = {"level": "ERROR", "message": "Internal Server Error", "request_id": "trace-0815", "exception": "in rank"}
+    lines = ["Starting ...", json.dumps({"level": "INFO", "message": "GET / 200"}), json.dumps(error), "7", "[]"]
+    (tmp_path / "web-1.log").write_text("\n".join(lines))
+    Fleet(tmp_path).print_errors()
+    assert capsys.readouterr().err == "web-1.log: trace-0815 Internal Server Error\nin rank\n"
 
 
 def test_worker_check_fails_while_no_worker_runs(made: Fleet) -> None:
