@@ -27,7 +27,7 @@ from ninja.params.models import BodyModel, ParamModel, QueryModel
 from convmemory.core import errors
 from convmemory.core.errors import InvalidInput
 from convmemory.core.logs import request_id, route_of
-from convmemory.core.postgres.failures import RETRY_AFTER_S, is_passing
+from convmemory.core.postgres.failures import is_passing
 from convmemory.core.templatetags.people import for_people
 from convmemory.core.web.asgi_types import is_for_programs
 from convmemory.core.web.middleware import EitherMiddleware
@@ -89,7 +89,7 @@ class Told:
     retry_after_s: float | None = None
 
 
-_SILENT = Told(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT, RETRY_AFTER_S)
+_SILENT = Told(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT, errors.DatabaseUnavailable.retry_after_s)
 
 
 def told(error: Exception) -> Told | None:

@@ -135,7 +135,9 @@ class AddressRefused(EndpointRefused):
 
 
 class DatabaseUnavailable(ConvMemoryError):
-    """The database cannot be reached or started."""
+    """The database cannot be reached or started. PostgreSQL restarts in some seconds."""
+
+    retry_after_s = 5.0
 
 
 class SettingError(ConvMemoryError):

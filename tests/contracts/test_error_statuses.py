@@ -21,7 +21,14 @@ from pytest_django import Settings
 
 from convmemory import problems
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, QuotaUsedUp, StorageFull
+from convmemory.core.errors import (
+    ConvMemoryError,
+    DatabaseUnavailable,
+    InvalidInput,
+    NotFound,
+    QuotaUsedUp,
+    StorageFull,
+)
 from convmemory.core.logs import PlainFormatter
 from convmemory.core.postgres.failures import DatabaseUnreachable
 from convmemory.urls import urlpatterns as product_urls
@@ -154,6 +161,7 @@ def caused_by(cause: psycopg.Error) -> InternalError:
         caused_by(psycopg.errors.IdleInTransactionSessionTimeout("the server ended it")),
         caused_by(psycopg.errors.FeatureNotSupported("cached plan must not change result type")),
         DatabaseUnreachable("Nothing listens there."),
+        DatabaseUnavailable("It does not start."),
     ],
     ids=lambda error: type(error.__cause__ or error).__name__,
 )

@@ -36,8 +36,6 @@ def named_as_they_are(link: psycopg.Connection) -> Iterator[None]:
         link.remove_notice_handler(note)
 
 
-RETRY_AFTER_S = 5.0
-"""A restart of PostgreSQL takes some seconds."""
 PASSING = frozenset({"0A000", "25006", "25P03", "25P04"})
 """SQLSTATEs of other errors that pass: a migration made a connection's plans outdated, the server became a standby, or
 it ended a transaction that took too long."""
@@ -45,8 +43,10 @@ it ended a transaction that took too long."""
 
 def is_passing(error: BaseException) -> bool:
     """Return whether a later try may succeed: the connection was lost, a timeout ran out, the server is a standby."""
+    if isinstance(error, (DatabaseUnavailable, OperationalError, InterfaceError)):
+        return True
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    return isinstance(error, (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)) or (
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or (
         isinstance(cause, psycopg.Error) and cause.sqlstate in PASSING
     )
 
@@ -57,8 +57,6 @@ def is_passing(error: BaseException) -> bool:
 
 class DatabaseUnreachable(DatabaseUnavailable, OperationalError):
     """The database did not accept a connection; the message says why and what to do."""
-
-    retry_after_s = RETRY_AFTER_S
 
 
 class ChangedInTransaction(DatabaseError):
