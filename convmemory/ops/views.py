@@ -2,7 +2,7 @@
 
 import logging
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
@@ -33,20 +33,38 @@ from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.tasks import enqueue_archive, enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 logger = logging.getLogger(__name__)
 
 # The rest is deleted in the background.
 PATIENCE_S = 10.0
 
-NAMES = {
-    "conversations_conversation": _("conversations"),
-    "conversations_message": _("messages"),
-    "conversations_event": _("events of agents"),
-    "accounts_apikey": _("API keys"),
-    "search_passage": _("passages with their vectors"),
-    "search_itemembedding": _("vectors of turns"),
-}
-"""The page's names for the tables that users know."""
+NAMES: tuple[tuple["StrOrPromise", tuple[str, ...]], ...] = (
+    (_("conversations"), ("conversations_conversation",)),
+    (_("messages"), ("conversations_message",)),
+    (_("events of agents"), ("conversations_event",)),
+    (_("documents"), ("documents_document",)),
+    (_("sections of documents"), ("documents_section",)),
+    (_("tags and marks"), ("conversations_tag", "conversations_turnmark")),
+    (_("summaries"), ("summaries_conversationsummary",)),
+    (_("hidden keys"), ("conversations_hiddenkey",)),
+    (_("API keys"), ("accounts_apikey",)),
+    (_("shared links"), ("accounts_sharelink",)),
+    (_("passages with their vectors"), ("search_passage",)),
+    (_("vectors of turns"), ("search_itemembedding",)),
+    (
+        _("other rows of the search index"),
+        (
+            "search_source", "search_sourceindex", "search_item", "search_postingblock", "search_binarycodeblock",
+            "search_tokenvectors", "search_setasidepassage", "memory_messageembedding", "embeddings_cachedvector",
+            "embeddings_embeddingbatch",
+        ),
+    ),
+)  # fmt: skip
+"""The page's names for tables, in its order."""
+REST = _("everything else, such as sources of messages, imports, agents, past searches, settings and ways to sign in")
 
 
 class DeleteAccountForm(forms.Form):
@@ -94,10 +112,10 @@ def delete_account(request: PageRequest) -> HttpResponse:
 
 
 def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Return counts with names that users know, those first; the rest in one line."""
-    known = [(str(name), counts[table]) for table, name in NAMES.items() if counts.get(table)]
-    others = sum(count for table, count in counts.items() if table not in NAMES)
-    return [*known, (gettext("everything else"), others)] if others else known
+    """Return counts with names that users know; the rest in one line, which says what it contains."""
+    named = [(str(name), sum(counts.get(table, 0) for table in tables)) for name, tables in NAMES]
+    rest = sum(counts.values()) - sum(count for _, count in named)
+    return [(name, count) for name, count in (*named, (str(REST), rest)) if count]
 
 
 @require_safe

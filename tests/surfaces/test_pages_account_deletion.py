@@ -8,6 +8,7 @@ from pytest_django import Settings
 
 from convmemory.ops import views
 from convmemory.ops.models import Erasure
+from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.tasks import erase, finish_erasures
 from tests.factories import exchange, make_conversation, make_user
 
@@ -39,6 +40,18 @@ def test_page_says_what_goes_and_password_confirms(client: Client) -> None:
     assert "<code>conversations_message</code>: 4" in text
     assert list(User.objects.all()) == [bob]
     assert client.get(PAGE).headers["Location"].startswith("/login")
+
+
+def test_every_table_of_index_has_name_and_rest_says_what_it_contains(client: Client) -> None:
+    named = [table for _, tables in views.NAMES for table in tables]
+    owned = {table.name for table in owned_tables()}
+    assert set(named) <= owned
+    assert len(set(named)) == len(named)
+    of_index = {name for name in owned if name.startswith(("search_", "memory_", "embeddings_"))}
+    assert of_index - set(named) == {"search_pastsearch"}
+    page = client.get("/settings/data").content.decode()
+    assert "Other rows of the search index" in page
+    assert "Everything else, such as sources of messages" in page
 
 
 def test_wrong_password_deletes_nothing(client: Client, ada: User) -> None:
