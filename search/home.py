@@ -45,7 +45,8 @@ class Home:
     @property
     def is_new(self) -> bool:
         """Return whether the archive is empty, so that the page explains how to fill it."""
-        return not (self.recent or self.index.items or self.index.unread_documents)
+        index = self.index
+        return not (self.recent or index.items or index.unread_documents or index.unfinished_imports)
 
     @property
     def active_days(self) -> int:

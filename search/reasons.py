@@ -14,6 +14,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.filters import EXACT, Filters, each_name
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.names import nearest_names, with_known_names
 from convmemory.core.queue.queueing import EMBEDDING
@@ -21,6 +22,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.documents.library import UNFINISHED
 from convmemory.documents.models import Document
 from convmemory.embeddings.models import EmbeddingSpace
+from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Source
 from search.query_text import QueryText
@@ -117,16 +119,18 @@ class Pending:
     """Counts what a search may miss because it waits for a worker.
 
     By kind of source: the items that wait, those of them that a search by words may miss, too, and how many there are.
-    `unread` documents are being read; of a document whose new version is read, the old one is searched.
+    `unread` documents are being read; of a document whose new version is read, the old one is searched. `imports` have
+    not ended; what they have stored so far is found.
     """
 
     kinds: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     unread: int = 0
+    imports: int = 0
 
     @property
     def items(self) -> int:
-        """Return the number of items that wait; a document that is being read counts as one."""
-        return self.unread + sum(waiting for waiting, _, _ in self.kinds.values())
+        """Return the number of items that wait; such a document or import counts as one."""
+        return self.unread + self.imports + sum(waiting for waiting, _, _ in self.kinds.values())
 
     @property
     def explanation(self) -> Explanation | None:
@@ -148,6 +152,12 @@ class Pending:
                 ngettext("%(count)s document is being read", "%(count)s documents are being read", self.unread)
                 % {"count": f"{self.unread:,}"}
             )
+        if self.imports:
+            said.append(f"{self.imports:,} {'import has' if self.imports == 1 else 'imports have'} not ended")
+            shown.append(
+                ngettext("%(count)s import has not ended", "%(count)s imports have not ended", self.imports)
+                % {"count": f"{self.imports:,}"}
+            )
         if not said:
             return None
         return Explanation(Reason.PENDING, {"waiting": "; ".join(said)}, {"waiting": "; ".join(shown)})
@@ -156,13 +166,14 @@ class Pending:
 def pending_of_all(each: Iterable[Pending]) -> Pending:
     """Return what waits in several archives together."""
     kinds: dict[str, tuple[int, int, int]] = {}
-    unread = 0
+    unread = imports = 0
     for pending in each:
         unread += pending.unread
+        imports += pending.imports
         for kind, counts in pending.kinds.items():
             first, second, third = kinds.get(kind, (0, 0, 0))
             kinds[kind] = (first + counts[0], second + counts[1], third + counts[2])
-    return Pending(kinds, unread)
+    return Pending(kinds, unread, imports)
 
 
 NOTHING_PENDING = Pending()
@@ -178,7 +189,7 @@ _PERHAPS_NOT = _("%(counts)s perhaps not at all")
 
 def pending_of(owner_id: int, filters: Filters, *, space: EmbeddingSpace | None) -> Pending:
     """Return what of the owner's passes the filters and may be missed by a search in the space, or without a space by
-    one that goes by words alone. Two queries.
+    one that goes by words alone. At most three queries.
     """
     filters = with_known_names(owner_id, filters)
     conditions, parameters = source_conditions(filters, "e")
@@ -191,16 +202,16 @@ def pending_of(owner_id: int, filters: Filters, *, space: EmbeddingSpace | None)
     }
     rows = PendingQuery(statement, parameters).rows()
     kinds = {str(kind): (int(waiting), int(words), int(total)) for kind, waiting, words, total in rows}
-    return Pending(kinds, unread=_unread_documents(owner_id, filters))
-
-
-def _unread_documents(owner_id: int, filters: Filters) -> int:
-    """Return the number of documents that are being read and can pass the filters. At most one query."""
-    is_of_conversations = filters.conversation_id is not None or filters.archived or filters.chosen("=")
-    if is_of_conversations or (filters.kinds and SECTIONS not in filters.kinds):
-        return 0
-    unread = Document.objects.filter(owner_id=owner_id, status__in=UNFINISHED)
-    return (unread if filters.documents is None else unread.filter(pk__in=filters.documents)).count()
+    unread = imports = 0
+    if not (filters.archived or filters.conversation_id):  # neither can be archived or be this conversation
+        # A document has no program or project; of an import none is known before it has ended.
+        if not filters.chosen("=") and (not filters.kinds or SECTIONS in filters.kinds):
+            named = {} if filters.documents is None else {"pk__in": filters.documents}
+            unread = Document.objects.filter(owner_id=owner_id, status__in=UNFINISHED, **named).count()
+        if not filters.kinds or TURNS in filters.kinds:
+            states = (Import.State.QUEUED, Import.State.RUNNING)
+            imports = Import.objects.filter(owner_id=owner_id, is_preview=False, state__in=states).count()
+    return Pending(kinds, unread, imports)
 
 
 # --- empty answers --------------------------------------------------------------------------------
@@ -216,7 +227,7 @@ def explain_empty(*, owner_id: int, filters: Filters, pending: Pending) -> Expla
         of_kinds = of_kinds.filter(kind__in=filters.kinds)
     if not of_kinds.exists():
         waiting = _unready(owner_id, None) if not filters.kinds or SECTIONS in filters.kinds else None
-        return waiting or Explanation(Reason.NOTHING_STORED)
+        return waiting or pending.explanation or Explanation(Reason.NOTHING_STORED)
     condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""), document="d")
     statement = load_sql("search", "passes_any").replace("{filters}", condition)
     ((found,),) = PendingQuery(statement, parameters | {"owner": owner_id}).rows()

@@ -18,7 +18,7 @@ REASON = Field(None, description="why there are no results, or not all; the last
 PENDING = Field(
     0,
     description="turns and sections that pass the filters and that this search may miss, because they wait for their "
-    "vectors or words; a document that is being read counts as one",
+    "vectors or words; a document that is being read and an import that has not ended count as one each",
 )
 
 
@@ -145,3 +145,4 @@ class IndexStatusOut(Schema):
     embedded_sections: int
     without_words: int = Field(description="those that wait and that a search by words may not find yet either")
     unread_documents: int = Field(description="documents that are being read; their sections are not counted yet")
+    unfinished_imports: int = Field(description="imports that wait or run; what is still in them is not counted yet")

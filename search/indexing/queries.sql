@@ -95,8 +95,8 @@ LIMIT %(limit)s
 
 -- name: index_status
 -- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed; the same of
--- documents alone; how many of those that wait are not found by their words either; how many documents are being read;
--- since when the first item waits.
+-- documents alone; how many of those that wait are not found by their words either; how many documents are being read
+-- and how many imports have not ended; since when the first item waits.
 WITH stored AS (
     SELECT
         s.id,
@@ -148,6 +148,13 @@ SELECT
         WHERE
             (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint)
             AND d.status IN ('uploaded', 'processing') AND d.trashed_at IS NULL
+    ),
+    (
+        SELECT count(*)
+        FROM conversations_import AS m
+        WHERE
+            (%(owner)s::bigint IS NULL OR m.owner_id = %(owner)s::bigint)
+            AND m.state IN ('queued', 'running') AND NOT m.is_preview
     ),
     min(behind_since) FILTER (WHERE behind > 0 AND NOT given_up)
 FROM state

@@ -18,7 +18,7 @@ class IndexStatus:
 
     `without_words` are pending items that a search by words may not find yet, because a worker stores their words: of
     what was put back from the trash or moved, changed without a signal, or stored by an earlier version.
-    `unread_documents` are being read; their sections are not known yet.
+    `unread_documents` are being read, `unfinished_imports` have not ended; what is in them is not counted yet.
     """
 
     turns: int
@@ -31,6 +31,7 @@ class IndexStatus:
     embedded_sections: int = 0
     without_words: int = 0
     unread_documents: int = 0
+    unfinished_imports: int = 0
 
     @property
     def items(self) -> int:
@@ -51,7 +52,7 @@ class IndexCounts:
     """Counts over one owner or over all owners.
 
     Of the items, `pending` wait for a worker, `given_up` belong to sources without attempts left, and `failed` were
-    refused individually; the same counts of sections alone follow. The last two are as in `IndexStatus`. The first
+    refused individually; the same counts of sections alone follow. The last three are as in `IndexStatus`. The first
     change that waits was stored at `behind_since`, None if nothing waits, or only what is indexed again.
     """
 
@@ -69,6 +70,7 @@ class IndexCounts:
     failed_sections: int
     without_words: int
     unread_documents: int
+    unfinished_imports: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
         embedded_sections=max(0, counts.sections - counts.pending_sections - failed_sections),
         without_words=counts.without_words,
         unread_documents=counts.unread_documents,
+        unfinished_imports=counts.unfinished_imports,
     )
 
 

@@ -11,7 +11,7 @@ WHERE d.owner_id = %(owner)s
 -- How many items, words and passages each of the owner's sources of some kinds has, their object ids, and the ids of the
 -- item vectors stored last; those that contain texts in languages other than English, and these; those with items that may
 -- not be in the space yet; the number of passages in sources of all kinds; and whether a search may miss something: items
--- without vectors, items whose words are not stored, a document that is being read. Passages and vectors are those of one
+-- without vectors, items whose words are not stored, a document that is being read, an import that has not ended. Passages and vectors are those of one
 -- space; without a space only words count.
 SELECT
     array_agg(s.id) FILTER (WHERE s.is_wanted),
@@ -30,6 +30,9 @@ SELECT
     ), FALSE) OR EXISTS (
         SELECT FROM documents_document AS d
         WHERE d.owner_id = %(owner)s AND d.status IN ('uploaded', 'processing') AND d.trashed_at IS NULL
+    ) OR EXISTS (
+        SELECT FROM conversations_import AS m
+        WHERE m.owner_id = %(owner)s AND m.state IN ('queued', 'running') AND NOT m.is_preview
     )
 FROM (
     SELECT *, cardinality(%(kinds)s::text[]) = 0 OR kind = ANY(%(kinds)s::text[]) AS is_wanted

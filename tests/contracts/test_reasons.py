@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 from jsonschema import validate
 
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.models import Conversation
@@ -190,6 +191,20 @@ def test_document_being_read_is_waited_for_where_documents_are_searched(owner: U
     assert surface == "page" or answer["pending"] == 1
     assert by_api("/conversations/search")(owner, query="which knot holds the boom?", mode=mode)["pending"] == 0
     assert by_api("/search")(owner, query="which knot holds the boom?", mode=mode, agent="Skipper")["pending"] == 0
+
+
+@pytest.mark.parametrize("surface", WITH_MODES)
+def test_unfinished_import_is_waited_for_where_conversations_are_searched(owner: User, surface: str) -> None:
+    Import.objects.create(owner=owner, name="boats.zip", size=1)
+    for mode in MODES:
+        answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
+        check(answer, Reason.PENDING)
+        assert "1 import has not ended" in str(answer["notes"])
+    archive(owner)
+    check(SURFACES[surface](owner, query="which knot holds the boom?"), Reason.PENDING)
+    assert by_api("/documents/search")(owner, query="which knot holds the boom?")["pending"] == 0
+    Import.objects.update(is_preview=True)
+    assert SURFACES[surface](owner, query="which knot holds the boom?")["reason"] is None
 
 
 @pytest.mark.parametrize("surface", SURFACES)

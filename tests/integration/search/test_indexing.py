@@ -97,6 +97,7 @@ def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> No
     assert asdict(index_status(owner=owner)) == {
         "turns": 3, "embedded_turns": 3, "messages": 6, "passages": 6, "pending": 0, "failed": 0,
         "sections": 0, "embedded_sections": 0, "without_words": 0, "unread_documents": 0,
+        "unfinished_imports": 0,
     }  # fmt: skip
     with django_capture_on_commit_callbacks(execute=True):
         ingest.append_messages(
