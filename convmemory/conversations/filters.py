@@ -69,7 +69,7 @@ class Filters:
     """
 
     agent: Names = field(
-        default="", metadata=_by("=", "agent", "agent", "only those of this agent", "source", "origin")
+        default="", metadata=_by("=", "agent", "agent", "only those that this program wrote", "source", "origin")
     )
     project: Names = field(default="", metadata=_by("=", "project", "project", "only those of this project"))
     source: Names = field(default="", metadata=_by("=", "source", "origin", "only those of this source"))

@@ -72,7 +72,7 @@ def chips_of(box: SearchBox) -> list[Chip]:
     said = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
     where = [KIND_NAMES[box.kind]] if box.kind else []
     return [
-        _chip(box, "agent", gettext("Agent"), _names_label(box.agent), {"agent": []}),
+        _chip(box, "agent", gettext("Program"), _names_label(box.agent), {"agent": []}),
         _chip(box, "project", gettext("Project"), _names_label(map(project_name, box.project)), {"project": []}),
         _chip(box, "time", gettext("Any time"), time_label(box), {"after": "", "before": ""}),
         _chip(

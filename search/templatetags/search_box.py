@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 register = template.Library()
 OPERATORS = (
-    ("agent:", _("only of this agent")),
+    ("agent:", _("only of this program")),
     ("project:", _("only of this project")),
     ("after:", _("since a day, a month or a year: after:2026-05")),
     ("before:", _("until a day, a month or a year")),

@@ -153,7 +153,7 @@ def test_chips_filter_at_once_and_say_so(visit: Callable[..., None]) -> None:
         expect(groups).to_have_count(2)
         expect(page).to_have_url(re.compile(r"/search\?q=sourdough&agent=baker&agent=chef"))
         page.get_by_label("Remove the filter baker +1").click()
-        expect(page.locator("#chip-agent")).to_have_text("Agent")
+        expect(page.locator("#chip-agent")).to_have_text("Program")
         expect(page).to_have_url(re.compile(r"/search\?q=sourdough$"))
         page.locator("#chip-time").click()
         page.get_by_role("link", name="Past 30 days").click()
