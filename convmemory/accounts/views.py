@@ -20,6 +20,7 @@ from convmemory.accounts.models import ApiKey, MailChoice
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import model_use
 from convmemory.accounts.spaces import spaces_of
+from convmemory.core.config import config
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.web.languages import DENSITIES, THEMES, Appearance, languages, remember
@@ -94,6 +95,7 @@ def keys(request: PageRequest) -> HttpResponse:
         "form": form,
         "memberships": memberships,
         "new_key": new_key,
+        "marks": config.mcp_marking,
         "search_address": request.build_absolute_uri("/api/v1/conversations/search"),
     }
     return showing_new_key(request, render(request, "accounts/keys.html", context))

@@ -62,6 +62,7 @@ def connect(request: PageRequest) -> HttpResponse:
         "commands": [setup for setup in commands(**given) if request.user.is_staff or manage not in setup.lines],
         "setups": [setup for setup in setups(**given) if request.user.is_staff or manage not in setup.lines],
         "tools": mcp_tools(),
+        "marks": any(tool.writes for tool in mcp_tools()),
         "new_key": new_key,
         "key": row_of_key(owner=request.user, key=new_key) if new_key else None,
         "keys": active_keys(owner=request.user),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.accounts.models import ApiKey
 from convmemory.mcp_server.clients import commands, setups
@@ -162,6 +162,18 @@ def test_connect_page_shows_command_for_all_agents_first(browser: Client, owner:
     text = unescape(browser.get("/settings/connect").content.decode())
     assert text.index("manage.py connect --user ada") < text.index("convmemory connect --server http://testserver")
     assert text.index("convmemory connect --server http://testserver") < text.index("~/.claude.json")
+
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_pages_say_that_agents_only_read_unless_they_mark_turns(
+    browser: Client, settings: Settings, marks: bool
+) -> None:
+    settings.MCP_MARKING = marks
+    text = unescape(browser.get("/settings/connect").content.decode())
+    assert ("changes nothing" in text) is not marks
+    assert ("also mark turns as wrong or outdated" in text) is marks
+    keys = unescape(browser.get("/settings/keys").content.decode())
+    assert ("which is all that MCP and the tools need." in keys) is not marks
 
 
 @pytest.mark.parametrize("imports", [True, False])
