@@ -151,6 +151,20 @@ def test_chosen_space_is_what_pages_show_until_another_is_chosen(crew: Crew) -> 
 
 
 @pytest.mark.parametrize(("name", "imports"), [("carl", True), ("rosa", False)])
+def test_empty_space_invites_those_who_may_import_and_tells_readers_who_may(
+    crew: Crew, name: str, imports: bool
+) -> None:
+    with acting_for(crew.space):
+        Conversation.objects.all().delete()
+    browser = crew.browsers[name]
+    browser.post("/spaces/use", {"space": crew.space})
+    for path, invites in (("/", "Bring your conversations in"), ("/search?q=where+is+the+oar", "Import files</a>")):
+        page = text_of(browser, path)
+        assert (invites in page) is imports
+        assert ("Its contributors and managers can import" in page) is not imports
+
+
+@pytest.mark.parametrize(("name", "imports"), [("carl", True), ("rosa", False)])
 def test_palette_in_space_offers_pages_that_work_there_and_those_of_person(
     crew: Crew, name: str, imports: bool
 ) -> None:
