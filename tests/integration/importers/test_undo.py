@@ -22,7 +22,7 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput, NotFound
-from tests.factories import make_user
+from tests.factories import make_conversation, make_user
 from tests.support.importing import run_at_once
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
@@ -81,6 +81,14 @@ def test_undo_keeps_messages_of_earlier_imports(owner: User) -> None:
     conversation.refresh_from_db()
     assert (conversation.turn_count, conversation.message_count) == (1, 2)
     assert said(conversation) == ["one", "1"]
+
+
+def test_undo_keeps_conversation_that_was_empty_before(owner: User) -> None:
+    empty = make_conversation(owner, source="plain", source_id="chat-0001")
+    row = imported(owner, FIRST % ANSWER)
+    assert said(empty) == ["one", "1"]
+    undone(owner, row)
+    assert said(Conversation.objects.get()) == []
 
 
 def test_undo_keeps_messages_added_later(owner: User) -> None:

@@ -193,6 +193,10 @@ def test_recall_without_embedder_uses_words_and_adds_note(missing: str) -> None:
         EmbeddingSpace.objects.update(is_active=False)  # there is none yet, and its model cannot be had
     with patch(missing, side_effect=EmbedderUnavailable("no model")):
         found = recall(owner=owner, query=RecallQuery("metal primer for a gate"))
+        best = found.messages[0].message_id
+        others = recall(owner=owner, query=RecallQuery("metal primer for a gate", alive_message_ids=[best])).messages
+    assert [message.turn_number for message in others] == [1]
+    assert others[0].message_id != best
     assert found.messages[0].turn_number == 1
     assert found.messages[0].question_opening
     assert any("no model" in note for note in found.notes)
