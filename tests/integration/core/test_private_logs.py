@@ -71,9 +71,11 @@ STATEMENTS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A server of its own, for its log and for what is done to it."""
+    """A server of its own, for its log and for what is done to it. A version that logged texts ran it before."""
     folder = tmp_path_factory.mktemp("logs") / "postgres"
     copy_prepared_folder(folder)
+    (folder / "convmemory.conf").write_text("# Written by convmemory at each start.\njit = 'off'\n")
+    (folder / "server.log.1").write_text(MARKER)
     embedded.join(folder, FAST_OPTIONS)
     with connect(folder) as link:
         link.execute(TABLE)
@@ -95,6 +97,11 @@ def connect(folder: Path) -> psycopg.Connection:
 
 def log_of(folder: Path) -> str:
     return "".join(path.read_text() for path in folder.glob("server.log*"))
+
+
+def test_log_of_version_that_logged_statements_goes_with_update(folder: Path) -> None:
+    assert configuration.was_discreet(folder)
+    assert MARKER not in log_of(folder)
 
 
 def test_errors_of_statements_leave_nothing_in_server_s_log(folder: Path) -> None:
@@ -172,13 +179,6 @@ def test_clearing_log_leaves_server_writing_it(folder: Path) -> None:
         link.execute("SELECT pg_reload_conf()")
         wait_until(lambda: "SIGHUP" in log_of(folder), "the server's note of the new settings", 60)
     assert "\x00" not in log_of(folder)
-
-
-def test_log_of_version_that_logged_statements_goes_with_update(tmp_path: Path) -> None:
-    (tmp_path / "convmemory.conf").write_text("# Written by convmemory at each start.\njit = 'off'\n")
-    assert not configuration.was_discreet(tmp_path)
-    configuration.write_configuration(tmp_path, tmp_path, {})
-    assert configuration.was_discreet(tmp_path)
 
 
 @pytest.mark.django_db
