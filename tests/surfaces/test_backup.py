@@ -305,6 +305,14 @@ def newer(backup: Path, target: Path) -> Path:
     return target
 
 
+def altered(backup: Path, target: Path) -> Path:
+    """A whole archive, with another dump than the manifest says."""
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(target, "w") as new:
+        for entry in old.namelist():
+            new.writestr(entry, old.read(entry) + b" " * (entry == "dump.pgc"))
+    return target
+
+
 def lying(backup: Path, target: Path) -> Path:
     with zipfile.ZipFile(backup) as old, zipfile.ZipFile(target, "w") as new:
         manifest = json.loads(old.read("manifest.json"))
@@ -344,6 +352,7 @@ def test_command_says_why_backup_is_refused(installation: Installation, backup: 
 def test_refused_backup_changes_nothing(here: Installation, backup: Path, tmp_path: Path) -> None:
     for make, reason in (
         (damaged, "damaged"),
+        (altered, "checksum"),
         (newer, "newer version"),
         (lying, "do not hold the rows"),
         (text_file, "no backup"),
