@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -25,6 +25,7 @@ from django.test.utils import setup_databases, teardown_databases
 from django.utils import timezone
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from convmemory.core import acting
 from convmemory.core.postgres import row_security
@@ -71,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if database["EMBEDDED_PATH"]:
         database["EMBEDDED_PATH"] = test_var / "postgres"
         database["EMBEDDED_OPTIONS"] = FAST_OPTIONS
+    _list_static_files_once()
     if not config.getoption("reuse_db"):
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
 
@@ -86,6 +88,20 @@ def _let_python_keep_bytecode() -> None:
     """Else the workers of a run and each of some 200 processes that tests start compile the whole program."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+def _list_static_files_once() -> None:
+    """Else each of some 2,000 clients of tests looks for them in all folders, which takes more than most requests."""
+    listed: dict[str, Any] = {}
+    plain = WhiteNoiseMiddleware.add_files_from_finders
+
+    def add_listed(self: WhiteNoiseMiddleware) -> None:
+        if not listed:
+            plain(self)
+            listed.update(self.files)
+        self.files.update(listed)
+
+    WhiteNoiseMiddleware.add_files_from_finders = add_listed
 
 
 def _use_own_temporary_folder(config: pytest.Config) -> Path:
