@@ -47,13 +47,17 @@ Answer = tuple[int, bytes]
 Surface = Callable[[Town, Ask], Answer]
 
 
-def draw_ask(town: Town, random: Random, tools: Iterable[str]) -> Ask:
-    """Draw a request, with arguments of these tools."""
+def draw_ask(town: Town, random: Random, tools: Iterable[str], is_own: bool | None = None) -> Ask:
+    """Draw a request, with arguments of these tools: about the caller's own rows, those of another whom the caller
+    may not read, or either.
+    """
     world = random.choice(town.worlds)
     caller, victim = random.choice(world), random.choice(world)
     spaces = [space for space in town.spaces if not space.roles.keys().isdisjoint({one.user.pk for one in world})]
     if spaces and random.random() < 0.5:
         victim = spaces[0]
+    if is_own is not None:
+        victim = caller if is_own else random.choice(town.others(caller))
     tag = random.choice(["", "", f" {victim.tag}", f' "{victim.tag}"'])
     question = random.choice(QUESTIONS).format(random.choice(TOPICS))
     ask = Ask(

@@ -4,8 +4,10 @@ Three worlds share a space: its manager, contributor and reader get its rows, a 
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
-from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 240, and 10,000 in `make isolation`. Half
-of them are asked once more with the application's own filters switched off: then the database alone keeps owners apart.
+from the tools' own schemas. Whatever chance draws, each surface is asked at least once about rows that its caller may
+not read, and shows the caller's own text. ISOLATION_CASES is how many cases are drawn before: 240, and 10,000 in
+`make isolation`. Half of them are asked once more with the application's own filters switched off: then the database
+alone keeps owners apart.
 """
 
 import os
@@ -72,6 +74,7 @@ class Tally:
         self.cases: Counter[str] = Counter()
         self.own: Counter[str] = Counter()
         self.shared: Counter[str] = Counter()
+        self.foreign: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.arguments: Counter[str] = Counter()
 
@@ -83,7 +86,9 @@ class Tally:
         assert name in OF_TRASH or TRASHED.encode() not in body, (name, "shows what is in the trash", ask)
         self.cases[name] += 1
         self.own[name] += ask.caller.secret.encode() in body
-        if ask.victim.is_read_by(ask.caller) and ask.victim is not ask.caller:
+        if not ask.victim.is_read_by(ask.caller):
+            self.foreign[name] += 1
+        elif ask.victim is not ask.caller:
             self.shared[name] += ask.victim.secret.encode() in body
         if tool := TOOL_OF.get(name):
             self.refused[name] += is_refused((status, body))
@@ -98,18 +103,20 @@ class Tally:
         declared = {f"{tool}.{name}" for tool in TOOLS for name in tool_named(tool).input_schema["properties"]}
         return declared - set(self.arguments)
 
+    def without_foreign(self) -> list[str]:
+        """Return the surfaces that no caller has asked about rows that the caller may not read."""
+        return sorted(set(SURFACES) - set(self.foreign))
+
     def left_out(self) -> list[str]:
-        """Return the silent surfaces, those not asked at all, those of tools with unused arguments, and some more while
-        spaces were hardly shown.
-        """
+        """Return the surfaces of tools with unused arguments, and some more while spaces were hardly shown."""
         hardly = [] if len(+self.shared) > LEAST_SURFACES_OF_SPACES else sorted(+self.own)[::SURFACES_AT_ONCE]
         unused = {argument.partition(".")[0] for argument in self.unused_arguments()}
         tools = {name for name, tool in TOOL_OF.items() if tool in unused}
-        return sorted({*self.silent(), *(set(SURFACES) - set(self.cases)), *tools, *hardly})
+        return sorted({*tools, *hardly})
 
     def judge(self, cases: int) -> None:
         assert self.cases.total() >= cases
-        assert set(self.cases) == set(SURFACES)
+        assert not self.without_foreign()
         silent = self.silent()
         assert len(+self.shared) > LEAST_SURFACES_OF_SPACES, "spaces were hardly shown to their members"
         assert not silent, "these surfaces never showed even the caller's own text, so they were not tested"
@@ -130,16 +137,19 @@ def ask_everything(town: Town, cases: int) -> None:
     """Ask that often, and judge that nothing leaked and nothing was left out. The cases are the same in every run."""
     tally, before, random = Tally(), rows(), Random(cases)
 
-    def ask_all(names: list[str]) -> None:
-        ask = draw_ask(town, random, [TOOL_OF[name] for name in names if name in TOOL_OF])
-        for name in names:
-            tally.ask(town, name, ask)
+    def ask_all(names: list[str], is_own: bool | None = None) -> None:
+        for start in range(0, len(names), SURFACES_AT_ONCE):
+            some = names[start : start + SURFACES_AT_ONCE]
+            ask = draw_ask(town, random, [TOOL_OF[name] for name in some if name in TOOL_OF], is_own)
+            for name in some:
+                tally.ask(town, name, ask)
 
     for _ in range(cases // SURFACES_AT_ONCE + 1):
         ask_all(random.sample(sorted(SURFACES), SURFACES_AT_ONCE))
     for _ in range(ROUNDS_MORE):
-        if left_out := tally.left_out():
-            ask_all(left_out)
+        ask_all(tally.silent(), is_own=True)
+        ask_all(tally.without_foreign(), is_own=False)
+        ask_all(tally.left_out())
     tally.judge(cases)
     assert all(now >= then for now, then in zip(rows(), before, strict=True)), "something was removed"
 
