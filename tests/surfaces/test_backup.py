@@ -5,11 +5,9 @@ import json
 import os
 import re
 import stat
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from typing import Any
 import psycopg
 import pytest
 import pytest_django
-from django.conf import settings as project
 
 from convmemory.core.errors import InvalidInput
 from convmemory.core.files.private_files import DRAFT_SUFFIX
@@ -26,6 +23,7 @@ from convmemory.ops.privacy import backup as backup_module
 from convmemory.ops.privacy import backup_places, restoring
 from convmemory.ops.privacy.backup_places import Bucket
 from tests.conftest import FAST_OPTIONS
+from tests.support.forked_commands import ForkedCommands
 from tests.support.prepared_folder import copy_prepared_folder
 from tests.support.s3_server import BUCKET, client, running_s3_server
 
@@ -92,16 +90,13 @@ LAB = r"[('lab.md', '# The lab\n\nIt has forty tanks.')]"
 class Installation:
     """A data folder with an embedded database."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, commands: ForkedCommands) -> None:
+        self.folder, self.commands = folder, commands
 
     def run(self, *arguments: str, ok: bool = True) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
         environment |= {"CONVMEMORY_VAR": str(self.folder), "EMBEDDING_THREADS": "1"}
-        result = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=project.BASE_DIR, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        result = self.commands.run(*arguments, environment=environment)
         assert (result.returncode == 0) == ok, result.stdout + result.stderr
         self.warnings = result.stderr
         return result.stdout if ok else result.stderr
@@ -126,12 +121,13 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    installation = Installation(tmp_path_factory.mktemp("backup") / "var")
-    copy_prepared_folder(installation.folder / "postgres")
-    embedded.join(installation.folder / "postgres", FAST_OPTIONS)  # one server for all the commands
-    assert installation.shell(FILL + FILL_BOB) == "2"
-    yield installation
-    server.stop(installation.folder / "postgres")
+    with closing(ForkedCommands()) as commands:
+        installation = Installation(tmp_path_factory.mktemp("backup") / "var", commands)
+        copy_prepared_folder(installation.folder / "postgres")
+        embedded.join(installation.folder / "postgres", FAST_OPTIONS)  # one server for all the commands
+        assert installation.shell(FILL + FILL_BOB) == "2"
+        yield installation
+        server.stop(installation.folder / "postgres")
 
 
 @pytest.fixture(scope="module")
@@ -183,16 +179,17 @@ def test_restore_killed_before_erasing_again_leaves_erased_users_shut_out(here: 
 
 
 @pytest.fixture(scope="module")
-def fresh(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+def fresh(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """An installation that a restore made from nothing, by an account whose files everybody may read."""
-    fresh = Installation(tmp_path_factory.mktemp("fresh") / "var")
-    umask = os.umask(0)
-    try:
-        fresh.run("restore", str(backup))
-    finally:
-        os.umask(umask)
-    assert "written with another SECRET_KEY" in fresh.warnings
-    return fresh
+    with closing(ForkedCommands()) as commands:
+        fresh = Installation(tmp_path_factory.mktemp("fresh") / "var", commands)
+        umask = os.umask(0)
+        try:
+            fresh.run("restore", str(backup))
+        finally:
+            os.umask(umask)
+        assert "written with another SECRET_KEY" in fresh.warnings
+        yield fresh
 
 
 def test_new_installation_takes_backup_without_force(fresh: Installation) -> None:

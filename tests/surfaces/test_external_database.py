@@ -4,18 +4,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import pytest
-from django.conf import settings as project
 from django.db import connection
 
 from convmemory.core.postgres import configuration, embedded, server
 from tests.conftest import FAST_OPTIONS
+from tests.support.forked_commands import ForkedCommands
 
 NAME = f"external_{os.getpid()}"
 TALK = '{"role": "user", "content": "where is the zebrafish lab?"}\n{"role": "assistant", "content": "In Lima."}\n'
@@ -38,21 +38,18 @@ print(seen)
 class External:
     """A database of the tests' server, used by its address like an operator's own database."""
 
-    def __init__(self, folder: Path, host: str) -> None:
-        self.folder, self.host = folder, host
+    def __init__(self, folder: Path, host: str, commands: ForkedCommands) -> None:
+        self.folder, self.host, self.commands = folder, host, commands
         self.settings = {"DATABASE_URL": f"postgres://{NAME}@{quote(host, safe='')}:{configuration.PORT}/{NAME}"}
 
     def as_superuser(self, statements: str, database: str = NAME) -> None:
         with psycopg.connect(host=self.host, user=configuration.SUPERUSER, dbname=database, autocommit=True) as link:
             link.execute(statements.encode())
 
-    def run(self, *arguments: str, codes: tuple[int, ...] = (0,), given: str | None = None) -> str:
+    def run(self, *arguments: str, codes: tuple[int, ...] = (0,), given: str = "") -> str:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_")}
         environment = outside | {"CONVMEMORY_VAR": str(self.folder / "var")} | self.settings
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=project.BASE_DIR, env=environment, input=given, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = self.commands.run(*arguments, environment=environment, given=given)
         assert done.returncode in codes, done.stdout + done.stderr
         return done.stdout or done.stderr
 
@@ -65,15 +62,17 @@ class External:
 def external(tmp_path: Path) -> Iterator[External]:
     if not connection.settings_dict["EMBEDDED_PATH"]:
         pytest.skip("Roles and databases are made on the tests' own server.")
-    found = External(tmp_path, str(embedded.join(connection.settings_dict["EMBEDDED_PATH"], FAST_OPTIONS)))
-    found.as_superuser(f"CREATE ROLE {NAME} LOGIN NOSUPERUSER", "postgres")
-    try:
-        found.as_superuser(f"CREATE DATABASE {NAME} OWNER {NAME}", "postgres")
-        found.as_superuser("CREATE EXTENSION vector")
-        yield found
-    finally:
-        found.as_superuser(f"DROP DATABASE IF EXISTS {NAME} WITH (FORCE)", "postgres")
-        found.as_superuser(f"DROP ROLE {NAME}", "postgres")
+    with closing(ForkedCommands()) as commands:
+        host = embedded.join(connection.settings_dict["EMBEDDED_PATH"], FAST_OPTIONS)
+        found = External(tmp_path, str(host), commands)
+        found.as_superuser(f"CREATE ROLE {NAME} LOGIN NOSUPERUSER", "postgres")
+        try:
+            found.as_superuser(f"CREATE DATABASE {NAME} OWNER {NAME}", "postgres")
+            found.as_superuser("CREATE EXTENSION vector")
+            yield found
+        finally:
+            found.as_superuser(f"DROP DATABASE IF EXISTS {NAME} WITH (FORCE)", "postgres")
+            found.as_superuser(f"DROP ROLE {NAME}", "postgres")
 
 
 def test_external_database_works_before_and_after_setup_roles(external: External, tmp_path: Path) -> None:

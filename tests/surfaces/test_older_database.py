@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from django.conf import settings as project
 
 from convmemory.core.postgres import embedded, server
 from tests.conftest import FAST_OPTIONS
+from tests.support.forked_commands import ForkedCommands
 from tests.support.prepared_folder import copy_prepared_folder
 from tests.surfaces.test_backup import FILL, SHOW, Installation
 
@@ -93,12 +94,12 @@ def older_version(installation: Installation) -> Iterator[str]:
 
 @pytest.fixture
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    installation = Installation(tmp_path_factory.mktemp("older") / "var")  # short: a socket's path has 107 bytes
-    data = installation.folder / "postgres"
-    copy_prepared_folder(data)
-    (data / "pg_hba.conf").write_text("local all all trust\n")
-    yield installation
-    server.stop(installation.folder / "postgres")
+    with closing(ForkedCommands()) as commands:
+        folder = tmp_path_factory.mktemp("older") / "var"  # short: a socket's path has 107 bytes
+        copy_prepared_folder(folder / "postgres")
+        (folder / "postgres" / "pg_hba.conf").write_text("local all all trust\n")
+        yield Installation(folder, commands)
+        server.stop(folder / "postgres")
 
 
 def rows(installation: Installation) -> dict[str, int]:
