@@ -4,8 +4,9 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import cache
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from convmemory.documents.library import add_document, store_file
 from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
 from convmemory.embeddings import spaces
+from convmemory.embeddings.model_folder import BERT_WEIGHTS, default_folder, fresh_digest
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.doctor import alerting, database_area, examining, models_area
 from convmemory.ops.doctor.examining import Report, examine, fix
@@ -70,6 +72,7 @@ def house(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     settings.ALLOWED_HOSTS = ["localhost"]  # the test runner adds one
     monkeypatch.setattr(examining, "SHORT_BYTES", 0)
     monkeypatch.setattr(examining, "missing_parts", list)
+    monkeypatch.setattr(models_area, "fresh_digest", digest_of)
     for _ in range(2):
         index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk)
     schedules.ensure_schedules()
@@ -77,6 +80,16 @@ def house(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     OrmQ.objects.all().delete()
     yield folder
     spaces._opened.reset()
+
+
+@cache
+def default_digest() -> str:
+    return fresh_digest([default_folder() / BERT_WEIGHTS])
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """Digest files as the doctor does, but the default model's 90 MB, which no test changes, once for all tests."""
+    return default_digest() if list(paths) == [default_folder() / BERT_WEIGHTS] else fresh_digest(paths)
 
 
 def ids() -> list[str]:
