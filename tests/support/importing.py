@@ -13,6 +13,7 @@ from convmemory.conversations.importing import api, queue
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.work import work
 from convmemory.core.config import config
+from convmemory.core.processes import child_process
 from convmemory.core.processes.child_process import Ending
 from tests.support.web_process import database_environment
 
@@ -44,7 +45,17 @@ def run_here(row: Import, folder: str) -> Ending:
 
 
 def let_children_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Child processes that this test starts use its database and its folder of uploads."""
+    """Child processes that this test starts use its database and its folder of uploads.
+
+    Those of imports are forked by a process that has loaded the program; tests with the same folders share it.
+    """
+    run_forked_child = child_process.run_forked_child
+
+    def run_without_name_of_test(*arguments: Any, environment: dict[str, str], **values: Any) -> Ending:
+        shared = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+        return run_forked_child(*arguments, environment=shared, **values)
+
+    monkeypatch.setattr(child_process, "run_forked_child", run_without_name_of_test)
     for name, value in database_environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("IMPORT_FOLDER", str(config.import_folder))

@@ -1,6 +1,7 @@
 """Imports in real child processes and by a real worker: limits hold, and nothing is lost or doubled."""
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from convmemory.conversations.importing.api import MAX_WAIT_S
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, Message
+from convmemory.core.config import config
 from convmemory.core.processes import child_process
 from convmemory.core.processes.child_process import Ending
 from tests.factories import make_user
@@ -40,8 +42,8 @@ LINES = b'{"role": "user", "content": "what?"}\n{"role": "assistant", "content":
 
 
 @pytest.fixture
-def owner(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> User:
-    settings.IMPORT_FOLDER = tmp_path / "imports"
+def owner(monkeypatch: pytest.MonkeyPatch) -> User:
+    shutil.rmtree(config.import_folder, ignore_errors=True)  # what the test before has left
     let_children_in(monkeypatch)
     return make_user()
 
