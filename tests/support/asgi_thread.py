@@ -16,11 +16,15 @@ LOOK_S = 0.005
 
 
 class PromptServer(uvicorn.Server):
-    """Starts and ends as uvicorn's does, but looks for its end every 5 ms: 0.2 s less in a test that has a server."""
+    """Starts and ends as uvicorn does, but ends at once: 0.2 s less in a test that has a server."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.may_end = threading.Event()
 
     async def main_loop(self) -> None:
-        while not await self.on_tick(0):
-            await asyncio.sleep(LOOK_S)
+        await self.on_tick(0)  # makes the headers of all answers
+        await asyncio.to_thread(self.may_end.wait)  # to look every 5 ms takes 1.5 % of a core
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in (*self.servers, *(sockets or ())):
@@ -55,7 +59,7 @@ def running_application(application: Any, *, lifespan: str = "off", guarded: boo
         _wait_until_started(server, thread)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.may_end.set()
         thread.join(START_TIMEOUT_S)
         listener.close()
 
