@@ -26,7 +26,7 @@ from tests.unit.importers.helpers import user_line, write_lines
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-FILES, BATCH = 400, 50
+FILES, BATCH = 250, 50
 
 
 @pytest.fixture

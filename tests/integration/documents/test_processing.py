@@ -89,7 +89,7 @@ def test_deleting_document_deletes_its_file_and_rows(owner: User, django_capture
 
 
 def test_new_version_embeds_only_what_is_new(owner: User, django_capture_on_commit_callbacks: Any) -> None:
-    sections = [f"## Part {number}\n\n{f'Sentence {number} tells of something. ' * 12}\n" for number in range(100)]
+    sections = [f"## Part {number}\n\n{f'Sentence {number} tells of something. ' * 12}\n" for number in range(30)]
     document = indexed(upload(owner, "".join(sections)))
     kept = set(Section.objects.values_list("pk", flat=True))
     replace(
