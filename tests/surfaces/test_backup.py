@@ -94,9 +94,8 @@ class Installation:
         self.folder, self.commands = folder, commands
 
     def run(self, *arguments: str, ok: bool = True) -> str:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
-        environment |= {"CONVMEMORY_VAR": str(self.folder), "EMBEDDING_THREADS": "1"}
-        result = self.commands.run(*arguments, environment=environment)
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
+        result = self.commands.run(*arguments, environment=outside | {"CONVMEMORY_VAR": str(self.folder)})
         assert (result.returncode == 0) == ok, result.stdout + result.stderr
         self.warnings = result.stderr
         return result.stdout if ok else result.stderr

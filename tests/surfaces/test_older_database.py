@@ -76,7 +76,7 @@ print(caller.username, seen)
 def older_version(installation: Installation) -> Iterator[str]:
     """A process of an older version that uses the database, and the key that it made."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_")}
-    environment |= {"CONVMEMORY_VAR": str(installation.folder), "EMBEDDING_THREADS": "1"}
+    environment |= {"CONVMEMORY_VAR": str(installation.folder)}
     process = subprocess.Popen(
         [sys.executable, "-c", OLDER + FILL + KEY],
         cwd=project.BASE_DIR, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -43,7 +43,7 @@ class House:
         self.process: subprocess.Popen[bytes] | None = None
 
     def environment(self) -> dict[str, str]:
-        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1", "EMBEDDING_THREADS": "1"}
+        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1"}
         theirs = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
         return theirs | ours
 
