@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from html import unescape
 from io import StringIO
+from itertools import product
 from typing import Any
 
 import pytest
@@ -83,6 +84,7 @@ SURFACES: dict[str, Callable[..., Answer]] = {
     "ConversationSearch": by_tool("ConversationSearch"),
     "search_chat_history": by_tool("search_chat_history"),
 }
+PROGRAMS = [name for name in SURFACES if name != "page"]
 WITH_MODES = ["turns over the API", "everything over the API", "command", "page"]
 WITH_CURSORS = ["turns over the API", "everything over the API", "command", "ConversationSearch"]
 
@@ -99,62 +101,61 @@ def _pieces(sentence: str) -> list[str]:
     return [piece.split(")s")[-1] for piece in sentence.split("%(")]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-def test_empty_archive_has_nothing_stored(owner: User, surface: str) -> None:
-    if surface == "page":  # it invites to import instead
-        assert "Nothing here yet" in by_page(owner, query="bowline")["notes"][0]
-        return
-    check(SURFACES[surface](owner, query="bowline"), Reason.NOTHING_STORED)
+def test_empty_archive_has_nothing_stored(owner: User, subtests: pytest.Subtests) -> None:
+    assert "Nothing here yet" in by_page(owner, query="bowline")["notes"][0]  # the page invites to import instead
+    for surface in PROGRAMS:
+        with subtests.test(surface=surface):
+            check(SURFACES[surface](owner, query="bowline"), Reason.NOTHING_STORED)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-def test_unknown_project_gets_nearest_names(owner: User, surface: str) -> None:
+def test_unknown_project_gets_nearest_names(owner: User, subtests: pytest.Subtests) -> None:
     archive(owner)
-    answer = SURFACES[surface](owner, query="bowline", project="sailng")
-    check(answer, Reason.FILTERED_OUT)
-    assert "/home/ada/sailing" in str(answer.get("notes", answer.get("note")))
+    for surface, ask in SURFACES.items():
+        with subtests.test(surface=surface):
+            answer = ask(owner, query="bowline", project="sailng")
+            check(answer, Reason.FILTERED_OUT)
+            assert "/home/ada/sailing" in str(answer.get("notes", answer.get("note")))
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("filters", [{"project": "Sailing"}, {"agent": "skipper"}])
-def test_names_of_filters_match_by_last_part_and_in_any_case(
-    owner: User, surface: str, filters: dict[str, str]
-) -> None:
+def test_names_of_filters_match_by_last_part_and_in_any_case(owner: User, subtests: pytest.Subtests) -> None:
     archive(owner)
-    answer = SURFACES[surface](owner, query="which knot holds the boom?", **filters)
-    assert answer.get("reason") is None
-    assert "results" not in answer or len(answer["results"]) == 2
+    for surface, filters in product(SURFACES, [{"project": "Sailing"}, {"agent": "skipper"}]):
+        with subtests.test(surface=surface, filters=filters):
+            answer = SURFACES[surface](owner, query="which knot holds the boom?", **filters)
+            assert answer.get("reason") is None
+            assert "results" not in answer or len(answer["results"]) == 2
 
 
-@pytest.mark.parametrize("surface", WITH_MODES)
-def test_unknown_words_match_nothing_in_full_text(owner: User, surface: str) -> None:
+def test_unknown_words_match_nothing_in_full_text(owner: User, subtests: pytest.Subtests) -> None:
     archive(owner)
-    check(SURFACES[surface](owner, query=NONSENSE, mode="full_text"), Reason.NO_MATCH)
+    for surface in WITH_MODES:
+        with subtests.test(surface=surface):
+            check(SURFACES[surface](owner, query=NONSENSE, mode="full_text"), Reason.NO_MATCH)
 
 
-@pytest.mark.parametrize("surface", [name for name in SURFACES if name != "page"])
-def test_hits_that_hardly_answer_are_below_bar(owner: User, settings: Any, surface: str) -> None:
+def test_hits_that_hardly_answer_are_below_bar(owner: User, settings: Any, subtests: pytest.Subtests) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
     archive(owner)
-    answer = SURFACES[surface](owner, query=NONSENSE)
-    check(answer, Reason.BELOW_BAR)
-    assert answer["results"]
+    for surface in PROGRAMS:
+        with subtests.test(surface=surface):
+            answer = SURFACES[surface](owner, query=NONSENSE)
+            check(answer, Reason.BELOW_BAR)
+            assert answer["results"]
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("query", ["which knot holds the boom?", NONSENSE])
 def test_waiting_turns_are_counted_and_nothing_is_called_unanswered(
-    owner: User, settings: Any, surface: str, query: str
+    owner: User, settings: Any, subtests: pytest.Subtests
 ) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
     archive(owner)
     archive(owner, is_indexed=False)
-    answer = SURFACES[surface](owner, query=query)
-    check(answer, Reason.PENDING)
-    assert "2 of 4 turns" in str(answer.get("notes", answer.get("note")))
-    assert answer.get("answered") is not False
-    if surface != "page":
-        assert answer["pending"] == 2
+    for surface, query in product(SURFACES, ["which knot holds the boom?", NONSENSE]):
+        with subtests.test(surface=surface, query=query):
+            answer = SURFACES[surface](owner, query=query)
+            check(answer, Reason.PENDING)
+            assert "2 of 4 turns" in str(answer.get("notes", answer.get("note")))
+            assert answer.get("answered") is not False
+            assert surface == "page" or answer["pending"] == 2
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -173,11 +174,12 @@ def test_conversation_put_back_from_trash_is_waited_for_in_every_mode(owner: Use
     assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
 
 
-@pytest.mark.parametrize("surface", WITH_MODES)
-def test_turns_with_words_are_not_waited_for_by_search_by_words(owner: User, surface: str) -> None:
+def test_turns_with_words_are_not_waited_for_by_search_by_words(owner: User, subtests: pytest.Subtests) -> None:
     archive(owner, is_indexed=False)
-    answer = SURFACES[surface](owner, query="bowline", mode="full_text")
-    assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
+    for surface in WITH_MODES:
+        with subtests.test(surface=surface):
+            answer = SURFACES[surface](owner, query="bowline", mode="full_text")
+            assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -207,12 +209,13 @@ def test_unfinished_import_is_waited_for_where_conversations_are_searched(owner:
     assert SURFACES[surface](owner, query="which knot holds the boom?")["reason"] is None
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-def test_turns_that_filters_leave_out_are_not_waited_for(owner: User, surface: str) -> None:
+def test_turns_that_filters_leave_out_are_not_waited_for(owner: User, subtests: pytest.Subtests) -> None:
     archive(owner)
     make_conversation(owner, exchange(*PAIRS), project="other")
-    answer = SURFACES[surface](owner, query="which knot holds the boom?", project="sailing")
-    assert answer.get("reason") is None
+    for surface, ask in SURFACES.items():
+        with subtests.test(surface=surface):
+            answer = ask(owner, query="which knot holds the boom?", project="sailing")
+            assert answer.get("reason") is None
 
 
 @pytest.mark.parametrize("surface", WITH_CURSORS)
