@@ -1,13 +1,13 @@
 """A floor under retrieval: our own questions over the sample conversations must find their turns.
 
-And such as nothing in them answers must be silenced, the others not; with one group of owners, and where these are
-spread over eight. The floors lie two questions under what was measured when they were set; the misses are printed.
+And such as nothing in them answers must be silenced, the others not. Spread over eight groups of owners, the archive
+gives the same answers. The floors lie two questions under what was measured when they were set; the misses are printed.
 All tests of the archive are in one file, so that one process of a run indexes it.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from search.searching import SearchQuery, search
 from search.vectors import item_codes
 from search.vectors.blocks import pack_codes
 from tests.retrieval.conftest import Archive
-from tests.support.groups import GROUPS, spread_database
+from tests.support.groups import spread_database
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
@@ -43,19 +43,13 @@ FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("questions_*.jsonl"))
 
 
-@pytest.fixture(scope="module", params=[1, GROUPS], ids="groups: {}".format)
-def samples(request: pytest.FixtureRequest, archive: Archive) -> Iterator[Archive]:
-    """The archive as it is, and in one of several groups."""
-    if request.param == 1:
-        yield archive
-        return
-    with spread_database(request.param):
-        assert OwnerGroup.objects.get(pk=archive.owner.pk).number in groups.layout().groups
-        yield archive
-
-
 def questions() -> list[dict[str, Any]]:
     return [json.loads(line) for path in FILES for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def unanswered_queries() -> list[str]:
+    lines = (FOLDER / "no_answer.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["query"] for line in lines]
 
 
 def rank_of(question: dict[str, Any], archive: Archive) -> int:
@@ -68,8 +62,8 @@ def rank_of(question: dict[str, Any], archive: Archive) -> int:
 
 
 @pytest.mark.django_db
-def test_our_questions_find_their_turns(samples: Archive) -> None:
-    ranks = [(rank_of(question, samples), question) for question in questions()]
+def test_our_questions_find_their_turns(archive: Archive) -> None:
+    ranks = [(rank_of(question, archive), question) for question in questions()]
     count = len(ranks)
     figures = {
         "hit@1": sum(rank == 1 for rank, _ in ranks) / count,
@@ -83,13 +77,12 @@ def test_our_questions_find_their_turns(samples: Archive) -> None:
 
 
 @pytest.mark.django_db
-def test_unanswered_queries_are_silenced_and_answered_ones_are_not(samples: Archive, settings: Any) -> None:
+def test_unanswered_queries_are_silenced_and_answered_ones_are_not(archive: Archive, settings: Any) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
-    lines = (Path(__file__).parent / "no_answer.jsonl").read_text(encoding="utf-8").splitlines()
-    unanswered = [json.loads(line)["query"] for line in lines]
+    unanswered = unanswered_queries()
     answered = [question["query"] for question in questions()]
-    wrongly = [text for text in answered if is_silent(samples, text)]
-    let_through = [text for text in unanswered if not is_silent(samples, text)]
+    wrongly = [text for text in answered if is_silent(archive, text)]
+    let_through = [text for text in unanswered if not is_silent(archive, text)]
     assert len(unanswered) == 100
     assert len(wrongly) <= ANSWERED_SILENCED * len(answered), "\n".join(wrongly)
     assert len(let_through) <= (1 - UNANSWERED_SILENCED) * len(unanswered), "\n".join(let_through)
@@ -98,15 +91,30 @@ def test_unanswered_queries_are_silenced_and_answered_ones_are_not(samples: Arch
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-def test_out_of_vocabulary_words_find_nothing(samples: Archive, settings: Any, mode: str) -> None:
+def test_out_of_vocabulary_words_find_nothing(archive: Archive, settings: Any, mode: str) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
-    assert [text for text in MADE_UP if not is_silent(samples, text, mode)] == []
-    assert [text for text in ("Mietsicherheit", "kubernetes", "deadlock") if is_silent(samples, text, mode)] == []
+    assert [text for text in MADE_UP if not is_silent(archive, text, mode)] == []
+    assert [text for text in ("Mietsicherheit", "kubernetes", "deadlock") if is_silent(archive, text, mode)] == []
 
 
 def is_silent(archive: Archive, text: str, mode: str = "hybrid") -> bool:
     with acting_for(archive.owner.pk):
         return search(caller=archive.owner, query=SearchQuery(text=text, mode=mode, limit=1)).answered is False
+
+
+def test_owner_in_one_of_several_groups_gets_same_answers(archive: Archive, settings: Settings) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    asked = [question["query"] for question in questions()][::4] + unanswered_queries()[::4] + [*MADE_UP]
+
+    def answers() -> list[tuple[bool | None, list[tuple[int, int]]]]:
+        with acting_for(archive.owner.pk):
+            found = [search(caller=archive.owner, query=SearchQuery(text=text, limit=10)) for text in asked]
+        return [(one.answered, [(hit.object_id, hit.turn_number) for hit in one.hits]) for one in found]
+
+    of_one_group = answers()
+    with spread_database():
+        assert OwnerGroup.objects.get(pk=archive.owner.pk).number in groups.layout().groups
+        assert answers() == of_one_group
 
 
 @pytest.mark.django_db
@@ -169,7 +177,7 @@ def share_first(observed: Sequence[Observation]) -> tuple[float, list[str]]:
 def test_questions_find_turns_of_their_time(archive: Archive) -> None:
     """Sixty of our own that say when, and twelve whose words of time say nothing about it."""
     [haystack] = read(FOLDER / "asked_in_time")
-    with acting_for(archive.owner.pk):  # the database may still be spread over groups
+    with acting_for(archive.owner.pk):
         load_haystack(archive.owner, haystack, lambda *_: None)  # adds the talks of certain days to the samples
         observed = observe_haystack(archive.owner, haystack, mode="hybrid", progress=lambda *_: None)
     for name, floor in FIRST_IN_TIME.items():
@@ -193,9 +201,7 @@ def fires(archive: Archive, prompts: list[str]) -> list[str]:
 
 @pytest.mark.django_db
 def test_hook_is_silent_about_prompts_without_answer(archive: Archive) -> None:
-    unanswered = (FOLDER / "no_answer.jsonl").read_text(encoding="utf-8").splitlines()
-    prompts = (FOLDER / "no_memory.txt").read_text(encoding="utf-8").splitlines()
-    prompts += [json.loads(line)["query"] for line in unanswered]
+    prompts = (FOLDER / "no_memory.txt").read_text(encoding="utf-8").splitlines() + unanswered_queries()
     fired = fires(archive, prompts)
     print(f"{len(fired)} of {len(prompts)}: {fired}")
     assert len(fired) <= MOST_FALSE_FIRES * len(prompts)
