@@ -44,17 +44,19 @@ from search.ranking.times.relative import DayRange
 from search.ranking.topics import one_of_each_source, topic_of
 from search.retrieval.candidates import (
     EXCHANGES,
+    ITEM_BITS,
     LATE_INTERACTION,
     NO_ITEMS,
     Feature,
     FeatureTable,
     ItemKeys,
     Scores,
+    are_among,
     distinct,
     split_keys,
     spread_all,
 )
-from search.retrieval.corpus import PendingCorpus
+from search.retrieval.corpus import PendingCorpus, send_moments_query
 from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
 from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
@@ -290,8 +292,9 @@ def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
         return None
     kinds = query.filters.kinds or frozenset({CONVERSATION})
     of_kinds = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
-    prepared = prepare_query(owner_id=owner_id, query=of_kinds).looked_up()
-    keys, seconds = items_written_in(prepared, days)
+    prepared, moments = prepare_query(owner_id=owner_id, query=of_kinds), send_moments_query(owner_id)
+    prepared = prepared.looked_up()  # after the items, so that the filters have seen each of their sources
+    keys, seconds = items_written_in(prepared, days, moments)
     if not len(keys):
         return None
     said = gettext("Everything from %(time)s, the newest first.") % {"time": reading.label}
@@ -341,9 +344,9 @@ def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) ->
     prepared = prepare_query(owner_id=owner_id, query=query)
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():
-        prepared = prepared.looked_up()
         with_moments = prepared.time is not None and len(prepared.text.text) >= LONG_CHARS
         pending_corpus = PendingCorpus(owner_id, prepared.space, query.filters.kinds, with_moments=with_moments)
+        prepared = prepared.looked_up()  # after the corpus, so that it has seen each of its sources
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
         prepared = embed_query(prepared)
         if prepared.space is not None:
@@ -354,6 +357,7 @@ def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) ->
     # Merge all found items into one table; `features` that no retriever made are unavailable.
     found_by_each = [candidates.found for candidates in read]
     keys = distinct(np.concatenate(found_by_each)) if found_by_each else NO_ITEMS
+    keys = keys[are_among(keys >> ITEM_BITS, corpus.sources)]  # no filter has seen a source that was stored since
     columns: dict[str, Scores] = {}
     word_weights: dict[str, float] = {}
     held, scanned, compared = MatchedTerms(), None, None

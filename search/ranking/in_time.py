@@ -189,12 +189,12 @@ def place_of_best(keys: ItemKeys, query: PreparedQuery) -> DatedItem | None:
     return DatedItem(int(keys[0]), EPOCH + timedelta(days=int(local_days(moments)[0])), int(moments[0]))
 
 
-def items_written_in(query: PreparedQuery, days: Days) -> tuple[ItemKeys, Ints]:
+def items_written_in(query: PreparedQuery, days: Days, moments: PendingQuery) -> tuple[ItemKeys, Ints]:
     """Return the keys (sorted) and the seconds since 1970 of all items that pass the filters and lie in these days.
 
-    Two queries.
+    `moments` is the query for when all items were written, sent before those for the filters.
     """
-    (columns,) = send_moments_query(query.owner_id).rows()
+    (columns,) = moments.rows()
     keys, seconds = _unpacked(columns)
     distinct, places = np.unique(local_days(seconds), return_inverse=True)
     inside = np.array([not days.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()], np.bool_)

@@ -1,14 +1,15 @@
 """A search reads in many statements, and no transaction holds them together: the archive may change between any two."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
+from functools import partial
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection, connections
 
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from search.adapters.conversations import index_conversation
@@ -19,6 +20,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 EGGS = ("How long do I boil an egg?", "Six minutes is right for a soft one.")
 BREAD = ("How do I feed the sourdough?", "Twice a day with rye flour.")
+
+
+def store_nothing(owner: User) -> None:
+    pass
 
 
 def store(owner: User) -> None:
@@ -35,9 +40,9 @@ def delete_everything(owner: User) -> None:
     Conversation.objects.get(owner=owner).delete()
 
 
-def find(owner: User) -> list[str]:
+def find(owner: User, text: str = "boil an egg", filters: Filters = EVERYTHING) -> set[str]:
     with acting_for(owner.pk):
-        return [hit.title for hit in search(caller=owner, query=SearchQuery(text="boil an egg")).hits]
+        return {hit.title for hit in search(caller=owner, query=SearchQuery(text=text, filters=filters)).hits}
 
 
 class ChangeBefore:
@@ -63,19 +68,44 @@ class ChangeBefore:
             connections.close_all()
 
 
-@pytest.mark.parametrize(("change", "before"), [(store, None), (delete_everything, store_indexed)])
-def test_change_before_any_statement_of_search_is_no_error(
-    change: Callable[[User], None], before: Callable[[User], None] | None
-) -> None:
-    outcomes: list[set[str]] = []
-    for number in count():
-        owner = make_user()
-        if before is not None:
-            before(owner)
-        changing = ChangeBefore(number, lambda owner=owner: change(owner))  # type: ignore[misc]
+def outcomes(owners: Iterator[User], change: Callable[[User], None], *arguments: Any) -> Iterator[set[str]]:
+    """Yield what a search finds if the change comes before its first statement, before its second one, and so on.
+
+    The last one is a search without the change.
+    """
+    for number, owner in enumerate(owners):
+        changing = ChangeBefore(number, partial(change, owner))
         with connection.execute_wrapper(changing):
-            outcomes.append(set(find(owner)))
+            yield find(owner, *arguments)
         if changing.statements <= number:
             break
-    assert outcomes[0] != outcomes[-1]  # the change came before the first statement, and not at all
-    assert all(titles <= {"eggs"} for titles in outcomes)
+
+
+def owners(before: Callable[[User], None]) -> Iterator[User]:
+    while True:
+        owner = make_user()
+        before(owner)
+        yield owner
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "at_first", "at_last"),
+    [(store_nothing, store, {"eggs"}, set()), (store_indexed, delete_everything, set(), {"eggs"})],
+)
+def test_change_before_any_statement_of_search_is_no_error(
+    before: Callable[[User], None], change: Callable[[User], None], at_first: set[str], at_last: set[str]
+) -> None:
+    found = list(outcomes(owners(before), change))
+    assert (found[0], found[-1]) == (at_first, at_last)
+    assert all(titles <= {"eggs"} for titles in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        ("boil an egg", Filters(kinds=frozenset({"document"}))),
+        ("what did we talk about in January 2026?", Filters(project="kitchen")),
+    ],
+)
+def test_conversation_stored_during_search_is_not_found_against_filters(text: str, filters: Filters) -> None:
+    assert not any(outcomes(owners(store_nothing), store, text, filters))
