@@ -32,7 +32,7 @@ def everything() -> Iterator[MessageDraft]:
     yield MessageDraft("user", (TextPart("an older wording"),), source_key="old", superseded=True)
     yield MessageDraft("user", (TextPart(f"Where is it? {HOSTILE}"), AttachmentPart("map.png", "image/png", 12)),
                        name="Ada", created_at=NEW_YEAR, source_key="one")  # fmt: skip
-    call = ToolCallPart("t1", "Bash", {"command": "find . # ```", "deep": [1, None]})
+    call = ToolCallPart("t1", "Bash", {"command": "find . # ```", "deep": [1, None], "<script>": 1})
     yield MessageDraft("assistant", (ThinkingPart("hm"), call), model="m", source_key="two")
     yield MessageDraft("tool", (ToolResultPart("t1", "````\nfound", "Bash", True),), source_key="three")
     yield MessageDraft("user", (TextPart("<reminder>"),), source_key="four", injected=True)
