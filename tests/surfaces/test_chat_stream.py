@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
 from convmemory.chat.replies import Pulse
 from convmemory.conversations.models import Conversation
@@ -119,6 +120,16 @@ def test_failed_tool_call_becomes_error_result(ada: Talker, endpoint: ChatServer
     assert result["is_error"]
     assert told in result["text"]
     assert told in endpoint.requests[1]["messages"][-1]["content"]
+
+
+def test_tool_that_agent_does_not_have_is_not_run(ada: Talker, endpoint: ChatServer, owner: User) -> None:
+    agent = create_agent(owner=owner, values={"name": "Librarian", "tools": ["list_conversations"]})
+    endpoint.scripts.extend([calls("ConversationSearch", {"query": "sourdough"}), says("I see.")])
+    events = ada.ask(ada.new_conversation(), "Try it", agent_id=agent.pk)
+    result = next(data for name, data in events if name == "tool_result")
+    assert result["is_error"]
+    assert result["text"] == "There is no tool 'ConversationSearch' here: use list_conversations."
+    assert [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]] == ["list_conversations"]
 
 
 def test_several_calls_of_one_reply_are_all_answered(ada: Talker, endpoint: ChatServer) -> None:
