@@ -284,9 +284,10 @@ def test_palette_opens_searches_conversations_and_settings(visit: Callable[..., 
         page.wait_for_load_state()
         page.keyboard.press("Control+k")
         page.keyboard.type("api keys")
-        expect(dialog.locator(".is-chosen")).to_contain_text("Search for “api keys”")
-        page.keyboard.press("ArrowDown")
         expect(dialog.locator(".is-chosen")).to_contain_text("API keys")
+        page.keyboard.press("ArrowDown")
+        expect(dialog.locator(".is-chosen")).to_contain_text("Search for “api keys”")
+        page.keyboard.press("ArrowUp")
         page.keyboard.press("Enter")
         page.wait_for_url("**/settings/keys")
 
