@@ -79,6 +79,18 @@ def test_uploaded_name_is_no_part_of_path(owner: User) -> None:
     assert upload(owner, "x", "..").name == ".."
 
 
+def test_foreign_and_unknown_documents_are_not_found_without_policies(owner: User) -> None:
+    """The tests' own queries run as the tables' owner, like an installation with one log-in: the filters alone hold."""
+    known, stranger = upload(owner, GUIDE).pk, make_user()
+    for number in (known, known + 1):
+        for find in (library.get_document, library.delete_document, library.retry_document):
+            with pytest.raises(NotFound, match=f"no document {number}"):
+                find(owner=stranger, document_id=number)
+        with pytest.raises(NotFound, match=f"no document {number}"):
+            library.own_documents(owner=stranger, document_ids=[number])
+    assert library.get_document(owner=owner, document_id=known).pk == known
+
+
 def test_deleting_document_deletes_its_file_and_rows(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     document = indexed(upload(owner, GUIDE))
     with django_capture_on_commit_callbacks(execute=True):
