@@ -210,7 +210,7 @@ def _post_to_another(ask: Ask, path: str, own: str, **form: Any) -> Answer:
     if ask.victim.is_changed_by(ask.caller):
         return _page(ask, own)
     response = ask.caller.browser.post(path, form)
-    reads = ask.victim.is_read_by(ask.caller) and not path.startswith(("/agents", "/import", "/trash"))
+    reads = ask.victim.is_read_by(ask.caller) and not path.startswith(("/agents", "/trash"))
     assert response.status_code == (403 if reads else 404), (path, response.status_code)
     return response.status_code, response.content
 
