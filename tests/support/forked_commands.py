@@ -22,19 +22,25 @@ from tests.support.run_database import ROOT
 STREAMS = ("stdin", "stdout", "stderr")  # in the order of their descriptors
 
 
+def without_name_of_test(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what pytest sets for each test, so that tests can share a process."""
+    return {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+
+
 class ForkedCommands:
     """Runs commands; as long as their environment stays the same, all are forked from one process."""
 
     _server: "Popen[str] | None" = None
-    _environment: Mapping[str, str]
+    _environment: dict[str, str]
 
     def run(self, *arguments: str, environment: Mapping[str, str], given: str = "") -> CompletedProcess[str]:
         """Run a command to its end, with this process's umask and `given` as its input."""
+        environment = without_name_of_test(environment)
         if self._server is None or environment != self._environment:
             self.close()
             command = [sys.executable, "-m", "tests.support.forked_commands"]
             self._server = Popen(command, cwd=ROOT, env=environment, stdin=PIPE, stdout=PIPE, text=True)
-            self._environment = dict(environment)
+            self._environment = environment
         assert self._server.stdin
         assert self._server.stdout
         os.umask(umask := os.umask(0))

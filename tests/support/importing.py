@@ -15,6 +15,7 @@ from convmemory.conversations.importing.work import work
 from convmemory.core.config import config
 from convmemory.core.processes import child_process
 from convmemory.core.processes.child_process import Ending
+from tests.support.forked_commands import without_name_of_test
 from tests.support.web_process import database_environment
 
 T = TypeVar("T")
@@ -52,8 +53,7 @@ def let_children_in(monkeypatch: pytest.MonkeyPatch) -> None:
     run_forked_child = child_process.run_forked_child
 
     def run_without_name_of_test(*arguments: Any, environment: dict[str, str], **values: Any) -> Ending:
-        shared = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
-        return run_forked_child(*arguments, environment=shared, **values)
+        return run_forked_child(*arguments, environment=without_name_of_test(environment), **values)
 
     monkeypatch.setattr(child_process, "run_forked_child", run_without_name_of_test)
     for name, value in database_environment().items():
