@@ -40,8 +40,8 @@ class Source(models.Model):
     version = models.PositiveBigIntegerField(default=0)
     spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its items.")
     layout = models.PositiveSmallIntegerField(
-        default=3,
-        db_default=3,
+        default=4,
+        db_default=4,
         help_text="The version of what is derived from its items' rows; an old one is brought up to the newest.",
     )
     languages = models.CharField(
@@ -61,8 +61,10 @@ class Source(models.Model):
     )
     title_words = words_of("title")
 
-    LAYOUT = 3
-    """The newest layout: only token vectors of words are kept."""
+    LAYOUT = 4
+    """The newest layout: vectors of items are derived from those of their passages."""
+    WITHOUT_PUNCTUATION = 3
+    """From this layout on, only token vectors of words are kept."""
     IN_LANGUAGES = 2
     """From this layout on, items are indexed in their languages."""
     WITH_ASKING = 1
@@ -271,9 +273,9 @@ class TokenVectors(models.Model):
 
 
 class SetAsidePassage(models.Model):
-    """A vector of a passage, or of an item, of an object that is in the trash or moves, which no search reads.
+    """A vector of a passage of an object that is in the trash or moves, which no search reads.
 
-    When the object is indexed again, its passages and items get them instead of computing them.
+    When the object is indexed again, its passages get them instead of computing them.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -281,7 +283,6 @@ class SetAsidePassage(models.Model):
     kind = models.CharField(max_length=20)
     object_id = models.BigIntegerField()
     content_hash = models.UUIDField()
-    chunk_number = models.PositiveIntegerField(default=0, db_default=0, help_text="Of the item; 0 for a passage.")
     token_count = models.PositiveSmallIntegerField()
     embedding = HalfVectorField()
     vectors = models.BinaryField(null=True, help_text="Its token vectors.")

@@ -50,11 +50,6 @@ WITH todo AS MATERIALIZED (
             AND e.content_hash = d.content_hash
     )
 ),
-chunks AS (
-    SELECT e.item_number, e.source_id, e.chunk_number, e.token_count
-    FROM todo INNER JOIN search_itemembedding AS e USING (source_id, item_number)
-    WHERE e.space_id = %(known)s
-),
 passages AS (
     SELECT DISTINCT ON (p.owner_id, p.content_hash) p.token_count
     FROM todo INNER JOIN search_passage AS p USING (source_id, item_number)
@@ -65,9 +60,12 @@ passages AS (
 )
 SELECT
     (SELECT count(*) FROM todo),
-    (SELECT count(*) FROM chunks WHERE chunk_number = 0),
-    (SELECT count(*) FROM chunks) + (SELECT count(*) FROM passages),
-    (SELECT coalesce(sum(token_count), 0) FROM chunks) + (SELECT coalesce(sum(token_count), 0) FROM passages),
+    (
+        SELECT count(*) FROM todo INNER JOIN search_itemembedding AS e USING (source_id, item_number)
+        WHERE e.space_id = %(known)s AND e.chunk_number = 0
+    ),
+    (SELECT count(*) FROM passages),
+    (SELECT coalesce(sum(token_count), 0) FROM passages),
     (SELECT count(*) FROM search_item WHERE source_id = ANY(%(sources)s))
 
 -- name: phrases_found

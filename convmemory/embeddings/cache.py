@@ -6,19 +6,15 @@ would reveal what others store (docs/adr/0025-no-data-shared-between-owners.md).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from threading import Lock
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from convmemory.core.errors import EmbeddingError
-from convmemory.core.measuring import timed
 from convmemory.core.text import content_hash
-from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
+from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector
 from convmemory.embeddings.models import SENTENCE_FIELDS, TOKEN_FIELDS, CachedVector, EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for, with_same_sentences
 
@@ -84,63 +80,6 @@ SpaceKey = tuple[str | int | bool, ...]
 _questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
     per_owner=QUESTIONS_PER_OWNER, total=QUESTIONS
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedBatch:
-    """`vectors` (n, dim) in the order of the texts, rows of zeros where `errors` has the index.
-
-    `computed` counts the texts that the model embedded.
-    """
-
-    vectors: Vector
-    computed: int
-    errors: dict[int, str]
-
-
-def embed_cached(
-    space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int, unstored: Collection[str] = ()
-) -> EmbeddedBatch:
-    """Return the vectors of the owner's `texts`: one query finds the known ones, each other distinct text is computed
-    once.
-
-    Results are stored in batches, so that an interrupted run loses at most one, except those of the texts `unstored`,
-    which the caller stores elsewhere.
-
-    Raises:
-        EmbedderUnavailable: texts are missing and the model is unavailable.
-    """
-    hashes = [content_hash(text) for text in texts]
-    known = _look_up(space, owner_id, set(hashes))
-    missing = {digest: text for digest, text in zip(hashes, texts, strict=True) if digest not in known}
-    reasons: dict[bytes, str] = {}
-    items = iter(missing.items())
-    while batch := dict(islice(items, STORE_BATCH)):
-        # Embed the batch, store its vectors and add them to `known`, or the errors to `reasons`.
-        with timed("embedding", label="chunks", items=len(batch)):
-            results = list(embed_each(embedder_for(space), list(batch.values())))
-        fresh: dict[bytes, bytes] = {}
-        for digest, result in zip(batch, results, strict=True):
-            if isinstance(result, EmbeddingError):
-                reasons[digest] = str(result)
-            else:
-                fresh[digest] = result.astype(STORED_DTYPE).tobytes()
-        CachedVector.objects.bulk_create(
-            [
-                CachedVector(owner_id=owner_id, space=space, content_hash=digest, vector=vector)
-                for digest, vector in fresh.items()
-                if batch[digest] not in unstored
-            ],
-            ignore_conflicts=True,
-        )
-        known.update(fresh)
-
-    vectors = np.zeros((len(texts), space.dimensions), dtype=np.float32)
-    for index, digest in enumerate(hashes):
-        if digest in known:
-            vectors[index] = np.frombuffer(known[digest], dtype=STORED_DTYPE)
-    errors = {index: reasons[digest] for index, digest in enumerate(hashes) if digest in reasons}
-    return EmbeddedBatch(vectors=vectors, computed=len(missing), errors=errors)
 
 
 def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> dict[str, Vector]:

@@ -25,7 +25,6 @@ from convmemory.core.text import Span
 from convmemory.documents import library
 from convmemory.documents.models import Document
 from convmemory.documents.processing import process_document
-from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.evaluation.running import PREFIX, OnProgress
 from search.adapters.documents import KIND
@@ -131,10 +130,7 @@ def measure_search(
 def measure_plain_splitter(
     folder: Path, owner: User, questions: Sequence[SpanQuestion], progress: OnProgress
 ) -> dict[str, float]:
-    """Return the same for overlapping chunks, ranked by the sum of scaled cosine and BM25.
-
-    Their vectors are cached for the owner.
-    """
+    """Return the same for overlapping chunks, ranked by the sum of scaled cosine and BM25."""
     space = active_space()
     embedder = embedder_for(space)
     chunks: list[Found] = []
@@ -146,7 +142,7 @@ def measure_plain_splitter(
             last = offsets[min(first + CHUNK_TOKENS, len(offsets)) - 1]
             chunks.append((corpus, offsets[first][0], last[1]))
             texts.append(text[offsets[first][0] : last[1]])
-    vectors = embed_cached(space, texts, owner_id=owner.pk).vectors
+    vectors = embedder.embed_passages(texts)
     queries = np.vstack([embedder.embed_query(question.text) for question in questions])
     words = _Words(texts)
     found = []

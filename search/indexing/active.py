@@ -7,50 +7,42 @@ source at once.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Case, F, Sum, When
 from django.utils import timezone
-from pgvector import HalfVector
 
 from convmemory.core.errors import EmbeddingError
-from convmemory.embeddings.cache import embed_cached, unknown_texts
+from convmemory.embeddings.cache import unknown_texts
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.spaces import active_space, embedder_for, with_same_sentences
+from convmemory.embeddings.spaces import active_space
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.documents import drop_words, store_missing_words, store_words
 from search.indexing.layouts import bring_up_layout
 from search.indexing.packing import pack_source
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, SetAsidePassage, Source, SourceIndex
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, locked, unless_deleted
+from search.vectors.item_vectors import store_item_vectors
+from search.vectors.locking import derivation_lock, lock_for_writing, locked, unless_deleted
 from search.vectors.passages import drop_passages, new_passage_texts, store_ahead, store_passages
-from search.vectors.splitting import chunk_text
 from search.vectors.texts import ItemTexts, item_texts
-
-# The vectors of a longer item are computed this many at a time and kept in the cache, so that each slice leaves
-# something for the next one (ADR 24).
-CHUNKS_AHEAD = 32
-
-Chunk = tuple[int, int, str]  # item number, number in the item, text
 
 
 @dataclass(slots=True)
 class IndexResult:
     """The outcome of one run.
 
-    `finished` is False if time ran out, or with `busy` if another worker is indexing the source.
+    `finished` is False if time ran out, or with `busy` if another worker is indexing the source. `computed` counts the
+    passages that a model embedded.
     """
 
     finished: bool = True
     busy: bool = False
     items: int = 0
     computed: int = 0
-    passages_computed: int = 0
     failed: int = 0
 
 
@@ -190,119 +182,18 @@ def embed_missing(
     if not missing:
         return {}
     wanted = [item for item in items if item.number in missing]
-    chunks = chunks_of(space, missing)
-    known = _known_vectors(source.owner_id, space, missing)
     elements = [element for item in wanted for element in item.elements]
     ahead = store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline)
-    result.passages_computed += ahead.computed
-    if not (
-        ahead.finished
-        and _compute_ahead(source, space, [chunk for chunk in chunks if chunk[:2] not in known], result, deadline)
-    ):
+    result.computed += ahead.computed
+    if not ahead.finished:
         return None
     passages = store_passages(source, space, wanted)
-    result.passages_computed += passages.computed
-    failed = _store_embeddings(source, space, missing, chunks, known, passages.errors, result)
+    result.computed += passages.computed
+    hashes = {number: text.content_hash for number, text in missing.items()}
+    store_item_vectors(source, space, wanted, hashes, without=passages.errors)
     result.items += len(missing)
-    result.failed += len(failed)
-    return {number: failed.get(number, "") for number in missing}
-
-
-def _known_vectors(
-    owner_id: int, space: EmbeddingSpace, items: Mapping[int, ItemTexts]
-) -> dict[tuple[int, int], HalfVector]:
-    """Return the vectors that the owner has of equal items, in any space with the same sentence model.
-
-    By the number of the item and of its chunk. The vectors of items that were set aside are found by the first half of
-    their hash. Three queries.
-    """
-    numbers: dict[bytes, list[int]] = {}
-    for number, texts in items.items():
-        numbers.setdefault(texts.content_hash, []).append(number)
-    halves = {UUID(bytes=digest[:16]): digest for digest in numbers}
-    spaces = list(with_same_sentences(space))
-    aside = SetAsidePassage.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(halves))
-    equal = ItemEmbedding.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(numbers))
-    return {
-        (number, chunk_number): vector
-        for half, chunk_number, vector in aside.values_list("content_hash", "chunk_number", "embedding")
-        for number in numbers[halves[half]]
-    } | {
-        (number, chunk_number): vector
-        for digest, chunk_number, vector in equal.values_list("content_hash", "chunk_number", "embedding")
-        for number in numbers[bytes(digest)]
-    }
-
-
-def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:
-    """Return the texts of the items' vectors."""
-    embedder = embedder_for(space)
-    return [
-        (number, chunk_number, chunk)
-        for number, texts in items.items()
-        for chunk_number, chunk in enumerate(
-            chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
-        )
-    ]
-
-
-def _compute_ahead(
-    source: Source, space: EmbeddingSpace, chunks: Sequence[Chunk], result: IndexResult, deadline: float
-) -> bool:
-    """Compute all but the last chunks of long items into the vector cache; return False if time ran out."""
-    for start in range(0, len(chunks) - CHUNKS_AHEAD, CHUNKS_AHEAD):
-        texts = [chunk for _, _, chunk in chunks[start : start + CHUNKS_AHEAD]]
-        computed = embed_cached(space, texts, owner_id=source.owner_id).computed
-        result.computed += computed
-        if computed and time.monotonic() > deadline:
-            return False
-    return True
-
-
-def _store_embeddings(
-    source: Source,
-    space: EmbeddingSpace,
-    items: dict[int, ItemTexts],
-    chunks: Sequence[Chunk],
-    known: Mapping[tuple[int, int], HalfVector],
-    errors: dict[int, str],
-    result: IndexResult,
-) -> dict[int, str]:
-    """Embed the chunks without `known` vectors and replace the items' rows; return the errors, including `errors` of
-    their passages.
-    """
-    unknown = [chunk for chunk in chunks if chunk[:2] not in known]
-    # The vectors of a long item are also cached, because its first chunks stay as they are when it grows.
-    long = {number for number, chunk_number, _ in chunks if chunk_number}
-    unstored = {text for number, _, text in unknown if number not in long}
-    batch = embed_cached(space, [text for _, _, text in unknown], owner_id=source.owner_id, unstored=unstored)
-    failed = errors | {unknown[index][0]: error for index, error in batch.errors.items()}
-    computed = {chunk[:2]: HalfVector(vector) for chunk, vector in zip(unknown, batch.vectors, strict=True)}
-    vectors = {**known, **computed}
-    token_counts = embedder_for(space).count_tokens([chunk for _, _, chunk in chunks])
-    rows = [
-        ItemEmbedding(
-            owner_id=source.owner_id,
-            source=source,
-            space=space,
-            item_number=number,
-            chunk_number=chunk_number,
-            content_hash=items[number].content_hash,
-            token_count=tokens,
-            embedding=vectors[number, chunk_number],
-        )
-        for (number, chunk_number, _), tokens in zip(chunks, token_counts, strict=True)
-        if number not in failed
-    ]
-    with transaction.atomic():
-        lock_vectors(source.pk, space.pk)
-        stale = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(items))
-        stale.delete()
-        newest = max((row.pk for row in ItemEmbedding.objects.bulk_create(rows)), default=None)
-        if newest is not None:
-            SourceIndex.objects.filter(source=source, space=space).update(newest_vector=newest)
-    result.computed += batch.computed
-    return failed
+    result.failed += len(passages.errors)
+    return {number: passages.errors.get(number, "") for number in missing}
 
 
 def _store_failures(source: Source, outcomes: dict[int, str]) -> None:
@@ -318,11 +209,8 @@ def _store_failures(source: Source, outcomes: dict[int, str]) -> None:
 
 
 def texts_to_embed(source: Source, space: EmbeddingSpace) -> Iterator[str]:
-    """Yield the passages and chunks of the source's items whose vectors are neither in the index nor in the cache."""
+    """Yield the passages of the source's items whose vectors are neither in the index nor in the cache."""
     for batch in batches_of_items(source, 0):
         elements = [element for item in batch.items for element in item.elements]
-        items = {item.number: item_texts(item) for item in batch.items}
-        known = _known_vectors(source.owner_id, space, items)
-        chunks = [text for number, place, text in chunks_of(space, items) if (number, place) not in known]
-        texts = [*new_passage_texts(source.owner_id, space, elements), *chunks]
+        texts = new_passage_texts(source.owner_id, space, elements)
         yield from unknown_texts(space, texts, owner_id=source.owner_id)

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import Q
 
-from convmemory.core.errors import EmbeddingError
 from convmemory.core.sql import load_sql
-from convmemory.embeddings.spaces import embedder_for
 from search.indexing.batches import read_items
 from search.models import Item, ItemEmbedding
-from search.vectors.splitting import chunk_text
 from search.vectors.texts import item_texts
 
 
 def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
-    """Return the text of the vector's chunk, and a note if it may differ from the embedded one.
+    """Return the text of the vector's item, and a note if the vector is that of another text or of a chunk of it.
 
     The caller has checked that the reader may see it.
     """
@@ -25,15 +22,10 @@ def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
         return "", "The turn is gone; the next sweep removes this vector."
     item = item_texts(items[0])
     note = "" if item.content_hash == bytes(row.content_hash) else "The turn has changed since: this is its text now."
-    others = ItemEmbedding.objects.filter(source_id=row.source_id, space_id=row.space_id, item_number=row.item_number)
-    if others.count() == 1:
-        return item.embedded, note
-    try:
-        embedder = embedder_for(row.space)
-    except EmbeddingError as error:
-        return item.embedded, f"This is the whole turn, of which the vector is one chunk: {error}"
-    chunks = chunk_text(item.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
-    return (chunks[row.chunk_number] if row.chunk_number < len(chunks) else item.embedded), note
+    of_item = ItemEmbedding.objects.filter(source_id=row.source_id, space_id=row.space_id, item_number=row.item_number)
+    if (count := of_item.count()) > 1:
+        note = f"{note} This is the whole turn; the vector is that of chunk {row.chunk_number + 1} of {count}.".strip()
+    return item.embedded, note
 
 
 # --- neighbours -----------------------------------------------------------------------------------
@@ -53,7 +45,7 @@ class Neighbour:
     kind: str
     object_id: int
     item_number: int
-    number: int  # the kind of a passage, the chunk of an item vector
+    number: int  # the kind of a passage, the chunk of an item
     similarity: float
 
     @property

@@ -1,8 +1,8 @@
 """Upgrades a source's derived data whose format changes between versions.
 
-These data are whether passages ask, the lexical documents of languages other than English, and the token
-vectors of words. Reads items through the source's adapter. A source with an older layout can be searched; the sweep
-upgrades it to the newest.
+These data are whether passages ask, the lexical documents of languages other than English, the token vectors of
+words, and the vectors of items. Reads items through the source's adapter. A source with an older layout can be
+searched; the sweep upgrades it to the newest.
 """
 
 from typing import Any
@@ -17,10 +17,11 @@ from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.embeddings.token_model import PairedEmbedder
 from search.indexing.batches import batches_of_items
 from search.indexing.documents import store_documents
-from search.models import BinaryCodeBlock, Source
+from search.models import BinaryCodeBlock, ItemEmbedding, Source
 from search.postings.cached import HOMES, ITEM, ITEMS_PER_BLOCK
 from search.sources import ItemText
 from search.vectors.blocks import pack_codes
+from search.vectors.item_vectors import store_item_vectors
 from search.vectors.locking import lock_for_writing, lock_vectors
 from search.vectors.passages import asking_places, drop_punctuation, passage_texts
 from search.vectors.texts import item_texts
@@ -33,7 +34,10 @@ def bring_up_layout(source: Source) -> None:
     """
     if source.layout < Source.IN_LANGUAGES:
         _bring_up_words(source)
-    if source.layout < Source.LAYOUT and _keep_words_alone(source):
+    if source.layout < Source.WITHOUT_PUNCTUATION and _keep_words_alone(source):
+        _set_layout(source, Source.WITHOUT_PUNCTUATION)
+    if source.layout == Source.WITHOUT_PUNCTUATION:
+        _derive_item_vectors(source)
         _set_layout(source, Source.LAYOUT)
 
 
@@ -65,6 +69,17 @@ def _keep_words_alone(source: Source) -> bool:
             if drop_punctuation(source, space, embedder, texts, range(batch.first, batch.last + 1)):
                 pack_codes(source, space, range(batch.first, batch.last + 1))  # outdates what processes cached
     return True
+
+
+def _derive_item_vectors(source: Source) -> None:
+    """Replace the vectors of the items in the active space whose content is the same as when they were embedded."""
+    space = active_space()
+    embedded = ItemEmbedding.objects.filter(source=source, space=space, chunk_number=0)
+    for batch in batches_of_items(source, 0):
+        hashes = {item.number: item_texts(item).content_hash for item in batch.items}
+        rows = embedded.filter(item_number__range=(batch.first, batch.last)).values_list("item_number", "content_hash")
+        current = {number for number, digest in rows if bytes(digest) == hashes.get(number)}
+        store_item_vectors(source, space, [item for item in batch.items if item.number in current], hashes)
 
 
 def _set_layout(source: Source, layout: int) -> None:

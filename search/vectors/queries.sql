@@ -96,6 +96,43 @@ INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)
 SELECT id, %(owner)s, tokens FROM given WHERE tokens IS NOT NULL
 RETURNING passage_id
 
+-- name: insert_item_vectors
+-- Store the vectors of some items and return the id of the last: of each chunk of an item, the mean of its passages' vectors,
+-- weighed by their tokens. An item in which nothing was said has one that is equally far from every text.
+WITH said AS (
+    SELECT
+        t.item_number,
+        p.embedding::vector AS embedding,
+        greatest(p.token_count, 1) AS tokens,
+        sum(greatest(p.token_count, 1)) OVER whole AS all_tokens,
+        sum(greatest(p.token_count, 1)) OVER (whole ORDER BY t.place, p."start") - greatest(p.token_count, 1) AS before
+    FROM unnest(%(items)s::int[], %(elements)s::bigint[], %(parts)s::smallint[])
+        WITH ORDINALITY AS t (item_number, element_id, part_index, place)
+    INNER JOIN search_passage AS p USING (item_number, element_id, part_index)
+    WHERE p.owner_id = %(owner)s AND p.source_id = %(source)s AND p.space_id = %(space)s
+    WINDOW whole AS (PARTITION BY t.item_number)
+),
+vectors AS (
+    SELECT
+        item_number,
+        floor(before * ceil(all_tokens / %(tokens)s::numeric) / all_tokens)::int AS chunk_number,
+        sum(tokens) AS tokens,
+        l2_normalize(sum(embedding * array_fill(tokens::real, ARRAY[%(dimensions)s::int])::vector)) AS embedding
+    FROM said
+    GROUP BY 1, 2
+),
+stored AS (
+    INSERT INTO search_itemembedding
+        (owner_id, source_id, space_id, item_number, chunk_number, content_hash, token_count, embedding, created_at)
+    SELECT
+        %(owner)s, %(source)s, %(space)s, i.number, coalesce(v.chunk_number, 0), i.content_hash, coalesce(v.tokens, 0),
+        coalesce(v.embedding, l2_normalize(array_fill(1::real, ARRAY[%(dimensions)s::int])::vector))::halfvec, now()
+    FROM unnest(%(numbers)s::int[], %(hashes)s::bytea[]) AS i (number, content_hash)
+    LEFT JOIN vectors AS v ON v.item_number = i.number
+    RETURNING id
+)
+SELECT max(id) FROM stored
+
 -- name: equal_passages
 -- Vectors of texts that the owner already has as passages in the space, or that are set aside for objects in the trash.
 SELECT DISTINCT ON (content_hash) content_hash, embedding::text, token_count, vectors

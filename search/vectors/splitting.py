@@ -1,11 +1,11 @@
-"""Splits an element into passages, sentence-sized spans of its parts, and a long turn into chunks. Pure.
+"""Splits an element into passages, sentence-sized spans of its parts. Pure.
 
 Prose is split into sentences, fenced code and tool output at lines; tool calls stay whole. Fragments too small to
 mean anything alone are joined to their neighbour. Offsets count characters of a part's text.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sentencex import get_sentence_boundaries
@@ -179,33 +179,3 @@ def guess_language(text: str) -> str:
     words = _WORDS.findall(sample.lower())
     counts = {code: sum(word in known for word in words) for code, known in _FUNCTION_WORDS.items()}
     return max(counts, key=lambda code: (counts[code], code == "en"))
-
-
-# --- chunking -------------------------------------------------------------------------------------
-# Splits a long turn into overlapping chunks that fit the embedding model. Pure.
-
-
-# Windows of 6,000 tokens that overlap by 500 for a model with 8,191 tokens; in proportion for other models.
-WINDOW_SHARE = 6_000 / 8_191
-OVERLAP_SHARE = 500 / 8_191
-
-Offsets = Sequence[Span]
-
-
-def chunk_text(text: str, *, max_tokens: int, token_offsets: Callable[[str], Offsets]) -> list[str]:
-    """Return the whole text if it fits, otherwise overlapping chunks of it, in order.
-
-    `token_offsets` returns the character span of each token of a text.
-    """
-    offsets = token_offsets(text)
-    if len(offsets) <= max_tokens:
-        return [text]
-    window = max(1, int(max_tokens * WINDOW_SHARE))
-    step = max(1, window - int(max_tokens * OVERLAP_SHARE))
-    chunks = []
-    for start in range(0, len(offsets), step):
-        end = min(start + window, len(offsets))
-        chunks.append(text[offsets[start][0] : offsets[end - 1][1]])
-        if end == len(offsets):
-            break
-    return chunks

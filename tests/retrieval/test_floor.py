@@ -123,7 +123,7 @@ def test_recall_brings_right_turn_as_often_as_search_has_it_in_its_first_five(
 ) -> None:
     settings.RECALL_MIN_RELEVANCE = 0.25  # the default
     recalled, searched, empty = 0, 0, []
-    for question in questions()[::2]:
+    for question in questions():
         found = run_tool("conversation_recall", {"query": question["query"]}, archive.owner)["results"]
         turns = {(archive.names[one["conversation_id"]], one["turn_number"]) for one in found}
         recalled += any((question["conversation"], turn) in turns for turn in question["turns"])

@@ -41,7 +41,7 @@ from convmemory.conversations.importing.kept_uploads import keep_upload
 row = queue_import(owner=ada, file=SimpleUploadedFile("chat.jsonl", b"a transcript"))
 with row.file.open() as file:
     keep_upload(row, file)
-print(index_conversation(conversation_id=conversation.pk).passages_computed)
+print(index_conversation(conversation_id=conversation.pk).computed)
 """
 FILL_BOB = """
 from django.contrib.auth.models import User

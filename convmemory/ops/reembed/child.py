@@ -64,7 +64,7 @@ def step(space_id: int, source_id: int) -> StepResult:
         return StepResult(finished=False, unavailable=str(error))
     except Exception as error:  # one bad source must not stop the others; it is reported
         return StepResult(finished=True, error=safe_message(error))
-    return StepResult(done.finished, done.items, done.computed + done.passages_computed, done.failed)
+    return StepResult(done.finished, done.items, done.computed, done.failed)
 
 
 def _end_with(parent_pid: int) -> None:

@@ -111,7 +111,7 @@ def test_new_version_embeds_only_what_is_new(owner: User, django_capture_on_comm
         read(document)
     source = Source.objects.get(kind="document", object_id=document.pk)
     result = index_source(owner_id=source.owner_id, source_id=source.pk)
-    assert 0 < result.passages_computed <= 3
+    assert 0 < result.computed <= 3
     assert kept <= set(Section.objects.values_list("pk", flat=True))
     assert len(files()) == 1
     for passage in Passage.objects.all():

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -123,8 +123,9 @@ def test_process_that_does_not_react_is_replaced_after_its_time(ids: list[int], 
 def connected(worker: psutil.Process, endpoint: FakeEndpoint) -> list[psutil.Process]:
     """Return the worker's processes that are connected to the endpoint."""
     port = urlsplit(endpoint.url).port
-    return [
-        process
-        for process in worker.children(recursive=True)
-        if any(link.raddr and link.raddr.port == port for link in process.net_connections("tcp"))
-    ]
+    found = []
+    for process in worker.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it ended since it was listed
+            if any(link.raddr and link.raddr.port == port for link in process.net_connections("tcp")):
+                found.append(process)
+    return found

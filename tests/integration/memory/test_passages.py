@@ -40,15 +40,14 @@ def test_growing_turn_computes_only_what_is_new() -> None:
         owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("Put it into cold water at the end.")]
     )
     result = index_conversation(conversation_id=conversation.pk)
-    assert result.passages_computed == 1
+    assert result.computed == 1
     assert Passage.objects.count() == TokenVectors.objects.count() == before + 1
 
 
 def test_equal_texts_of_owner_are_not_computed_again() -> None:
     owner = make_user()
     computed = [
-        index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk).passages_computed
-        for _ in range(2)
+        index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk).computed for _ in range(2)
     ]
     assert computed[0] > 0
     assert computed[1] == 0

@@ -426,7 +426,7 @@ def test_damaged_binary_codes_are_repacked_without_embedding(damage: Callable[[]
     damage()
     list(fix(examine()))
     for conversation in Conversation.objects.all():
-        assert index_conversation(conversation_id=conversation.pk).passages_computed == 0
+        assert index_conversation(conversation_id=conversation.pk).computed == 0
     assert ids() == []
 
 

@@ -43,7 +43,6 @@ def test_search_and_its_indexing_are_counted_without_word_of_query() -> None:
     found = {(row.name, row.label): row for row in measures.totals()}
     assert found["search", "hybrid"].items == 1
     assert found["embedding", "passages"].items == 2
-    assert found["embedding", "chunks"].items == 1
     assert "zebrafish" not in str([vars(row) for row in found.values()])
 
 

@@ -51,7 +51,7 @@ def delete(owner: User, conversation: Conversation) -> Change:
 
 @pytest.mark.parametrize(
     ("place", "name"),
-    [(active, "state_of"), (active, "_repair_words"), (passages, "_compute"), (active, "_store_embeddings")],
+    [(active, "state_of"), (active, "_repair_words"), (passages, "_compute"), (active, "store_item_vectors")],
 )
 def test_indexing_deleted_conversation_ends_without_error(
     owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str

@@ -1,24 +1,27 @@
 """The index follows the conversation: nothing twice, nothing missed."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from django.contrib.auth.models import User
 from django.db import connections
 from django.utils import timezone
+from pgvector import HalfVector
 
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
+from convmemory.conversations.messages.parts import AttachmentPart, ThinkingPart
 from convmemory.conversations.models import Conversation
-from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.queue.fair_queue import claim
-from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
-from convmemory.embeddings.models import CachedVector
+from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import index_conversation
 from search.indexing import active, batches
 from search.indexing.status import index_status
@@ -26,7 +29,7 @@ from search.indexing.sweeping import reconcile_sources, sources_to_index
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.query import Mode, SearchQuery
 from search.searching import search
-from search.vectors import passages
+from search.vectors import item_vectors, passages
 from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, source_id, user_says
 from tests.support.queue import drop_all
 
@@ -38,7 +41,7 @@ PAIRS = [("how do I boil an egg?", "seven minutes"), ("and potatoes?", "twenty m
 def test_every_turn_gets_document_and_vector() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     result = index_conversation(conversation_id=conversation.pk)
-    assert (result.finished, result.items, result.computed) == (True, 3, 3)
+    assert (result.finished, result.items, result.computed) == (True, 3, 6)
     assert Item.objects.count() == ItemEmbedding.objects.count() == 3
 
 
@@ -56,7 +59,7 @@ def test_indexing_after_append_embeds_only_new_turn() -> None:
         owner=owner, conversation_id=conversation.pk, drafts=[user_says("one"), assistant_says("two")]
     )
     result = index_conversation(conversation_id=conversation.pk)
-    assert (result.items, result.computed) == (1, 1)
+    assert (result.items, result.computed) == (1, 2)
 
 
 def test_turn_that_grows_is_embedded_again() -> None:
@@ -76,16 +79,75 @@ def test_same_text_of_owner_is_embedded_once() -> None:
     computed = [
         index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk).computed for _ in range(2)
     ]
-    assert computed == [3, 0]
+    assert computed == [6, 0]
 
 
-def test_vectors_of_items_are_cached_only_if_item_is_long() -> None:
-    owner = make_user()
-    index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk)
-    assert not CachedVector.objects.exists()
+def said_in_turn(number: int) -> list[tuple[int, Any]]:
+    """Return tokens and vector of each passage that was said, in order."""
+    said = Passage.objects.filter(item_number=number, kind__in=[Passage.Kind.USER, Passage.Kind.ASSISTANT])
+    rows = said.order_by("element_id", "start").values_list("token_count", "embedding")
+    return [(tokens, np.array(vector)) for tokens, vector in rows]
+
+
+def vectors_of_turn(number: int) -> list[Any]:
+    rows = ItemEmbedding.objects.filter(item_number=number).order_by("chunk_number")
+    return [np.array(row.embedding) for row in rows]
+
+
+def mean_of(passages: list[tuple[int, Any]]) -> Any:
+    total = sum(tokens * vector for tokens, vector in passages)
+    return total / np.linalg.norm(total)
+
+
+def test_vector_of_turn_is_mean_of_what_was_said_weighed_by_tokens() -> None:
+    answer = assistant_says("seven minutes. Then put it into cold water for a while.")
+    answer = replace(answer, parts=(*answer.parts, ThinkingPart("Eggs differ in size, and so do pans.")))
+    index_conversation(conversation_id=make_conversation(make_user(), [user_says(PAIRS[0][0]), answer]).pk)
+    assert Passage.objects.filter(kind=Passage.Kind.THINKING).exists()
+    (vector,) = vectors_of_turn(0)
+    np.testing.assert_allclose(vector, mean_of(said_in_turn(0)), atol=1e-3)
+
+
+def test_long_turn_has_vector_of_each_of_equal_chunks() -> None:
     long = " ".join(f"{number} eggs boil for {number} minutes." for number in range(100))
-    index_conversation(conversation_id=make_conversation(owner, exchange(("and many?", long))).pk)
-    assert CachedVector.objects.count() == ItemEmbedding.objects.count() - len(PAIRS) > 1
+    index_conversation(conversation_id=make_conversation(make_user(), exchange(("and many?", long))).pk)
+    said = said_in_turn(0)
+    total = sum(tokens for tokens, _ in said)
+    vectors = vectors_of_turn(0)
+    assert len(vectors) == math.ceil(total / item_vectors.ITEM_TOKENS) > 2
+    before = 0
+    chunks: list[list[tuple[int, Any]]] = [[] for _ in vectors]
+    for tokens, vector in said:
+        chunks[before * len(vectors) // total].append((tokens, vector))
+        before += tokens
+    for vector, chunk in zip(vectors, chunks, strict=True):
+        np.testing.assert_allclose(vector, mean_of(chunk), atol=1e-3)
+
+
+def test_turn_without_text_has_vector_and_is_not_pending() -> None:
+    owner = make_user()
+    picture = replace(user_says("-"), parts=(AttachmentPart("egg.png"),))
+    index_conversation(conversation_id=make_conversation(owner, [picture, assistant_says("   ")]).pk)
+    (vector,) = vectors_of_turn(0)
+    assert abs(np.linalg.norm(vector) - 1) < 1e-2
+    assert index_status(owner=owner).pending == 0
+
+
+def test_vectors_of_older_layout_are_replaced_without_model() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    drop_all()
+    index_conversation(conversation_id=conversation.pk)
+    expected = vectors_of_turn(1)
+    other = HalfVector([1.0] + [0.0] * (len(expected[0]) - 1))
+    ItemEmbedding.objects.update(embedding=other)
+    ItemEmbedding.objects.filter(item_number=2).update(content_hash=b"another")
+    Source.objects.update(layout=Source.WITHOUT_PUNCTUATION)
+    assert sources_to_index(limit=10) == [source_id(conversation)]
+    with patch("search.vectors.passages._embed", side_effect=AssertionError):
+        index_conversation(conversation_id=conversation.pk)
+    np.testing.assert_allclose(vectors_of_turn(1), expected, atol=1e-3)
+    assert vectors_of_turn(2)[0][0] == 1  # of another text: left to indexing
+    assert Source.objects.get().layout == Source.LAYOUT
 
 
 def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> None:
@@ -111,11 +173,13 @@ def test_text_that_model_refuses_fails_alone() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
 
-    def refuse_second(space: Any, texts: Any, *, owner_id: int, unstored: Any) -> EmbeddedBatch:
-        batch = embed_cached(space, texts, owner_id=owner_id)
-        return EmbeddedBatch(vectors=batch.vectors, computed=batch.computed, errors={1: "too strange"})
+    embed = passages._embed
 
-    with patch("search.indexing.active.embed_cached", refuse_second):
+    def refuse_potatoes(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Any]:
+        for text, result in zip(texts, embed(owner_id, space, texts), strict=True):
+            yield EmbeddingError("too strange") if "potatoes" in text else result
+
+    with patch("search.vectors.passages._embed", refuse_potatoes):
         result = index_conversation(conversation_id=conversation.pk)
     assert result.failed == 1
     assert ItemEmbedding.objects.count() == 2
@@ -128,7 +192,7 @@ def test_without_embedder_words_are_indexed_and_sweep_tries_again() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     drop_all()
     with (
-        patch("search.indexing.active.embed_cached", side_effect=EmbedderUnavailable("no model")),
+        patch("search.vectors.passages._embed", side_effect=EmbedderUnavailable("no model")),
         pytest.raises(EmbedderUnavailable),
     ):
         index_conversation(conversation_id=conversation.pk)
@@ -188,7 +252,7 @@ def test_worker_keeps_words_that_were_stored_after_it_had_read_texts(monkeypatch
 
     monkeypatch.setattr(active, "batches_of_items", read_before_an_append)
     with (
-        patch("search.indexing.active.embed_cached", side_effect=EmbedderUnavailable("no model")),
+        patch("search.vectors.passages._embed", side_effect=EmbedderUnavailable("no model")),
         pytest.raises(EmbedderUnavailable),
     ):
         index_conversation(conversation_id=conversation.pk)
@@ -220,7 +284,7 @@ def test_indexing_past_its_deadline_resumes_where_it_stopped(monkeypatch: pytest
     monkeypatch.setattr(batches, "BATCH_CHARS", 1)
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     runs = [index_conversation(conversation_id=conversation.pk, deadline=0) for _ in PAIRS]
-    assert [(run.items, run.computed, run.finished) for run in runs] == [(1, 1, False), (1, 1, False), (1, 1, True)]
+    assert [(run.items, run.computed, run.finished) for run in runs] == [(1, 2, False), (1, 2, False), (1, 2, True)]
 
 
 def test_indexing_past_its_deadline_makes_progress_without_noted_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +297,6 @@ def test_indexing_past_its_deadline_makes_progress_without_noted_changes(monkeyp
 
 def test_huge_turn_is_indexed_in_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passages, "AHEAD", 4)
-    monkeypatch.setattr(active, "CHUNKS_AHEAD", 2)
     text = " ".join(f"Sentence number {number} says that lake {number} is deep and cold." for number in range(120))
     conversation = make_conversation(make_user(), exchange(("How deep are the lakes?", text)))
     whole = make_conversation(make_user(), exchange(("How deep are the lakes? ", text)))
@@ -242,7 +305,7 @@ def test_huge_turn_is_indexed_in_several_runs(monkeypatch: pytest.MonkeyPatch) -
         runs.append(index_conversation(conversation_id=conversation.pk, deadline=0))
     index_conversation(conversation_id=whole.pk)
     assert len(runs) > 20
-    assert all(run.computed + run.passages_computed <= 4 for run in runs[:-1])
+    assert all(run.computed <= 4 for run in runs[:-1])
     columns = ("start", "end", "kind", "content_hash")
     found, expected = (
         sorted(Passage.objects.filter(source=source_id(c)).values_list(*columns)) for c in (conversation, whole)

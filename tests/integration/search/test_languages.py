@@ -8,7 +8,7 @@ from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from search.indexing.packing import pack_again
 from search.indexing.sweeping import sources_to_index
-from search.models import Item, ItemEmbedding, PostingBlock, Source
+from search.models import Item, Passage, PostingBlock, Source
 from search.query import SearchQuery
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.searching import search
@@ -137,7 +137,7 @@ def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing
     monkeypatch.undo()
     as_before(owner, lease, eggs)
     blocks = set(PostingBlock.objects.filter(owner=owner).values_list("pk", flat=True))
-    embedded = set(ItemEmbedding.objects.filter(owner=owner).values_list("pk", flat=True))
+    embedded = set(Passage.objects.filter(owner=owner).values_list("pk", flat=True))
     words = dict(Item.objects.filter(source__object_id=eggs.pk).values_list("pk", "spoken"))
     assert found(owner, "Vertrag") == []
     assert found(owner, "Kaution") == [lease.pk]
@@ -151,7 +151,7 @@ def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing
     assert found(owner, "Vertrag") == [lease.pk]
     assert found(owner, "eggs") == [eggs.pk]
     assert sources_to_index(limit=9) == []
-    assert set(ItemEmbedding.objects.filter(owner=owner).values_list("pk", flat=True)) == embedded
+    assert set(Passage.objects.filter(owner=owner).values_list("pk", flat=True)) == embedded
     assert dict(Item.objects.filter(source__object_id=eggs.pk).values_list("pk", "spoken")) == words
     kept = set(PostingBlock.objects.filter(owner=owner, source__object_id=eggs.pk).values_list("pk", flat=True))
     assert kept <= blocks

@@ -63,7 +63,7 @@ def test_texts_stored_by_another_owner_are_computed_again(asked: list[str]) -> N
     assert first == second
     Conversation.objects.all().delete()
     assert texts_for(asked, fresh) == second
-    assert len(second) == 3  # two passages and the turn
+    assert len(second) == 2
 
 
 def test_own_stored_texts_are_not_computed_again(asked: list[str]) -> None:

@@ -79,7 +79,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
 from convmemory.documents.converters.base import Unreadable, decode, parsed_xml
 from convmemory.documents.converters.office import joined_row
 from convmemory.documents.converters.pdf import lines_of_text
@@ -106,7 +106,7 @@ from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
-from search.vectors.splitting import chunk_text, guess_language
+from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
 from summaries.by_model import part_messages
 from summaries.sentences import spoken_sentences
@@ -454,9 +454,6 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.evaluation.beam": _without_plan_mark,
     "convmemory.evaluation.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
-    "search.vectors.splitting chunking": lambda text: chunk_text(
-        text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)
-    ),
     "search.languages arabic": lambda text: list(stems_of_arabic(text)),
     "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),
     "search.languages foreign": is_foreign,
