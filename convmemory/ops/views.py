@@ -55,7 +55,7 @@ NAMES: tuple[tuple["StrOrPromise", tuple[str, ...]], ...] = (
     (_("passages with their vectors"), ("search_passage",)),
     (_("vectors of turns"), ("search_itemembedding",)),
     (
-        _("other rows of the search index"),
+        _("other entries of the search index"),
         (
             "search_source", "search_sourceindex", "search_item", "search_postingblock", "search_binarycodeblock",
             "search_tokenvectors", "search_setasidepassage", "memory_messageembedding", "embeddings_cachedvector",

@@ -81,7 +81,7 @@ def test_metrics_count_activity_without_user_text(settings: Settings) -> None:
     assert found["convmemory_search_duration_seconds_count", "hybrid"] == 2
     assert found["convmemory_search_duration_seconds_bucket", "+Inf|hybrid"] == 2
     assert found["convmemory_search_failures_total", "hybrid"] == 0
-    assert found["convmemory_embedding_items_total", "chunks"] == 2
+    assert found["convmemory_embedding_items_total", "passages"] == 4
     assert found["convmemory_request_duration_seconds_count", "GET /conversations/<int:conversation_id>"] == 1
     assert found["convmemory_turns", "all"] == 3
     assert found["convmemory_turns", "behind"] == 1

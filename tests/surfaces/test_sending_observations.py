@@ -93,7 +93,7 @@ def test_spans_of_request_form_one_trace_without_texts(collector: Collector, set
         "search.tasks.index", "GET /api/v1/conversations/search", "GET /conversations/<int:conversation_id>"
     }  # fmt: skip
     children = {span.name: span for span in spans if span.parent_span_id}
-    pairs = {"search hybrid": "GET /api/v1/conversations/search", "embedding chunks": "search.tasks.index"}
+    pairs = {"search hybrid": "GET /api/v1/conversations/search", "embedding passages": "search.tasks.index"}
     for child, parent in pairs.items():
         assert children[child].trace_id == roots[parent].trace_id
         assert children[child].parent_span_id == roots[parent].span_id
