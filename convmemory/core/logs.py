@@ -123,12 +123,15 @@ def logging_config(*, level: str, format: str, sentry_dsn: str = "") -> dict[str
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"plain": {"()": PlainFormatter}, "json": {"()": JsonFormatter}},
+        "filters": {"unless_discarded": {"()": lambda: _is_no_discarding}},
         "handlers": handlers,
         "root": {"handlers": names, "level": "WARNING"},
         "loggers": {
             **{name: logger(level=level) for name in ("convmemory", "memory", "search", "summaries")},
             "convmemory.requests": logger(level=level if format == "json" else "WARNING"),
             "django-q": logger(level="WARNING"),
+            # The program closes a pooled connection on purpose after an error, which the pool takes for a mistake.
+            "psycopg.pool": {"filters": ["unless_discarded"]},
             "uvicorn": logger(),
             "uvicorn.access": {
                 "handlers": [],
@@ -136,6 +139,10 @@ def logging_config(*, level: str, format: str, sentry_dsn: str = "") -> dict[str
             },  # logs queries; dictConfig resets what it does not name
         },
     }
+
+
+def _is_no_discarding(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("discarding closed connection")
 
 
 # --- trace ----------------------------------------------------------------------------------------

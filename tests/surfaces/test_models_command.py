@@ -51,8 +51,8 @@ def test_models_are_listed_with_what_switch_costs(shelf: Path) -> None:
     prompted = found[str(shelf / "prompted")]
     assert (prompted["query_prompt"], prompted["passage_prompt"]) == ("the cat: ", "a mat: ")
     assert prompted["card"]["dimensions"] == 40
-    assert prompted["cost"]["texts"] >= 3
-    assert prompted["cost"]["database_bytes"] > 3 * 2 * 40
+    assert prompted["cost"]["texts"] == 2
+    assert prompted["cost"]["database_bytes"] > 3 * 2 * 40  # of two passages and a turn
     assert prompted["tokens_per_second"] > 0
     assert "tokenizer.json is missing" in found[str(shelf / "broken")]["problem"]
     assert EmbeddingSpace.objects.count() == 1  # looking makes no space

@@ -19,7 +19,6 @@ MIN_ROWS_TO_MEASURE = 5_000
 # The speed of the local model on two cores, see docs/scaling.md.
 PASSAGES_PER_SECOND = 520.0
 CHUNKS_PER_TURN = 1.3
-CACHED_PER_TURN = 2 * (CHUNKS_PER_TURN - 1)  # chunks of turns with more than one: most, if each of these has two
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,6 @@ MEASURED: Mapping[str, Cost] = {
     "search_passage": Cost(143, 88),
     "search_binarycodeblock": Cost(764, 124),
     "search_tokenvectors": Cost(98, 23),
-    "embeddings_cachedvector": Cost(161, 144),
 }
 HNSW_LINKS_BYTES = 301  # per passage, in addition to the codes
 TOKENS_PER_PASSAGE = 20
@@ -106,7 +104,6 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     """Return rows and bytes of each large table, the vector index, hours of embedding on one machine, and memory."""
     lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
     passages = _rows(load, load.passages_per_turn)
-    texts = passages + _rows(load, CHUNKS_PER_TURN)
     # The index covers all owners' passages once an owner has outgrown scans of codes.
     hnsw = (
         passages * (HNSW_LINKS_BYTES + load.dimensions // 8)
@@ -120,7 +117,7 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     working_set = (
         hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
     )
-    return Estimate(lines, hnsw, texts / load.texts_per_second / 3_600, working_set)
+    return Estimate(lines, hnsw, passages / load.texts_per_second / 3_600, working_set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +150,6 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
     if load.token_dimensions:
         yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.token_dimensions / 8)
-    yield _Size("embeddings_cachedvector", _rows(load, CACHED_PER_TURN), vector)
 
 
 def _rows(load: Load, per_turn: float) -> int:

@@ -38,7 +38,6 @@ VECTOR_TABLES = frozenset(
         "search_passage",
         "search_binarycodeblock",
         "search_tokenvectors",
-        "embeddings_cachedvector",
     }
 )
 
@@ -147,11 +146,10 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
     if not found.items:
         database_bytes = 0
     else:
-        passages = max(0, found.texts - found.items)
         load = capacity.Load(
             users=1,
             turns_per_user=found.items,
-            passages_per_turn=passages / found.items,
+            passages_per_turn=found.texts / found.items,
             dimensions=key["dimensions"],
             token_dimensions=key["token_dimensions"],
         )
