@@ -24,7 +24,7 @@ def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
     note = "" if item.content_hash == bytes(row.content_hash) else "The turn has changed since: this is its text now."
     of_item = ItemEmbedding.objects.filter(source_id=row.source_id, space_id=row.space_id, item_number=row.item_number)
     if (count := of_item.count()) > 1:
-        note = f"{note} This is the whole turn; the vector is that of chunk {row.chunk_number + 1} of {count}.".strip()
+        note = f"{note} This is the whole turn; the vector is that of one of its {count} chunks.".strip()
     return item.embedded, note
 
 

@@ -98,7 +98,7 @@ RETURNING passage_id
 
 -- name: insert_item_vectors
 -- Store the vectors of some items and return the id of the last: of each chunk of an item, the mean of its passages' vectors,
--- weighed by their tokens. An item in which nothing was said has one that is equally far from every text.
+-- weighed by their tokens. An item in which nothing was said has one whose components are equal.
 WITH said AS (
     SELECT
         t.item_number,
