@@ -119,7 +119,6 @@ DATABASES = {
         "ENGINE": "convmemory.core.postgres",
         "EMBEDDED_PATH": None if DATABASE_URL else VAR_DIR / "postgres",
         "LOGINS": logins.external(*_logins) if DATABASE_URL else logins.EMBEDDED,
-        "REPLICAS": logins.replicas(Config.database_replica_urls.read()),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {

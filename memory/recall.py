@@ -21,7 +21,6 @@ from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from convmemory.core.marks import Mark
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import load_sql
 from memory.context import ChunkId, Opening, RecalledMessage, RecalledPassage, Side
 from memory.message_features import ANYWHERE, MessageCandidate, Positions, message_candidates
@@ -138,7 +137,6 @@ class Recall:
         return (*self.notes, *([self.explanation.for_tools] if self.explanation else []))
 
 
-@may_use_replica
 def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery) -> Recall:
     """Return the caller's messages that answer the query, best first, each with its passages and its turn's openings.
 

@@ -21,7 +21,6 @@ from convmemory.accounts.pages import archive_of_address
 from convmemory.accounts.spaces import MAX_SPACES, MINE, chosen_archives, name_of, reading
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
-from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.documents.library import attached_ids, get_document
 from search.adapters.documents import KIND as SECTIONS
 from search.query import SearchQuery
@@ -104,7 +103,6 @@ def search_archives(
     return _combine(list(found.values()), [hit for _, hit in ranked], next_cursor)
 
 
-@may_use_replica
 def search_documents(
     *,
     caller: AbstractBaseUser | AnonymousUser | None,

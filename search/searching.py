@@ -19,7 +19,6 @@ from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
-from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.text import Span
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
@@ -130,7 +129,6 @@ MixedResults = SearchResults[Hit | SectionHit]
 """A page of turns and sections, best first."""
 
 
-@may_use_replica
 def search(
     *,
     caller: AbstractBaseUser | AnonymousUser | None,
@@ -226,7 +224,6 @@ TURNS_ALONE = frozenset({TURNS})
 Caller = AbstractBaseUser | AnonymousUser | None
 
 
-@may_use_replica
 def search_items(
     *, caller: Caller, query: SearchQuery, cursor: str = "", start: int = 0, may_rerank: bool = True
 ) -> MixedResults:

@@ -43,7 +43,6 @@ FAST_OPTIONS = {
     "full_page_writes": "off",
     "max_connections": "120",
     "shared_buffers": "256MB",  # emptying a table looks through all of them
-    "wal_keep_size": "512MB",  # for replicas: the other runs' checkpoints would take away what they have not read yet
 }
 
 

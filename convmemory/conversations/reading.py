@@ -20,7 +20,6 @@ from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line, storable
 from convmemory.core.trash import outside_trash
@@ -210,7 +209,6 @@ def page_of_conversations(
     return [conversation for conversation, _ in page], following
 
 
-@may_use_replica
 def page_of_archives(
     *,
     caller: AbstractBaseUser,
@@ -250,7 +248,6 @@ def page_of_archives(
     return found[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
 
 
-@may_use_replica
 def messages_of(
     *,
     owner: AbstractBaseUser,
@@ -368,7 +365,6 @@ class EventFilters:
             raise InvalidInput("There is no word in the query: events are searched by letters and digits.")
 
 
-@may_use_replica
 def search_events(
     *,
     owner: AbstractBaseUser,

@@ -27,7 +27,6 @@ from convmemory.core.setting_kinds import (
     seconds,
     secret,
     secret_address,
-    secret_addresses,
     share,
     text,
     whole,
@@ -56,14 +55,7 @@ class Config:
         "work is done as `DATABASE_URL` ([ADR 66](adr/0066-row-level-security.md))"
     )
     database_maintenance_url = secret_address("the same for the log-in of maintenance")
-    database_replica_urls = secret_addresses(
-        "read replicas, separated by commas; what an address leaves out (user, password, database) is as the "
-        "application's ([ADR 67](adr/0067-read-replicas.md))"
-    )
-    database_replica_max_lag_mb = whole(
-        16, 1, 100_000, "a replica that is further behind, in megabytes of the log, is not read from"
-    )
-    database_pool_size = whole(8, 1, 1000, "connections per process, log-in and server")
+    database_pool_size = whole(8, 1, 1000, "connections per process and log-in")
 
     # --- Web server ---
 

@@ -1,4 +1,4 @@
-"""The tables of the fair queue, of replica positions and of owner groups."""
+"""The tables of the fair queue and of owner groups."""
 
 import uuid
 
@@ -45,19 +45,6 @@ class OwnerService(models.Model):
 
     def __str__(self) -> str:
         return f"last task of user {self.owner_id}"
-
-
-class OwnerPosition(models.Model):
-    """The position of the database's log after this person's last write.
-
-    A replica that has not reached it lacks that write. Recorded only with read replicas, see `postgres/replicas.py`.
-    """
-
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
-    position = models.BigIntegerField(help_text="In bytes since the log began.")
-
-    def __str__(self) -> str:
-        return f"position of user {self.owner_id}"
 
 
 class OwnerGroup(models.Model):

@@ -383,14 +383,6 @@ ON CONFLICT (owner_id) DO NOTHING
 -- The number of the group that an owner belongs to; no row for an unknown owner.
 SELECT p.number FROM core_ownergroup AS p WHERE p.owner_id = %s
 
--- name: record_position
--- Record the position of the log after a write of a person; nothing if the person is gone.
-INSERT INTO core_ownerposition AS p (owner_id, position)
-SELECT u.id, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
-FROM auth_user AS u
-WHERE u.id = %(owner)s
-ON CONFLICT (owner_id) DO UPDATE SET position = greatest(p.position, EXCLUDED.position)
-
 -- name: layout
 -- The numbers of the groups that owners are spread over, none where there is one; the schema of shared tables; its path;
 -- whether the server is the coordinator of several (Citus).
@@ -463,17 +455,6 @@ SELECT
     current_setting('server_version_num')::int / 10000,
     (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
     (SELECT default_version FROM pg_available_extensions WHERE name = 'vector')
-
--- name: replica_position
--- How far a replica has come in the log, in bytes; null if it is not a replica or receives no log.
-SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
-WHERE pg_is_in_recovery() AND EXISTS (SELECT FROM pg_stat_wal_receiver)
-
--- name: owner_position
--- How far the primary's log is, in bytes, and how far it was behind the last write of a person.
-SELECT
-    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,
-    coalesce((SELECT p.position FROM core_ownerposition AS p WHERE p.owner_id = %(owner)s), 0)
 
 -- name: ping
 -- Whether the database answers.

@@ -105,13 +105,6 @@ def secret_address(meaning: str) -> Setting[str]:
     return Setting(lambda name: conf.checked_address(name, conf.env_secret(name)), shown="", meaning=meaning)
 
 
-def secret_addresses(meaning: str) -> Setting[list[str]]:
-    def read(name: str) -> list[str]:
-        return [conf.checked_address(name, url) for url in conf.env_secret(name).replace(",", " ").split()]
-
-    return Setting(read, shown="", meaning=meaning)
-
-
 def identity_providers(meaning: str) -> Setting[tuple[IdentityProvider, ...]]:
     return Setting(lambda name: providers_from(name, conf.env_secret(name)), shown="", meaning=meaning)
 

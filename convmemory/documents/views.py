@@ -24,7 +24,6 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
-from convmemory.core.postgres.replicas import may_use_replica
 from convmemory.core.text import storable
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
@@ -114,7 +113,6 @@ def take_upload(*, owner: User, file: "UploadedFile[Any]", replaces: int | None 
 
 @require_safe
 @in_archive
-@may_use_replica
 def document(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
 

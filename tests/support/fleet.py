@@ -84,7 +84,6 @@ class Fleet:
     webs: list[str] = field(default_factory=list)
     database_url: str = ""
     redis_url: str = ""
-    replica_url: str = ""
     keys: list[str] = field(default_factory=list)
     """One for each person."""
     settings: dict[str, str] = field(default_factory=dict)
@@ -94,7 +93,6 @@ class Fleet:
         return os.environ | {
             "DATABASE_URL": self.database_url,
             **{f"DATABASE_{part.name}_URL": self._url_of(role) for part, role in ROLES.items()},
-            "DATABASE_REPLICA_URLS": self.replica_url,
             "REDIS_URL": self.redis_url,
             "SECRET_KEY": "the same on every machine of a fleet",
             "CONVMEMORY_VAR": str(self.folder / "var"),

@@ -1,10 +1,10 @@
 """A trial, not a test: an installation of several machines loses one of each kind while people write and search.
 
-`python -m tests.trials.machines` starts PostgreSQL with a replica that is reached over TCP, Redis, two web processes
-and two workers on scratch folders. As many people as there are groups (`--groups 1`: one of both) are spread over
-these, one in each. Turns are sent to both webs while others search without a pause; on the way a worker, a web process
-and the replica are killed and started again. As behind a proxy, a request that a web process does not take is sent to
-the other. It ends with 1 if a search failed, or if a turn is missing, embedded twice or not found by its owner alone.
+`python -m tests.trials.machines` starts PostgreSQL, which is reached over TCP, Redis, two web processes and two workers
+on scratch folders. As many people as there are groups (`--groups 1`: one of both) are spread over these, one in each.
+Turns are sent to both webs while others search without a pause; on the way a worker and a web process are killed and
+started again. As behind a proxy, a request that a web process does not take is sent to the other. It ends with 1 if a
+search failed, or if a turn is missing, embedded twice or not found by its owner alone.
 """
 
 import argparse
@@ -25,9 +25,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 
-from convmemory.core.postgres import configuration, embedded
 from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fleet, conversation, wait_until
-from tests.support.replica import StreamingReplica, replica_of
 from tests.trials.hostile import p95
 
 GROUPS = 8
@@ -108,33 +106,21 @@ class People:
 
 
 @contextmanager
-def replicated_fleet(folder: Path, *, groups: int) -> Iterator[tuple[Fleet, StreamingReplica]]:
-    """Two webs that read from a replica on an address of its own, on a database with that many groups of owners.
-
-    `Fleet.stop` ends what they started.
-    """
+def started_fleet(folder: Path, *, groups: int) -> Iterator[Fleet]:
+    """Two webs on a database with that many groups of owners; `Fleet.stop` ends what they started."""
     made = Fleet(folder)
     try:
         made.start_servers(people=groups)
         if groups > 1:
             print(made.manage("distribute", "--groups", str(groups)), flush=True)
-        primary = {
-            "host": str(embedded.join(folder / "postgres")),
-            "port": str(configuration.PORT),
-            "user": configuration.SUPERUSER,
-        }
-        address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
-        options = {"listen_addresses": address, "max_connections": "100", "fsync": "off"}
-        with replica_of(primary, embedded.DATABASE, folder / "replica", options) as replica:
-            made.replica_url = f"postgres://{address}:{configuration.PORT}/{embedded.DATABASE}"
-            made.start_web()
-            made.start_web()
-            yield made, replica
+        made.start_web()
+        made.start_web()
+        yield made
     finally:
         made.stop()
 
 
-def run(made: Fleet, replica: StreamingReplica, *, turns: int, timeout_s: float) -> tuple[People, list[str]]:
+def run(made: Fleet, *, turns: int, timeout_s: float) -> tuple[People, list[str]]:
     """Run the trial, and return the users' figures and the errors in stored rows and logs."""
     people, conversations = People(made), turns // TURNS_PER_CONVERSATION
     for name in ("worker-1", "worker-2"):
@@ -152,16 +138,10 @@ def run(made: Fleet, replica: StreamingReplica, *, turns: int, timeout_s: float)
             made.restart_web(0)
             say("a web process was killed and started again")
             say.wait_for_turns(turns // 2, timeout_s)
-            replica.kill()
-            say("the replica was killed")
-            say.wait_for_turns(turns * 3 // 4, timeout_s)
-            replica.start()
-            say("the replica was started again")
             for one in sent:
                 one.result()
             wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
-            replica.catch_up()
-            say("everything is indexed, and the replica has it")
+            say("everything is indexed")
         finally:
             for one in sent:
                 one.cancel()  # of a run that was cut short
@@ -229,8 +209,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="convmemory-machines-"))
     folder.chmod(0o755)
     try:
-        with replicated_fleet(folder, groups=options.groups) as (made, replica):
-            return report(*run(made, replica, turns=options.turns, timeout_s=options.timeout))
+        with started_fleet(folder, groups=options.groups) as made:
+            return report(*run(made, turns=options.turns, timeout_s=options.timeout))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

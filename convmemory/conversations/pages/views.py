@@ -40,7 +40,6 @@ from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.marks import mark_of
 from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
-from convmemory.core.postgres.replicas import may_use_replica
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
@@ -52,7 +51,6 @@ DISPLAYS = {"": _("Everything"), "no-tools": _("No tools"), "questions": _("Ques
 
 @require_safe
 @in_archive
-@may_use_replica
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the conversation around `?turn=N`, before or after a position, or from its start."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)

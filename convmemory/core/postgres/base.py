@@ -5,8 +5,7 @@ that cannot be reached raises `DatabaseUnreachable`, which says what to do.
 
 Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and sends the server the
 owner, and the member of a space, before the first statement for them. A connection returned to its pool no longer
-carries an owner. With several owner groups, `grouped.py` adds the search path; with read replicas, `writers.py` records
-who wrote.
+carries an owner. With several owner groups, `grouped.py` adds the search path.
 """
 
 import os
@@ -28,12 +27,11 @@ from psycopg.pq import TransactionStatus
 from convmemory.core import acting
 from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.core.postgres import configuration, embedded, logins, replicas, server
+from convmemory.core.postgres import configuration, embedded, logins, server
 from convmemory.core.postgres.failures import ChangedInTransaction, DatabaseUnreachable, unreachable_message
 from convmemory.core.postgres.grouped import GroupedConnection
 from convmemory.core.postgres.layout import Layout, layout_of, note_layout
 from convmemory.core.postgres.validation import DatabaseValidation
-from convmemory.core.postgres.writers import WriteRecorder
 from convmemory.core.processes import child_limits
 
 # --- client ---------------------------------------------------------------------------------------
@@ -56,22 +54,14 @@ class EmbeddedDatabaseClient(DatabaseClient):
 
 
 # --- pools ----------------------------------------------------------------------------------------
-# The connection pools of this process: one for each log-in and replica; a forked child abandons its parent's.
+# The connection pools of this process: one for each log-in; a forked child abandons its parent's.
 
 
 CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before this process leaves the embedded server
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionTarget:
-    """The target of a connection: the log-in, and the replica, "" for the primary."""
-
-    login: Login = Login.SCHEMA
-    replica: str = ""
-
-
-POOLS: dict[ConnectionTarget, dict[str, Any]] = {}
-"""Pools by place and alias."""
+POOLS: dict[Login, dict[str, Any]] = {}
+"""Pools by log-in and alias."""
 
 
 def close_pools() -> None:
@@ -128,7 +118,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     `LOGINS` in its settings holds the parameters of each log-in that differs from the default one, which owns the
     schema. With `ASSUME_ROLES` the default log-in assumes the role of each instead, for tests inside one shared
-    transaction. `REPLICAS` holds the parameters of read replicas by name, see `replicas.py`.
+    transaction.
     """
 
     client_class: type[DatabaseClient] = EmbeddedDatabaseClient
@@ -136,20 +126,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def __init__(self, settings_dict: dict[str, Any], alias: str = DEFAULT_DB_ALIAS) -> None:
         super().__init__(settings_dict, alias)
-        self._place = ConnectionTarget()
+        self._login = Login.SCHEMA
         self._groups: GroupedConnection | None = None
-        self._writers = WriteRecorder(self) if settings_dict.get("REPLICAS") else None
-        if self._writers:
-            self.execute_wrappers.append(self._writers.record)
         self._session: _SessionState | None = FRESH_SESSION  # None: a rollback may have changed it
 
     @property
     def pool(self) -> Any:
-        self._connection_pools = POOLS.setdefault(self._place, {})  # the parent class looks there
-        found = super().pool
-        if found and self._place.replica:
-            found.timeout = replicas.POOL_PATIENCE_S
-        return found
+        self._connection_pools = POOLS.setdefault(self._login, {})  # the parent class looks there
+        return super().pool
 
     @property
     def embedded_path(self) -> Path | None:
@@ -157,15 +141,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return Path(path) if path else None
 
     def get_connection_params(self) -> dict[str, Any]:
-        return self._parameters_of(self._place)
-
-    def replica_parameters(self, name: str) -> dict[str, Any]:
-        """Return the parameters with which the application logs in to a replica."""
-        return self._parameters_of(self._place_of(Login.APP, name))
-
-    def _parameters_of(self, place: ConnectionTarget) -> dict[str, Any]:
         params: dict[str, Any] = super().get_connection_params()
-        params.update(self.settings_dict.get("LOGINS", {}).get(place.login, {}))
+        params.update(self.settings_dict.get("LOGINS", {}).get(self._login, {}))
         if self.embedded_path:
             try:
                 sockets = embedded.join(self.embedded_path, self.settings_dict.get("EMBEDDED_OPTIONS"))
@@ -174,8 +151,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
             params.update(host=str(sockets), port=configuration.PORT)
         params.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
         params["prepare_threshold"] = 0  # lets `PendingQuery` keep plans; other statements are sent as text
-        if place.replica:
-            params |= {**self.settings_dict["REPLICAS"][place.replica], "connect_timeout": replicas.CONNECT_TIMEOUT_S}
         return params
 
     @property
@@ -203,24 +178,17 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def ensure_connection(self) -> None:
         """Connect as the current identity. Runs before each cursor and each transaction."""
-        if self.alias == NO_DB_ALIAS:
-            wanted = ConnectionTarget()
-        else:
-            who = acting.current()
-            # A replica that is behind would still know a member who was removed.
-            may_use_replica = who.owner_id is not None and who.person_id is None
-            wanted = self._place_of(who.login, replicas.replica_in_use() if may_use_replica else "")
-        if wanted != self._place:
+        login = Login.SCHEMA if self.alias == NO_DB_ALIAS else acting.current().login
+        if login not in self.settings_dict.get("LOGINS", {}):
+            login = Login.SCHEMA
+        if login != self._login:
             if self.connection is not None:
                 self._refuse_in_transaction()
                 self.close()
-            self._place = wanted
+            self._login = login
         super().ensure_connection()
         if self.connection.autocommit:  # not at the end of a transaction: SET would begin another
             self._assume_role()
-
-    def _place_of(self, login: Login, replica: str) -> ConnectionTarget:
-        return ConnectionTarget(login if login in self.settings_dict.get("LOGINS", {}) else Login.SCHEMA, replica)
 
     def _assume_role(self) -> None:
         if not self.settings_dict.get("ASSUME_ROLES") or self.alias == NO_DB_ALIAS:
@@ -274,17 +242,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             super()._commit()  # type: ignore[misc]  # here and below: of Django, not in its stubs
 
     def _rollback(self) -> None:
-        self._forget_transaction()
+        self._session = None
         super()._rollback()  # type: ignore[misc]
 
     def _savepoint_rollback(self, sid: str) -> None:
-        self._forget_transaction()
-        super()._savepoint_rollback(sid)  # type: ignore[misc]
-
-    def _forget_transaction(self) -> None:
         self._session = None
-        if self._writers:
-            self._writers.forget()
+        super()._savepoint_rollback(sid)  # type: ignore[misc]
 
     def is_usable(self) -> bool:
         """Return whether the connection may serve a further request: not after an error, if it came from a pool.
@@ -306,7 +269,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 connection.execute(f"{_identity_statement(None)}{setting_path}")
             except psycopg.Error:
                 connection.close()
-        self._forget_transaction()
         self._session = FRESH_SESSION
         super()._close()  # type: ignore[misc]
 
@@ -321,7 +283,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             connection = super().get_new_connection(conn_params)
         except psycopg.OperationalError as error:
             connection = self._connect_again(conn_params, error)
-        if self.embedded_path and not self._place.replica and child_limits.is_background():
+        if self.embedded_path and child_limits.is_background():
             child_limits.push_back(connection.info.backend_pid)
         return connection
 
@@ -336,8 +298,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         do.
         """
         try:
-            folder = None if self._place.replica else self.embedded_path
-            if folder and embedded.revive(folder, self.settings_dict.get("EMBEDDED_OPTIONS")):
+            if self.embedded_path and embedded.revive(self.embedded_path, self.settings_dict.get("EMBEDDED_OPTIONS")):
                 return super().get_new_connection(conn_params)
             self._probe(conn_params)
         except psycopg.OperationalError as reason:

@@ -1,6 +1,5 @@
 """The parameters with which each log-in connects to the database (see `acting.py`); read with the settings."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import dj_database_url
@@ -22,18 +21,6 @@ def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
         raise SettingError("Set both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL, or neither: each needs the other.")
     given = {Login.APP: app_url, Login.MAINTENANCE: maintenance_url} if app_url else {}
     return {login: _parameters(url) for login, url in given.items()}
-
-
-def replicas(urls: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the parameters of the read replicas, by host and port.
-
-    Omitted parts of an address default to the application's.
-    """
-    found = {}
-    for url in urls:
-        parameters = _parameters(url)
-        found[f"{parameters.get('host', 'localhost')}:{parameters.get('port', 5432)}"] = parameters
-    return found
 
 
 def _parameters(url: str) -> dict[str, Any]:

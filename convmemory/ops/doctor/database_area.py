@@ -122,7 +122,7 @@ def check_slots() -> Iterator[Finding]:
             "database.slot-inactive",
             Severity.WARNING,
             f"Nothing reads the replication slot {name}, for which the server keeps {kept} of log, and ever more.",
-            f"Start its replica again, or run in the database: SELECT pg_drop_replication_slot('{name}')",
+            f"Start what reads it again, or run in the database: SELECT pg_drop_replication_slot('{name}')",
         )
 
 

@@ -25,7 +25,7 @@ from convmemory.core.processes.confinement import missing_parts
 from convmemory.core.queue.fair_queue import TICKET, tasks_in_work, tickets_wanted, waiting_tasks
 from convmemory.core.queue.queueing import drop_foreign_entries, foreign_entries, waiting_calls
 from convmemory.core.text import masked
-from convmemory.ops.doctor import database_area, models_area, replicas_area, rows_area
+from convmemory.ops.doctor import database_area, models_area, rows_area
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.models import KeyFingerprint, RestoreCheck, SweepRun
 from convmemory.ops.observability.measures import oldest_arrival, waiting_count
@@ -336,7 +336,6 @@ QUEUE = Area(
 AREAS = (
     SETTINGS,
     database_area.DATABASE,
-    replicas_area.AREA,
     models_area.AREA,
     database_area.INDEXES,
     QUEUE,

@@ -29,7 +29,6 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import RestoreCheck, SweepRun
 from convmemory.ops.observability.measures import BOUNDS_S, oldest_arrival, totals, waiting_count, working_count
-from convmemory.ops.observability.replica_states import newest_position, replica_states
 from search.indexing.status import count_index
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def metrics_text(*, backup_at: float | None = None) -> bytes:
 
 
 class _Installation:
-    """The versions, sizes, ages and replicas of the installation."""
+    """The versions, sizes and ages of the installation."""
 
     def __init__(self, backup_at: float | None) -> None:
         self._backup_at = backup_at
@@ -104,16 +103,6 @@ class _Installation:
                 "When a backup was last restored, in earnest or on trial (manage.py restore FILE --check)",
                 check.checked_at.timestamp(),
             )
-        up = GaugeMetricFamily("convmemory_replica_up", "1 where the replica answers", labels=["replica"])
-        lag = GaugeMetricFamily(
-            "convmemory_replica_lag_bytes", "Log that the replica has not applied", labels=["replica"]
-        )
-        newest = newest_position()
-        for state in replica_states():
-            up.add_metric([state.name], int(not state.problem))
-            if state.position is not None:
-                lag.add_metric([state.name], max(0, newest - state.position))
-        yield from (up, lag)
         stored = GaugeMetricFamily(
             "convmemory_owner_stored_bytes", f"What the {LARGEST_OWNERS} largest owners have stored", labels=["owner"]
         )

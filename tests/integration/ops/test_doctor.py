@@ -100,7 +100,7 @@ def test_sound_installation_has_no_findings() -> None:
     report = examine()
     assert report.findings == []
     assert report.exit_code == 0
-    assert set(report.facts) == {"settings", "database", "models", "indexes", "queue", "replicas", "rows", "disk"}
+    assert set(report.facts) == {"settings", "database", "models", "indexes", "queue", "rows", "disk"}
 
 
 # --- planted faults -------------------------------------------------------------------------------
@@ -304,12 +304,12 @@ def another_secret_key(settings: Settings) -> None:
     settings.SECRET_KEY = "another key, as on a machine that was set up by hand"
 
 
-def slot_without_replica() -> None:
-    execute("SELECT pg_create_physical_replication_slot('lost_replica', true)")
+def slot_without_reader() -> None:
+    execute("SELECT pg_create_physical_replication_slot('lost_reader', true)")
 
 
 def undo_slot() -> None:
-    execute("SELECT pg_drop_replication_slot('lost_replica')")
+    execute("SELECT pg_drop_replication_slot('lost_reader')")
 
 
 def surplus_tickets() -> None:
@@ -360,7 +360,7 @@ FAULTS = [
     Fault(old_kernel, {"settings.unconfined"}, "newer kernel"),
     Fault(document_with_changed_byte, {"rows.documents-changed"}, "from a backup"),
     Fault(another_secret_key, {"settings.other-key"}, "Set the earlier SECRET_KEY", fixed=True),
-    Fault(slot_without_replica, {"database.slot-inactive"}, "pg_drop_replication_slot", undo=undo_slot),
+    Fault(slot_without_reader, {"database.slot-inactive"}, "pg_drop_replication_slot", undo=undo_slot),
     Fault(surplus_tickets, {"queue.tickets"}, "Nothing is lost"),
     Fault(full_disk, {"disk.short"}, "Free some space"),
     Fault(unapplied_migration, {"database.unmigrated"}, "manage.py migrate", undo=undo_unapplied_migration),
