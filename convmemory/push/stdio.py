@@ -98,10 +98,6 @@ def serve(server: Server) -> None:
     Bridge(server, sys.stdout).serve(sys.stdin)
 
 
-def _fits_header(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and value.isascii() and value.isprintable()
-
-
 def _object(body: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(body)

@@ -35,7 +35,7 @@ class AiderImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         starts = source.head.lstrip().startswith(START.encode()) or f"\n{START}".encode() in source.head
-        return 90 if starts and not source.is_folder else None
+        return 90 if starts else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""

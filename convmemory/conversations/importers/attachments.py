@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from convmemory.conversations.importers.values import base64_size, mapping_of, text_of, without_payloads
+from convmemory.conversations.importers.values import base64_size, list_of, mapping_of, text_of, without_payloads
 from convmemory.conversations.messages.parts import AttachmentPart
 
 ATTACHMENT_TYPES = frozenset(
@@ -53,13 +53,23 @@ def attachment_of(block: Mapping[str, Any], kind: str) -> AttachmentPart:
     if isinstance(content, str):
         text = text_of(without_payloads(content))
     else:
-        blocks = content if isinstance(content, list) else []
+        blocks = list_of(content)
         text = "\n".join(text for text in (text_of(mapping_of(block).get("text")) for block in blocks) if text)
     return AttachmentPart(
         name=_name(block, source, kind),
         media_type=media_type,
         size_bytes=base64_size(encoded) if encoded else 0,
         text=text,
+    )
+
+
+def named_file(name: object, media_type: object = "", *, size: object = 0, text: object = "") -> AttachmentPart:
+    """Return the attachment for a file that a message names; values of other types are left out."""
+    return AttachmentPart(
+        name=text_of(name)[:MAX_NAME_CHARS] or "file",
+        media_type=text_of(media_type)[:100],
+        size_bytes=size if type(size) is int and size > 0 else 0,
+        text=without_payloads(text_of(text)),
     )
 
 

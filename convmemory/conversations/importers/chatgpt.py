@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source, begins_like_json
-from convmemory.conversations.importers.json_arrays import read_elements
-from convmemory.conversations.importers.threads import Node, read_thread
+from convmemory.conversations.importers.json_arrays import json_bytes, read_elements
+from convmemory.conversations.importers.threads import Node, named, read_thread
 from convmemory.conversations.importers.values import (
     clean,
     key_of,
+    list_of,
     mapping_of,
     seconds_of,
     short_hash,
@@ -27,7 +29,7 @@ from convmemory.conversations.importers.values import (
     without_payloads,
 )
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
+from convmemory.conversations.messages.identity import is_global_id, told_apart
 from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
@@ -63,8 +65,6 @@ class ChatGPTImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         if _is_page(source):
             return 80
         if begins_like_json(source.head) and _MAPPING.search(source.head) and _READABLE.search(source.head):
@@ -132,7 +132,7 @@ def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> Conversatio
 def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft:
     mapping = mapping_of(value["mapping"])
     model = text_of(value.get("default_model_slug"))
-    source_id = key_of(text_of(value.get("conversation_id")) or text_of(value.get("id")), max_chars=290)
+    own_id = text_of(value.get("conversation_id")) or text_of(value.get("id"))
     nodes: list[Node[Mapping[str, Any]]] = [
         Node(str(key), text_of(node.get("parent")), {**node, "id": key})
         for key, node in mapping.items()
@@ -147,21 +147,16 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
         return node_drafts(node, model=model, unknown=report.unknown)
 
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id or "a conversation"),
+        messages=read_thread(nodes, read=read, report=report, current=current, place=own_id or "a conversation"),
         source="chatgpt",
-        source_id=source_id,
-        has_weak_id=not is_global_id(source_id),
         title=text_of(value.get("title")),
         agent=AGENT,
         created_at=time_of(value.get("create_time")),
         archived=value.get("is_archived") is True,
     )
-    if source_id:
-        return draft
     # The id that earlier versions gave to a conversation without one.
     beginning = json.dumps([value.get("create_time"), value.get("title"), next(iter(mapping), "")], default=str)
-    former_id = key_of(f"{source.path.stem}:{short_hash(beginning)}", max_chars=290)
-    return named_by_opening(draft, former_ids=[former_id])
+    return named(draft, own_id, former=f"{source.path.stem}:{short_hash(beginning)}")
 
 
 # --- chatgpt content ------------------------------------------------------------------------------
@@ -191,19 +186,9 @@ def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str],
     hidden = content.get("content_type") == "user_editable_context" or any(metadata.get(mark) is True for mark in marks)
     parts = _parts(content, role, text_of(author.get("name")), text_of(message.get("recipient")), node, unknown)
     if role == "user":
-        listed = metadata.get("attachments")
-        files = [mapping_of(item) for item in listed] if isinstance(listed, list) else []
-        parts.extend(
-            [
-                AttachmentPart(
-                    name=text_of(file.get("name"))[:300] or "file",
-                    media_type=(text_of(file.get("mime_type")) or text_of(file.get("mimeType")))[:100],
-                    size_bytes=file["size"] if type(file.get("size")) is int and file["size"] > 0 else 0,
-                )
-                for file in files
-                if file
-            ]
-        )
+        for file in filter(None, map(mapping_of, list_of(metadata.get("attachments")))):
+            media_type = text_of(file.get("mime_type")) or file.get("mimeType")
+            parts.append(named_file(file.get("name"), media_type, size=file.get("size")))
     if not parts:
         return
     yield MessageDraft(
@@ -213,7 +198,7 @@ def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str],
         model=(text_of(metadata.get("model_slug")) or model) if role == "assistant" else "",
         source_key=key_of(text_of(node.get("id")) or text_of(message.get("id"))),
         injected=hidden and role == "user",
-        raw=json.dumps(node, ensure_ascii=False).encode("utf-8", "replace"),
+        raw=json_bytes(node),
     )
 
 
@@ -234,7 +219,7 @@ def _parts(
     texts: list[str] = []
     files: list[Part] = []
     listed = content.get("parts")
-    for part in listed if isinstance(listed, list) else []:
+    for part in list_of(listed):
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, Mapping):
@@ -275,7 +260,7 @@ def _parts(
 
 
 def _thoughts(thoughts: object) -> list[Part]:
-    listed = [mapping_of(item) for item in thoughts] if isinstance(thoughts, list) else []
+    listed = list(map(mapping_of, list_of(thoughts)))
     texts = ("\n\n".join(filter(None, (text_of(item.get("summary")), text_of(item.get("content"))))) for item in listed)
     return [part for text in texts for part in _thinking(text)]
 

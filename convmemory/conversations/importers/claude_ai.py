@@ -6,21 +6,20 @@ Claude's memory become conversations of their own, because no conversation refer
 Source: the exports themselves; there is no published schema.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import content_parts
-from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.conversations.importers.json_arrays import json_bytes, read_elements
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of, without_payloads
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart
-from convmemory.core.errors import InvalidInput
 
 AGENT = "claude"
 NO_PARENT = "00000000-0000-4000-8000-000000000000"  # the parent of a first message
@@ -42,8 +41,6 @@ class ClaudeAIImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         if _CONVERSATIONS.search(source.head) and _READABLE.search(source.head):
             return 92
         if _MEMORIES.search(source.head) or (_PROJECTS.search(source.head) and b'"uuid"' in source.head):
@@ -118,21 +115,15 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
     parts: list[Part] = []
     if isinstance(blocks, str):
         blocks = [{"type": "text", "text": blocks}]
-    for block in blocks if isinstance(blocks, list) else []:
+    for block in list_of(blocks):
         if isinstance(block, Mapping) and text_of(block.get("type")) not in _PASSED_OVER:
-            if block.get("type") == "voice_note":
-                texts = (text_of(block.get(key)) for key in ("title", "text", "transcript"))
-                spoken = "\n\n".join(filter(None, texts))
-                parts.extend([TextPart(without_payloads(spoken))] if spoken else [])
-                continue
-            try:
-                parts.extend(content_parts([block], unknown=report.unknown))
-            except InvalidInput:
-                report.unknown("(unreadable block)")
+            spoken = (text_of(block.get(key)) for key in ("title", "text", "transcript"))
+            is_note = block.get("type") == "voice_note"
+            content = "\n\n".join(filter(None, spoken)) if is_note else block
+            parts.extend(content_parts(content, unknown=report.unknown))
     said = any(isinstance(part, TextPart) for part in parts)
-    text = without_payloads(text_of(value.get("text")))
-    if text.strip() and not said and not (parts and value.get("sender") == "assistant"):
-        parts.append(TextPart(text))
+    if not said and not (parts and value.get("sender") == "assistant"):
+        parts.extend(content_parts(text_of(value.get("text"))))
     parts.extend(_files(value))
     if parts:
         yield MessageDraft(
@@ -141,7 +132,7 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
             created_at=time_of(value.get("created_at")),
             model="" if is_human else model,
             source_key=key_of(text_of(value.get("uuid"))),
-            raw=_dumped(value),
+            raw=json_bytes(value),
         )
 
 
@@ -151,14 +142,9 @@ def _files(value: Mapping[str, Any]) -> Iterator[AttachmentPart]:
         listed = value.get(key)
         if key == "files" and isinstance(value.get("files_v2"), list) and value["files_v2"]:
             return
-        for file in map(mapping_of, listed if isinstance(listed, list) else []):
-            size = file.get("file_size")
-            yield AttachmentPart(
-                name=text_of(file.get("file_name"))[:300] or "file",
-                media_type=(text_of(file.get("file_type")) or text_of(file.get("file_kind")))[:100],
-                size_bytes=size if type(size) is int and size > 0 else 0,
-                text=without_payloads(text_of(file.get("extracted_content"))),
-            )
+        for file in map(mapping_of, list_of(listed)):
+            kind, size = text_of(file.get("file_type")) or file.get("file_kind"), file.get("file_size")
+            yield named_file(file.get("file_name"), kind, size=size, text=file.get("extracted_content"))
 
 
 def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
@@ -167,7 +153,7 @@ def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
     texts = [(key, text_of(value.get(key))) for key in ("description", "prompt_template")]
     docs = value.get("docs")
     messages = [_note(key, [TextPart(text)], value) for key, text in texts if text.strip()]
-    messages += [_document(doc) for doc in map(mapping_of, docs if isinstance(docs, list) else []) if doc]
+    messages += [_document(doc) for doc in map(mapping_of, list_of(docs)) if doc]
     own_id = _id(value) or short_hash(repr((value.get("created_at"), name)))
     return ConversationDraft(
         messages=messages,
@@ -182,9 +168,10 @@ def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
 
 
 def _document(doc: Mapping[str, Any]) -> MessageDraft:
-    name, text = text_of(doc.get("filename")) or "document", without_payloads(text_of(doc.get("content")))
-    part = AttachmentPart(name=name[:300], text=text, size_bytes=len(text.encode("utf-8", "replace")))
-    return _note(text_of(doc.get("uuid")) or f"document:{short_hash(name + text)}", [part], doc)
+    name = text_of(doc.get("filename")) or "document"
+    part = named_file(name, text=doc.get("content"))
+    part = replace(part, size_bytes=len(part.text.encode("utf-8", "replace")))
+    return _note(text_of(doc.get("uuid")) or f"document:{short_hash(name + part.text)}", [part], doc)
 
 
 def _memories(value: Mapping[str, Any]) -> ConversationDraft:
@@ -210,7 +197,7 @@ def _note(key: str, parts: list[Part], value: Mapping[str, Any]) -> MessageDraft
         created_at=time_of(value.get("created_at")),
         source_key=key_of(key),
         injected=True,
-        raw=_dumped(value),
+        raw=json_bytes(value),
     )
 
 
@@ -221,7 +208,3 @@ def _id(value: Mapping[str, Any]) -> str:
 def _former_id(value: Mapping[str, Any], source: Source) -> str:
     """Return the id that earlier versions gave to a conversation or project without one."""
     return key_of(f"{source.path.stem}:{short_hash(repr((value.get('created_at'), value.get('name'))))}", max_chars=280)
-
-
-def _dumped(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

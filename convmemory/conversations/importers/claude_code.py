@@ -52,8 +52,6 @@ class ClaudeCodeImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         best, is_foreign = 0, False
         for item in source.head_objects:
             kind, value = text_of(item.value.get("type")), item.value

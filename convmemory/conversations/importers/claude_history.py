@@ -9,12 +9,13 @@ Source: the file itself; there is no published schema.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart
+from convmemory.conversations.messages.parts import Part, TextPart
 
 NO_ANSWER = "(The answer is gone: Claude Code deleted the transcript, and only what was typed is left.)"
 
@@ -31,8 +32,6 @@ class ClaudeHistoryImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         return 93 if any(item.value.keys() >= _OWN_KEYS for item in source.head_objects) else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
@@ -66,9 +65,8 @@ class _Session:
         text = clean(without_payloads(text_of(value["display"])))
         parts: list[Part] = [TextPart(text)]
         for number, pasted in mapping_of(value.get("pastedContents")).items():
-            held = without_payloads(text_of(mapping_of(pasted).get("content")))
-            if held.strip():
-                parts.append(AttachmentPart(f"pasted text {str(number)[:20]}", media_type="text/plain", text=held))
+            file = named_file(f"pasted text {str(number)[:20]}", "text/plain", text=mapping_of(pasted).get("content"))
+            parts.extend([file] if file.text.strip() else [])
         at = time_of(value.get("timestamp"))
         key = self._keys.key("user", f"{value.get('timestamp')}:{text}")
         self.project = self.project or text_of(value.get("project"))

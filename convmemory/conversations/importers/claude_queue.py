@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from convmemory.conversations.importers.values import mapping_of, short_hash, text_of
+from convmemory.conversations.importers.values import list_of, mapping_of, short_hash, text_of
 
 MAX_OPEN = 500  # older entries are assumed never to come back
 
@@ -279,14 +279,14 @@ def user_texts(content: object) -> list[str]:
     """Return the text blocks of a user line's content, without tool results."""
     if isinstance(content, str):
         return [content]
-    blocks = content if isinstance(content, list) else []
+    blocks = list_of(content)
     texts = [block if isinstance(block, str) else mapping_of(block).get("text") for block in blocks]
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def has_tool_results(content: object) -> bool:
     """Return whether a user line contains tool results."""
-    blocks = content if isinstance(content, list) else []
+    blocks = list_of(content)
     return any(mapping_of(block).get("type") == "tool_result" for block in blocks)
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.claude_code import MAX_SOURCE_ID_CHARS, MessageReader
+from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.places import beginning_of
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, short_hash, text_of, without_payloads
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart
 
@@ -38,7 +39,7 @@ class ClaudeStreamImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder or b'"session_id"' not in source.head:
+        if b'"session_id"' not in source.head:
             return None
         beginning = beginning_of(source.head)
         listed = beginning if isinstance(beginning, list) else [item.value for item in source.head_objects[:20]]
@@ -96,7 +97,7 @@ class _Sessions:
         session = self.found.setdefault(name, _Session(name))
         session.project = session.project or text_of(value.get("cwd"))
         content = mapping_of(value.get("message")).get("content")
-        blocks = [mapping_of(block).get("type") for block in (content if isinstance(content, list) else [])]
+        blocks = [mapping_of(block).get("type") for block in list_of(content)]
         if value.get("parent_tool_use_id"):
             return
         session.has_prompt |= value.get("type") == "user" and (isinstance(content, str) or "text" in blocks)
@@ -126,8 +127,8 @@ class _Reader:
                 continue
             kind = text_of(value.get("type"))
             if kind == "result" and text_of(value.get("result")).strip():
-                text = clean(without_payloads(text_of(value["result"])))
-                self._result = MessageDraft("assistant", (TextPart(text),), source_key="result", raw=item.raw)
+                parts = tuple(content_parts(text_of(value["result"])))
+                self._result = MessageDraft("assistant", parts, source_key="result", raw=item.raw)
             elif kind not in _KINDS:
                 self.report.unknown(kind or "(no type)")
             elif kind in _MESSAGES:

@@ -16,7 +16,7 @@ from convmemory.conversations.importers.base import Checked, FileReport, Reads, 
 from convmemory.conversations.importers.content import Block, listed_blocks, record_messages, result_block, text_block
 from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
@@ -108,8 +108,7 @@ def _about(path: Path, task: str) -> Mapping[str, Any]:
         items = load_json(every) if every.is_file() else []
     except ConvMemoryError:
         return {}  # optional: without it the title is the first question
-    listed = items if isinstance(items, list) else []
-    return next((item for item in map(mapping_of, listed) if item.get("id") == task), {})
+    return next((item for item in map(mapping_of, list_of(items)) if item.get("id") == task), {})
 
 
 def is_of_session(path: Path) -> bool:

@@ -25,14 +25,13 @@ from convmemory.conversations.importers.codex_scan import (
     turn_ids,
 )
 from convmemory.conversations.importers.codex_threads import Page, find_thread, pages_of, thread_of
-from convmemory.conversations.importers.content import content_parts, first_time, result_text, tool_call
+from convmemory.conversations.importers.content import content_parts, first_time, result_text, thinking_block, tool_call
 from convmemory.conversations.importers.lines import JsonObject
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import named_by_opening
-from convmemory.conversations.messages.parts import AttachmentPart, Role, TextPart, ThinkingPart, ToolResultPart
-from convmemory.core.errors import InvalidInput
+from convmemory.conversations.messages.parts import AttachmentPart, Role, TextPart, ToolResultPart
 
 AGENT = "codex"
 MAX_ID_CHARS = 290  # the column has 300
@@ -53,8 +52,6 @@ class CodexImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         for item in source.head_objects:
             value, kind = item.value, text_of(item.value.get("type"))
             if kind in _ENVELOPE and isinstance(value.get("payload"), Mapping):
@@ -170,17 +167,9 @@ class RecordReader:
         prompt = prompt_of(kind, payload)
         if prompt and self.scan.counts(*prompt):
             self._prompts += 1
-            text = prompt[1]
             files = _files(mapping_of(payload.get("item")) or payload)
-            return iter(
-                [
-                    MessageDraft(
-                        role="user",
-                        parts=(_text(text), *files),
-                        source_key=self.keys.key("user", text, scope=self._turn_id),
-                    )
-                ]
-            )
+            key = self.keys.key("user", prompt[1], scope=self._turn_id)
+            return iter([MessageDraft("user", (*content_parts(prompt[1]), *files), source_key=key)])
         if kind == "event_msg":
             return self._event(payload)
         if kind in ("response_item", "bare"):
@@ -199,7 +188,7 @@ class RecordReader:
     def _assistant_message(self, text: str) -> Iterator[MessageDraft]:
         if text.strip():
             key = self.keys.key("assistant", text, scope=self._turn_id)
-            yield MessageDraft("assistant", (_text(text),), model=self._model, source_key=key)
+            yield MessageDraft("assistant", tuple(content_parts(text)), model=self._model, source_key=key)
 
     def _response(self, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
         """Yield the messages of an item that was sent to, or came from, the model."""
@@ -213,10 +202,7 @@ class RecordReader:
             else:
                 if isinstance(content, list):
                     content = [block for block in content if mapping_of(block).get("type") != "encrypted_content"]
-                try:
-                    said_parts = content_parts(content, unknown=self.report.unknown)
-                except InvalidInput:
-                    said_parts = []
+                said_parts = content_parts(content, unknown=self.report.unknown)
             parts = said_parts or ([TextPart(text)] if text.strip() else [])
             # A prompt is in another record, too.
             if parts and (role != "user" or is_harness_text(text)):
@@ -251,8 +237,8 @@ class RecordReader:
         text = "\n\n".join(texts)
         if text.strip():
             key = self.keys.key("thinking", text, scope=self._turn_id)
-            part = ThinkingPart(clean(without_payloads(text)))
-            yield MessageDraft("assistant", (part,), model=self._model, source_key=key)
+            parts = tuple(content_parts([thinking_block(text)]))
+            yield MessageDraft("assistant", parts, model=self._model, source_key=key)
 
     def _call(self, payload: Mapping[str, Any], kind: str) -> MessageDraft:
         name = text_of(payload.get("name")) or text_of(mapping_of(payload.get("function")).get("name"))
@@ -284,15 +270,10 @@ class RecordReader:
             yield MessageDraft("tool", (result,), source_key=key_of(f"result:{name}"))
 
 
-def _text(text: str) -> TextPart:
-    return TextPart(clean(without_payloads(text)))
-
-
 def _files(payload: Mapping[str, Any]) -> Iterator[AttachmentPart]:
     """Yield images that came with a prompt: paths are named, bytes are not stored."""
     for key in ("local_images", "images", "content"):
-        listed = payload.get(key)
-        for value in listed if isinstance(listed, list) else []:
+        for value in list_of(payload.get(key)):
             block = mapping_of(value)
             if key == "content" and block.get("type") in (None, "text", "input_text"):
                 continue
@@ -302,6 +283,6 @@ def _files(payload: Mapping[str, Any]) -> Iterator[AttachmentPart]:
 
 
 def _texts(value: object) -> list[str]:
-    blocks = value if isinstance(value, list) else []
+    blocks = list_of(value)
     texts = [text_of(block) or text_of(mapping_of(block).get("text")) for block in blocks]
     return [text for text in texts if text]

@@ -16,7 +16,7 @@ from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.content import first_time
 from convmemory.conversations.importers.lines import JsonObject, OnIssue, ignore_issue, read_objects
 from convmemory.conversations.importers.threads import Timeline
-from convmemory.conversations.importers.values import mapping_of, short_hash, text_of
+from convmemory.conversations.importers.values import list_of, mapping_of, short_hash, text_of
 from convmemory.conversations.messages.drafts import TITLE_CHARS
 from convmemory.core.text import one_line
 
@@ -181,5 +181,5 @@ def joined(content: object) -> str:
     """Return the text of a content, which is a string, or blocks with text."""
     if isinstance(content, str):
         return text_of(content)
-    blocks = content if isinstance(content, list) else []
+    blocks = list_of(content)
     return "\n\n".join(filter(None, (text_of(mapping_of(block).get("text")) for block in blocks)))

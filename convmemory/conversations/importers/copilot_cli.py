@@ -22,10 +22,9 @@ from convmemory.conversations.importers.content import (
     thinking_block,
 )
 from convmemory.conversations.importers.lines import JsonObject, read_objects
-from convmemory.conversations.importers.threads import Timeline
-from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.threads import Timeline, named
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
 
 MAX_TOOL_NAMES = 100_000
@@ -88,7 +87,6 @@ class CopilotCliImporter:
         start = mapping_of(first.value.get("data")) if first.value.get("type") == "session.start" else {}
         context = mapping_of(start.get("context"))
         report.written_by(text_of(start.get("copilotVersion")), self.checked)
-        own_id = key_of(text_of(start.get("sessionId")), max_chars=290)
         # The session's title, a line of `workspace.yaml` in the events' folder.
         path = source.path.parent / "workspace.yaml"
         if not path.is_file():
@@ -101,14 +99,12 @@ class CopilotCliImporter:
         draft = ConversationDraft(
             messages=_messages(chain([first], events), taken_back, report),
             source=self.name,
-            source_id=own_id,
-            has_weak_id=not is_global_id(own_id),
             title=title,
             agent=self.name,
             project=text_of(context.get("gitRoot")) or text_of(context.get("cwd")),
             created_at=time_of(start.get("startTime")) or time_of(first.value.get("timestamp")),
         )
-        yield draft if own_id else named_by_opening(draft, former_ids=[key_of(source.path.parent.name, max_chars=290)])
+        yield named(draft, text_of(start.get("sessionId")), former=source.path.parent.name)
 
 
 def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileReport) -> Iterator[MessageDraft]:
@@ -122,7 +118,7 @@ def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileRe
             continue
         data = mapping_of(item.value.get("data"))
         source = text_of(data.get("source"))
-        for call in map(mapping_of, _listed(data.get("toolRequests"))):
+        for call in map(mapping_of, list_of(data.get("toolRequests"))):
             if len(tools) < MAX_TOOL_NAMES:
                 tools[text_of(call.get("toolCallId"))] = text_of(call.get("name"))
         if kind == "tool.execution_complete" and not data.get("toolName"):
@@ -156,14 +152,10 @@ def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
         return
     yield thinking_block(text_of(data.get("reasoningText")))
     yield text_block(next(filter(None, (text_of(data.get(key)) for key in _TEXTS)), ""))
-    for file in map(mapping_of, _listed(data.get("attachments"))):
+    for file in map(mapping_of, list_of(data.get("attachments"))):
         yield attachment_block(file.get("displayName") or file.get("path"), file.get("mimeType"))
-    for call in map(mapping_of, _listed(data.get("toolRequests"))):
+    for call in map(mapping_of, list_of(data.get("toolRequests"))):
         yield call_block(id=call.get("toolCallId"), name=call.get("name"), input=call.get("arguments"))
 
 
 _TEXTS = ("content", "summaryContent", "message")
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -25,7 +25,7 @@ from convmemory.conversations.importers.json_arrays import column_json, dumped, 
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 
@@ -177,7 +177,7 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
         yield from map(mapping_of, held)
         return
     listed = composer.get("fullConversationHeadersOnly")
-    headers = [mapping_of(header) for header in listed] if isinstance(listed, list) else []
+    headers = list(map(mapping_of, list_of(listed)))
     prefix = f"bubbleId:{text_of(composer.get('composerId'))}"
     keys = {f"{prefix}:{text_of(header.get('bubbleId'))}" for header in headers}
     # A range of keys, because ";" follows ":" in ASCII. One query per chat: each costs a round trip to the child.
@@ -238,5 +238,6 @@ def _old_chats(database: Database, report: FileReport) -> Iterator[ConversationD
 
 
 def _value(database: Database, key: str, *, table: str = "cursorDiskKV") -> Mapping[str, Any]:
-    row = next(database.rows("cursor_value", [key], table=table), None)
+    value = {"columns": "CAST(value AS TEXT) AS value", "by": "key", "order": "key"}
+    row = next(database.rows("rows_of", [key], table=table, **value), None)
     return mapping_of(column_json(row["value"])) if row else {}

@@ -17,9 +17,7 @@ from typing import Any
 
 from convmemory.conversations.importers.base import HEAD_BYTES, Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.declaration import SUPERSEDED, Declaration, Run, Tables
-from convmemory.conversations.importers.declared_content import (
-    is_message,
-)
+from convmemory.conversations.importers.declared_content import is_message
 from convmemory.conversations.importers.declared_messages import EntryReader, PlacedEntry, name_of
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, read_elements_at
 from convmemory.conversations.importers.lines import (
@@ -36,6 +34,7 @@ from convmemory.conversations.importers.values import (
     DayOrder,
     day_order,
     key_of,
+    list_of,
     mapping_of,
     marker,
     seconds_of,
@@ -78,7 +77,7 @@ class DeclaredImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`. Claims a file in whose beginning it can read a message."""
         of = self.declaration
-        if source.is_folder or source.is_sqlite != (of.tables is not None):
+        if source.is_sqlite != (of.tables is not None):
             return None
         if of.tables is not None:
             tables = of.tables
@@ -205,7 +204,7 @@ class _Reader:
             def rows(table: str, by: str, value: object, order: str) -> Iterator[dict[str, Any]]:
                 names = ", ".join(f'"{name}"' for name in sorted(database.tables[table]) if name.isidentifier())
                 given = [value] if by else []
-                statement = "declared_rows_of" if by else "declared_rows"
+                statement = "rows_of" if by else "rows"
                 for row in database.rows(statement, given, columns=names, table=table, by=by, order=order):
                     values = {
                         name: marker("", len(item)) if isinstance(item, bytes | bytearray) else item
@@ -287,7 +286,7 @@ class _Reader:
 
     def _listed_conversation(self, place: str, entry: _Entry) -> Iterator[ConversationDraft]:
         threads = entry.get(self.of.threads) if self.of.threads else None
-        for number, thread in enumerate(threads if isinstance(threads, list) else [], 1):
+        for number, thread in enumerate(list_of(threads), 1):
             if isinstance(thread, Mapping):
                 yield from self._listed_conversation(f"{place}, thread {number}", {**thread, self.of.threads: None})
         listed = messages_of(self.of, entry)

@@ -19,7 +19,7 @@ from convmemory.conversations.importers.content import (
 )
 from convmemory.conversations.importers.declaration import Declaration
 from convmemory.conversations.importers.places import first
-from convmemory.conversations.importers.values import mapping_of, text_of
+from convmemory.conversations.importers.values import list_of, mapping_of, text_of
 from convmemory.conversations.messages.parts import Role
 
 MAX_NESTING = 30  # of parts in parts
@@ -311,7 +311,7 @@ def _result(value: Mapping[str, Any]) -> Block:
 
 
 def _holds_results(content: object) -> bool:
-    items = [mapping_of(item) for item in (content if isinstance(content, list) else ())]
+    items = [mapping_of(item) for item in list_of(content)]
     names = {"functionResponse", "tool_use_id"}
     return any(names & item.keys() or text_of(item.get("type")).lower() in _RESULTS for item in items)
 

@@ -12,7 +12,7 @@ from convmemory.conversations.importers.declared_content import blocks_of_entry,
 from convmemory.conversations.importers.json_arrays import dumped
 from convmemory.conversations.importers.places import first
 from convmemory.conversations.importers.threads import MessageKeys, Node, read_thread
-from convmemory.conversations.importers.values import DayOrder, key_of, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import DayOrder, key_of, list_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import Role, TextPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import TooLarge
@@ -101,7 +101,7 @@ class EntryReader:
         listed = entry.get(of.versions) if of.versions else None
         versions = [
             item if isinstance(item, Mapping) else {"text": item, "mes": item, "content": item}
-            for item in (listed if isinstance(listed, list) else [])
+            for item in list_of(listed)
         ]
         if not versions:
             yield from self._said(place, entry, raw)

@@ -23,10 +23,9 @@ from convmemory.conversations.importers.content import (
 )
 from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.lines import read_objects
-from convmemory.conversations.importers.threads import Timeline
-from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.threads import Timeline, named
+from convmemory.conversations.importers.values import list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
 
 MAX_PATH_CHARS = 4096
@@ -75,7 +74,6 @@ class GeminiCliImporter:
             report.note("a session without any message")
             return
         header = session.header
-        own_id = key_of(text_of(header.get("sessionId")), max_chars=290)
         project = ""
         for folder in list(source.path.resolve().parents)[:FOLDERS_ABOVE]:
             path = folder / ".project_root"
@@ -86,15 +84,13 @@ class GeminiCliImporter:
         draft = ConversationDraft(
             messages=session.messages(),
             source=self.name,
-            source_id=own_id,
-            has_weak_id=not is_global_id(own_id),
             title=text_of(header.get("summary")),
             agent=self.name,
             project=project,
             created_at=time_of(header.get("startTime")) or time_of(header.get("start_time")),
             parent_source_id=source.path.parent.name if header.get("kind") == "subagent" else "",
         )
-        yield draft if own_id else named_by_opening(draft, former_ids=[key_of(source.path.stem, max_chars=290)])
+        yield named(draft, text_of(header.get("sessionId")), former=source.path.stem)
 
 
 @dataclass(slots=True)
@@ -138,7 +134,7 @@ class _Session:
             self.records[key] = (value, raw)
 
     def messages(self) -> Iterator[MessageDraft]:
-        calls = [mapping_of(call) for value, _ in self.records.values() for call in _listed(value.get("toolCalls"))]
+        calls = [mapping_of(call) for value, _ in self.records.values() for call in list_of(value.get("toolCalls"))]
         answered = frozenset(text_of(call.get("id")) for call in calls if call.get("result"))
         for key, (value, raw) in self.records.items():
             superseded = key in self.timeline.superseded
@@ -180,12 +176,12 @@ def _messages(
 
 
 def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileReport) -> Iterator[Block]:
-    for thought in map(mapping_of, _listed(value.get("thoughts"))):
+    for thought in map(mapping_of, list_of(value.get("thoughts"))):
         said = (text_of(thought.get("subject")), text_of(thought.get("description")))
         yield thinking_block("\n".join(filter(None, said)))
     shown = value.get("displayContent")
     content = next((item for item in (shown, value.get("content"), value.get("parts")) if item), "")
-    calls = list(map(mapping_of, _listed(value.get("toolCalls"))))
+    calls = list(map(mapping_of, list_of(value.get("toolCalls"))))
     called = {text_of(call.get("id")) for call in calls}
     for part in content if isinstance(content, list) else [content]:
         # Newer versions write a call and its result twice: as parts of messages, and with the call.
@@ -202,7 +198,7 @@ def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileRep
         if call.get("result") is None and call.get("resultDisplay") is None and not failed:
             continue  # it was not answered, or a later message does
         # The tool's result for the model; its display text if there is nothing else.
-        answers = (mapping_of(mapping_of(item).get("functionResponse")) for item in _listed(call.get("result")))
+        answers = (mapping_of(mapping_of(item).get("functionResponse")) for item in list_of(call.get("result")))
         texts = [mapping_of(answer.get("response")) for answer in answers]
         outputs = [
             text for text in (text_of(value.get("output")) or text_of(value.get("error")) for value in texts) if text
@@ -230,7 +226,3 @@ def _part(part: object, report: FileReport) -> Iterator[Block]:
         yield result_block(id=answer.get("id"), name=answer.get("name"), content=answer.get("response"))
     else:
         report.unknown(f"part {next(iter(value), '(empty)')}")
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -70,7 +70,8 @@ class GooseImporter:
             yield replace(draft, former_ids=(former,)) if own_id else named_by_opening(draft, former_ids=[former])
             return
         with source.database.opened() as database:
-            for row in database.rows("goose_sessions", columns=database.columns("sessions", _COLUMNS)):
+            columns = f"id, {database.columns('sessions', _COLUMNS)}"
+            for row in database.rows("rows", columns=columns, table="sessions", order="created_at, id"):
                 model = mapping_of(column_json(row["model_config_json"]))
                 yield ConversationDraft(
                     messages=_stored(database, text_of(row["id"]), text_of(model.get("model_name")), report),
@@ -85,8 +86,9 @@ class GooseImporter:
 
 
 def _stored(database: Database, session: str, model: str, report: FileReport) -> Iterator[MessageDraft]:
-    columns = database.columns("messages", ("message_id", "metadata_json"))
-    for row in database.rows("goose_messages", [session], columns=columns):
+    optional = database.columns("messages", ("message_id", "metadata_json"))
+    columns, order = f"id, role, content_json, created_timestamp, {optional}", "created_timestamp, id"
+    for row in database.rows("rows_of", [session], columns=columns, table="messages", by="session_id", order=order):
         value = {
             "role": row["role"],
             "content": column_json(row["content_json"]),

@@ -20,7 +20,7 @@ from convmemory.conversations.importers.lines import (
     too_many_values,
     unreadable,
 )
-from convmemory.conversations.importers.values import value_without_payloads
+from convmemory.conversations.importers.values import list_of, value_without_payloads
 from convmemory.core.errors import InvalidInput, TooLarge
 
 MAX_ELEMENT_CHARS = 64 * 1024**2  # an element is in memory as a whole
@@ -337,7 +337,10 @@ def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
     try:
         size = path.stat().st_size
         if size > max_bytes:
-            raise TooLarge(f"A JSON document of {size // 1024**2} MB is read only up to {max_bytes // 1024**2} MB.")
+            raise TooLarge(
+                f"A JSON document of {size // 1024**2} MB is read only up to {max_bytes // 1024**2} MB: divide it, or "
+                "write it as JSON lines."
+            )
         text = path.read_bytes().decode("utf-8-sig", "replace")
     except OSError as error:
         raise unreadable(path, error) from error
@@ -352,7 +355,8 @@ def parse_json(text: str) -> Any:
         return json.loads(text, strict=False)
     except json.JSONDecodeError as error:
         raise InvalidInput(
-            f"Not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. The file may be cut off."
+            f"Not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. The file may be cut off: "
+            "export or copy it again."
         ) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"Not readable JSON: {error}.") from error
@@ -370,13 +374,18 @@ def column_json(text: object) -> Any:
 
 def objects_in(value: object, what: str, report: FileReport) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a list; other items are reported as skipped."""
-    for number, item in enumerate(value if isinstance(value, list) else [], 1):
+    for number, item in enumerate(list_of(value), 1):
         if isinstance(item, Mapping):
             yield item
         else:
             report.skip(f"{what} {number}", "not an object")
 
 
+def json_bytes(value: object) -> bytes:
+    """Return the value as JSON for storage."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def dumped(value: object) -> bytes:
     """Return the value as JSON for storage, without payloads and levels that are nested too deeply."""
-    return json.dumps(value_without_payloads(value), ensure_ascii=False).encode("utf-8", "replace")
+    return json_bytes(value_without_payloads(value))

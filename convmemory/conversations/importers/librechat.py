@@ -4,28 +4,20 @@ A message names its parent; nothing names the current one, so the last branch co
 Source: danny-avila/LibreChat, `useExportConversation.ts` and `api/server/utils/import`.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import content_parts, result_text
-from convmemory.conversations.importers.json_arrays import read_elements
-from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of, without_payloads
+from convmemory.conversations.importers.content import content_parts, result_text, thinking_block
+from convmemory.conversations.importers.json_arrays import json_bytes, read_elements
+from convmemory.conversations.importers.threads import Node, named, read_thread
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
-from convmemory.conversations.messages.parts import (
-    AttachmentPart,
-    Part,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolResultPart,
-)
-from convmemory.core.errors import InvalidInput
+from convmemory.conversations.messages.identity import told_apart
+from convmemory.conversations.messages.parts import Part, ToolCallPart, ToolResultPart
 
 NO_PARENT = "00000000-0000-0000-0000-000000000000"
 _MARKS = re.compile(rb'"(?:parentMessageId|messagesTree|isCreatedByUser)"\s*:')
@@ -44,8 +36,6 @@ class LibreChatImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         if _MARKS.search(source.head) and b'"conversationId"' in source.head:
             return 90
         return 88 if _CHATBOT_UI.search(source.head) else None
@@ -67,24 +57,22 @@ class LibreChatImporter:
 def _conversation(value: Message, nodes: list[Node[Message]], source: Source, report: FileReport) -> ConversationDraft:
     options = mapping_of(value.get("options"))
     model = text_of(options.get("model")) or text_of(mapping_of(value.get("model")).get("id"))
-    source_id = key_of(text_of(value.get("conversationId")) or text_of(value.get("id")), max_chars=290)
+    own_id = text_of(value.get("conversationId")) or text_of(value.get("id"))
 
     def read(message: Message) -> Iterator[MessageDraft]:
         return _message(message, model, report)
 
     times = (time_of(node.value.get("createdAt")) for node in nodes)
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, place=source_id or "a conversation"),
+        messages=read_thread(nodes, read=read, report=report, place=own_id or "a conversation"),
         source="librechat",
-        source_id=source_id,
-        has_weak_id=not is_global_id(source_id),
         title=text_of(value.get("title")) or text_of(value.get("name")),
         agent="librechat",
         created_at=time_of(value.get("createdAt")) or next((time for time in times if time), None),
         archived=value.get("isArchived") is True,
     )
     former = f"{source.path.stem}:{short_hash(nodes[0].id if nodes else '')}"
-    return draft if source_id else named_by_opening(draft, former_ids=[key_of(former, max_chars=290)])
+    return named(draft, own_id, former=former)
 
 
 def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
@@ -101,25 +89,16 @@ def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
         given = item.get("parentMessageId")
         parent = above or (text_of(given) if isinstance(given, str) else previous)
         yield Node(name, "" if parent == NO_PARENT else parent, {**item, "messageId": name, "children": None})
-        children = item.get("children")
-        waiting.extend((child, name) for child in reversed(children if isinstance(children, list) else []))
+        waiting.extend((child, name) for child in reversed(list_of(item.get("children"))))
         previous = name
 
 
 def _message(value: Message, model: str, report: FileReport) -> Iterator[MessageDraft]:
     by_user = value.get("isCreatedByUser") is True or value.get("role") == "user"
-    text = without_payloads(text_of(value.get("text")) or text_of(value.get("content")))
-    parts = _blocks(value.get("content"), report) or ([TextPart(text)] if text.strip() else [])
-    files = value.get("files")
-    for file in map(mapping_of, files if isinstance(files, list) else []):
-        size = file.get("bytes")
-        parts.append(
-            AttachmentPart(
-                name=text_of(file.get("filename"))[:300] or "file",
-                media_type=text_of(file.get("type"))[:100],
-                size_bytes=size if type(size) is int and size > 0 else 0,
-            )
-        )
+    text = text_of(value.get("text")) or text_of(value.get("content"))
+    parts = _blocks(value.get("content"), report) or content_parts(text)
+    for file in map(mapping_of, list_of(value.get("files"))):
+        parts.append(named_file(file.get("filename"), file.get("type"), size=file.get("bytes")))
     if parts:
         yield MessageDraft(
             role="user" if by_user else "system" if value.get("role") == "system" else "assistant",
@@ -127,17 +106,16 @@ def _message(value: Message, model: str, report: FileReport) -> Iterator[Message
             created_at=time_of(value.get("createdAt")),
             model="" if by_user else text_of(value.get("model")) or model,
             source_key=key_of(text_of(value.get("messageId"))),
-            raw=json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
+            raw=json_bytes(value),
         )
 
 
 def _blocks(content: object, report: FileReport) -> list[Part]:
     parts: list[Part] = []
-    for block in map(mapping_of, content if isinstance(content, list) else []):
+    for block in map(mapping_of, list_of(content)):
         kind = block.get("type")
         if kind == "think":
-            text = text_of(block.get("think"))
-            parts.extend([ThinkingPart(without_payloads(text))] if text.strip() else [])
+            parts.extend(content_parts([thinking_block(text_of(block.get("think")))]))
         elif kind == "tool_call" and isinstance(block.get("tool_call"), Mapping):
             # A call, followed by its result if it has ended.
             call = block["tool_call"]
@@ -147,10 +125,7 @@ def _blocks(content: object, report: FileReport) -> list[Part]:
             if call.get("output") is not None:
                 parts.append(ToolResultPart(call_id=made.id, text=result_text(call["output"]), name=made.name))
         elif kind == "error":
-            parts.append(TextPart(without_payloads(text_of(block.get("error"))) or "(error)"))
+            parts.extend(content_parts(text_of(block.get("error")) or "(error)"))
         else:
-            try:
-                parts.extend(content_parts([block], unknown=report.unknown))
-            except InvalidInput:
-                report.unknown("(unreadable block)")
+            parts.extend(content_parts([block], unknown=report.unknown))
     return parts

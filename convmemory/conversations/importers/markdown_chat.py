@@ -82,7 +82,7 @@ class MarkdownImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`. A person speaks first, and a model answers."""
-        if source.is_folder or source.is_sqlite:
+        if source.is_sqlite:
             return None
         mark = _mark_of(source)
         if not mark:

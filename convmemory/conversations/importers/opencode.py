@@ -27,6 +27,7 @@ from convmemory.conversations.importers.json_arrays import column_json, dumped, 
 from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import (
     key_of,
+    list_of,
     mapping_of,
     seconds_of,
     text_of,
@@ -220,7 +221,8 @@ def _sessions(database: Database) -> Iterator[Mapping[str, Any]]:
         if not database.has(table, "id"):
             continue
         names = ("title", "directory", "parent_id", "time_created", "time_archived", "revert", "version")
-        for row in database.rows("opencode_sessions", columns=database.columns(table, names), table=table):
+        columns, order = f"id, {database.columns(table, names)}", "parent_id IS NOT NULL, time_created, id"
+        for row in database.rows("rows", columns=columns, table=table, order=order):
             session = dict(row)
             if text_of(session["id"]) not in seen:
                 seen.add(text_of(session["id"]))
@@ -245,7 +247,8 @@ def _first_generation(
     # Merged with the messages here: a query per message would cost a round trip to the child each.
     parts = database.rows("opencode_parts", [session["id"]])
     part = next(parts, None)
-    for row in database.rows("opencode_messages", [session["id"]]):
+    stored = {"table": "message", "by": "session_id", "order": "time_created, id"}
+    for row in database.rows("rows_of", [session["id"]], columns="id, data", **stored):
         gone = gone or (bool(reverted) and row["id"] == reverted)
         info = _object(row["data"], f"message {row['id']}", report)
         listed = []
@@ -262,7 +265,8 @@ def _second_generation(
     reverted = text_of(mapping_of(column_json(session["revert"])).get("messageID"))
     order = "seq" if database.has("session_message", "seq") else "time_created"
     gone = False
-    for row in database.rows("opencode_session_messages", [session["id"]], order=order):
+    stored = {"table": "session_message", "by": "session_id", "order": f"{order}, id"}
+    for row in database.rows("rows_of", [session["id"]], columns="id, type, time_created, data", **stored):
         gone = gone or (bool(reverted) and row["id"] == reverted)
         kind = text_of(row["type"])
         role = _ROLES.get(kind)
@@ -294,8 +298,7 @@ def _blocks(kind: str, value: Mapping[str, Any], report: FileReport) -> Iterator
         yield attachment_block(
             mapping_of(file).get("name") or mapping_of(file).get("uri"), mapping_of(file).get("mime")
         )
-    content = value.get("content")
-    for item in map(mapping_of, content if isinstance(content, list) else []):
+    for item in map(mapping_of, list_of(value.get("content"))):
         if item.get("type") == "tool":
             yield from tool_blocks(item, id=item.get("id"), name=item.get("name"))
         else:

@@ -6,29 +6,20 @@ OpenAI's Responses API; older versions write it into the content as `<details>` 
 Source: open-webui/open-webui, `backend/open_webui/models/chats.py`, `backend/open_webui/utils/middleware.py`.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import ROLES_BY_NAME, content_parts
-from convmemory.conversations.importers.json_arrays import column_json, read_elements
-from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import (
-    clean,
-    key_of,
-    mapping_of,
-    short_hash,
-    text_of,
-    time_of,
-    without_payloads,
-)
+from convmemory.conversations.importers.content import ROLES_BY_NAME, content_parts, thinking_block
+from convmemory.conversations.importers.json_arrays import column_json, json_bytes, read_elements
+from convmemory.conversations.importers.threads import Node, named, read_thread
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
-from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ThinkingPart
-from convmemory.core.errors import InvalidInput
+from convmemory.conversations.messages.identity import told_apart
+from convmemory.conversations.messages.parts import Part
 
 _COLUMNS = frozenset({"id", "user_id", "title", "chat", "created_at", "archived"})  # of the table `chat`
 _MARKS = re.compile(rb'"(?:childrenIds|currentId|parentId)"\s*:')
@@ -51,7 +42,7 @@ class OpenWebUIImporter:
         """See `Importer.sniff`."""
         if source.is_sqlite:
             return 90 if source.tables.get("chat", frozenset()) >= _COLUMNS else None
-        if source.is_folder or b'"history"' not in source.head:
+        if b'"history"' not in source.head:
             return None
         return 90 if _MARKS.search(source.head) and b'"messages"' in source.head else None
 
@@ -79,7 +70,7 @@ def _stored(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]
     users = set()
     with source.database.opened() as database:
         columns = database.columns("chat", sorted(_COLUMNS))
-        for number, row in enumerate(database.rows("declared_rows", columns=columns, table="chat", order="id"), 1):
+        for number, row in enumerate(database.rows("rows", columns=columns, table="chat", order="id"), 1):
             users.add(row["user_id"])
             yield number, {**row, "chat": column_json(row["chat"]), "archived": row["archived"] == 1}
     if len(users) > 1:
@@ -89,24 +80,20 @@ def _stored(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]
 def _conversation(
     value: Message, chat: Message, current: str, nodes: list[Node[Message]], source: Source, report: FileReport
 ) -> ConversationDraft:
-    given = text_of(value.get("id")) or text_of(chat.get("id"))
-    source_id = key_of(given, max_chars=290)
+    own_id = text_of(value.get("id")) or text_of(chat.get("id"))
 
     def read(message: Message) -> Iterator[MessageDraft]:
         return _message(message, report)
 
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id or "a chat"),
+        messages=read_thread(nodes, read=read, report=report, current=current, place=own_id or "a chat"),
         source="open-webui",
-        source_id=source_id,
-        has_weak_id=not is_global_id(source_id),
         title=text_of(value.get("title")) or text_of(chat.get("title")),
         agent="open-webui",
         created_at=time_of(value.get("created_at")) or time_of(chat.get("timestamp")),
         archived=value.get("archived") is True,
     )
-    former = key_of(f"{source.path.stem}:{short_hash(nodes[0].id)}", max_chars=290)
-    return draft if source_id else named_by_opening(draft, former_ids=[former])
+    return named(draft, own_id, former=f"{source.path.stem}:{short_hash(nodes[0].id)}")
 
 
 def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
@@ -117,7 +104,7 @@ def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
                 yield Node(key, text_of(item.get("parentId")), {**item, "id": key})
         return
     previous = ""
-    for number, item in enumerate(listed if isinstance(listed, list) else [], 1):
+    for number, item in enumerate(list_of(listed), 1):
         if isinstance(item, Mapping):
             name = text_of(item.get("id")) or f"message:{number}"
             yield Node(name, previous, {**item, "id": name})
@@ -132,22 +119,15 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
     # The parts of items of the Responses API: text, thinking, calls and results.
     output = value.get("output")
     parts: list[Part] = []
-    for item in map(mapping_of, output if isinstance(output, list) else []):
+    for item in map(mapping_of, list_of(output)):
         content = item.get("content") if item.get("type") == "message" else [item]
-        parts.extend(_readable(content, report))
+        parts.extend(content_parts(content, unknown=report.unknown))
     parts = parts or _content(value.get("content"), report)
-    files = value.get("files")
-    for file in map(mapping_of, files if isinstance(files, list) else []):
+    for file in map(mapping_of, list_of(value.get("files"))):
         inner = mapping_of(file.get("file"))
-        data = mapping_of(inner.get("data"))
-        parts.append(
-            AttachmentPart(
-                name=(text_of(file.get("name")) or text_of(inner.get("filename")) or text_of(file.get("type")))[:300]
-                or "file",
-                media_type=text_of(mapping_of(inner.get("meta")).get("content_type"))[:100],
-                text=without_payloads(text_of(data.get("content"))),
-            )
-        )
+        name = text_of(file.get("name")) or text_of(inner.get("filename")) or file.get("type")
+        kind, text = mapping_of(inner.get("meta")).get("content_type"), mapping_of(inner.get("data")).get("content")
+        parts.append(named_file(name, kind, text=text))
     if parts:
         yield MessageDraft(
             role=role,
@@ -155,22 +135,14 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
             created_at=time_of(value.get("timestamp")),
             model=text_of(value.get("model")) if role == "assistant" else "",
             source_key=key_of(text_of(value.get("id"))),
-            raw=json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
+            raw=json_bytes(value),
         )
 
 
 def _content(content: object, report: FileReport) -> list[Part]:
     if isinstance(content, str) and _OPENED in content:
         return _without_details(content)
-    return _readable(content, report)
-
-
-def _readable(content: object, report: FileReport) -> list[Part]:
-    try:
-        return content_parts(content, unknown=report.unknown)
-    except InvalidInput:
-        report.unknown("(unreadable content)")
-        return []
+    return content_parts(content, unknown=report.unknown)
 
 
 def _without_details(text: str) -> list[Part]:
@@ -188,6 +160,4 @@ def _without_details(text: str) -> list[Part]:
             thought.append(_SUMMARY.sub("", text[match.end() : end], count=1))
         at = end + len(_CLOSED)
     said.append(text[at:])
-    parts: list[Part] = [ThinkingPart(clean(without_payloads(item.strip()))) for item in thought if item.strip()]
-    spoken = clean(without_payloads("".join(said).strip()))
-    return [*parts, TextPart(spoken)] if spoken else parts
+    return content_parts([*(thinking_block(item.strip()) for item in thought), "".join(said).strip()])

@@ -18,7 +18,7 @@ from typing import IO, Any
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import MAX_VALUES, has_too_many_values, unreadable
-from convmemory.conversations.importers.values import mapping_of
+from convmemory.conversations.importers.values import list_of, mapping_of
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.parts import ROLES, part_from_json, unpack_lines
 from convmemory.core.errors import InvalidInput
@@ -271,7 +271,7 @@ class OwnJsonImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         start = source.head[:200]
-        return 100 if not source.is_folder and f'"{JSON_FORMAT}"'.encode() in start else None
+        return 100 if f'"{JSON_FORMAT}"'.encode() in start else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
@@ -284,8 +284,7 @@ class OwnJsonImporter:
 
 
 def _json_messages(conversation: Mapping[str, Any], number: int, report: FileReport) -> Iterator[MessageDraft]:
-    given = conversation.get("messages")
-    for place, row in enumerate(given if isinstance(given, list) else [], 1):
+    for place, row in enumerate(list_of(conversation.get("messages")), 1):
         try:
             yield message_of_row(row, b"")
         except WRONG as error:

@@ -21,10 +21,9 @@ from convmemory.conversations.importers.content import (
     thinking_block,
 )
 from convmemory.conversations.importers.lines import JsonObject, read_objects, read_objects_at
-from convmemory.conversations.importers.threads import Node, Placed, order_thread
+from convmemory.conversations.importers.threads import Node, Placed, named, order_thread
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Role
 
 _ROLES: dict[str, Role] = {
@@ -81,19 +80,16 @@ class PiImporter:
             return
         # A fork names the file of the session that it was forked from: `<time>_<id>.jsonl`.
         path = text_of(header.get("parentSession")) or text_of(header.get("branchedFrom"))
-        own_id = key_of(text_of(header.get("id")), max_chars=290)
         draft = ConversationDraft(
             messages=_messages(source, order_thread(nodes, report=report), report),
             source=self.name,
-            source_id=own_id,
-            has_weak_id=not is_global_id(own_id),
             title=title,
             agent=self.name,
             project=text_of(header.get("cwd")),
             created_at=time_of(header.get("timestamp")),
             parent_source_id=key_of(PurePosixPath(path.replace("\\", "/")).stem.partition("_")[2], max_chars=290),
         )
-        yield draft if own_id else named_by_opening(draft, former_ids=[key_of(source.path.stem, max_chars=290)])
+        yield named(draft, text_of(header.get("id")), former=source.path.stem)
 
 
 def _key(item: JsonObject) -> str:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from convmemory.conversations.importers.json_arrays import column_json
-from convmemory.conversations.importers.values import mapping_of
+from convmemory.conversations.importers.values import list_of, mapping_of
 
 MAX_FOUND = 100_000  # values at one place
 MAX_PLACES = 5_000  # whose steps are kept; declarations have some hundred
@@ -69,7 +69,7 @@ def _steps(place: str) -> tuple[str, ...]:
 
 def _at_step(held: object, step: str) -> Iterable[Any]:
     if step == "*":
-        return held.values() if isinstance(held, Mapping) else held if isinstance(held, list) else ()
+        return held.values() if isinstance(held, Mapping) else list_of(held)
     if step == "@json":
         return (column_json(held),)
     if isinstance(held, list):

@@ -16,13 +16,13 @@ from typing import Any
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import MESSAGE_KEYS, first_time, kept_message
 from convmemory.conversations.importers.declared_content import known_role
-from convmemory.conversations.importers.lines import has_too_many_values, read_objects, too_many_values, unreadable
+from convmemory.conversations.importers.declared_messages import name_of
+from convmemory.conversations.importers.json_arrays import load_json
+from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, value_without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, told_apart
-from convmemory.core.errors import InvalidInput, TooLarge
 
-MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 MAX_OPENING = 20  # messages at most that name a conversation without an id
 MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
 
@@ -52,8 +52,6 @@ class PlainImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         if any(_is_message(item.value) or _is_conversation(item.value) for item in source.head_objects):
             return 50
         head = source.head
@@ -67,7 +65,7 @@ class PlainImporter:
         """See `Importer.parse`. Raises: also TooLarge for a JSON document that must be read at once."""
         names = _Names(source)
         if _is_document(source):
-            yield from _document(_load(source), names, report)
+            yield from _document(load_json(source.path), names, report)
         else:
             yield from _lines(source, names, report)
 
@@ -82,7 +80,7 @@ class _Names:
 
     def named(self, draft: ConversationDraft, value: Mapping[str, Any], opening: Iterable[object]) -> ConversationDraft:
         """Return the draft with the id in `value` if that is long enough to be unique, else with its beginning's."""
-        given = next((text for text in map(_id_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
+        given = next((text for text in map(name_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
         if len(given) >= MIN_GLOBAL_ID_CHARS and not given.isdigit():
             name = key_of(given, max_chars=MAX_ID_CHARS)
             draft = replace(draft, source_id=name, has_weak_id=not is_global_id(given))
@@ -94,10 +92,6 @@ class _Names:
             name = key_of(former if count == 1 else f"{former}:{count}", max_chars=MAX_ID_CHARS)
             draft = named_by_opening(draft, scope=given, former_ids=(name,))
         return told_apart(draft, self._used)
-
-
-def _id_of(value: object) -> str:
-    return str(value) if isinstance(value, int) else text_of(value).strip()
 
 
 def _dumped(value: object) -> str:
@@ -155,30 +149,6 @@ def _is_document(source: Source) -> bool:
         return True
     first_line, line_break, _ = head.partition(b"\n")
     return bool(line_break) and head.startswith(b"{") and first_line.rstrip().endswith(_OPEN_LINE_ENDS)
-
-
-def _load(source: Source) -> Any:
-    try:
-        size = source.path.stat().st_size
-        if size > MAX_DOCUMENT_BYTES:
-            raise TooLarge(
-                f"A JSON document of {size // 1024**2} MB is read only up to {MAX_DOCUMENT_BYTES // 1024**2} MB: "
-                "write it as JSON lines, one message or conversation a line."
-            )
-        text = source.path.read_bytes().decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise unreadable(source.path, error) from error
-    if has_too_many_values(text):
-        raise TooLarge(f"{too_many_values('The JSON document')}.")
-    try:
-        return json.loads(text, strict=False)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"Not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
-            "The file may be cut off: export it again, or write it as JSON lines."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"Not readable JSON: {error}.") from error
 
 
 def _document(value: Any, names: _Names, report: FileReport) -> Iterator[ConversationDraft]:

@@ -53,8 +53,6 @@ class TakeoutImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         if _JSON_MARK.search(source.head) and b'"title"' in source.head:
             return 90
         is_activity = b"outer-cell" in source.head and any(name in source.head for name in _GEMINI)

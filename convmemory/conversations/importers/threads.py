@@ -1,8 +1,8 @@
 """Threads with branches, rewinds, or messages without ids, between parsing and storing.
 
-`order_thread` (and `read_thread` with it) orders nodes with parents, `Timeline` follows a log with rewinds, and
-`MessageKeys` names messages without ids. Messages off the current branch are stored, marked as superseded. All of it
-takes time linear in its input: parents in foreign data can be missing, repeated or cyclic.
+`order_thread` (and `read_thread` with it) orders nodes with parents, `Timeline` follows a log with rewinds, `named` and
+`MessageKeys` name conversations and messages without ids. Messages off the current branch are stored, marked as
+superseded. All of it takes time linear in its input: parents in foreign data can be missing, repeated or cyclic.
 """
 
 from collections import Counter
@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.values import key_of, short_hash
-from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening
 
 T = TypeVar("T")
 
@@ -172,6 +173,17 @@ class Timeline:
         del self._opens_turn[key]
         self.superseded.add(key)
         return key
+
+
+def named(draft: ConversationDraft, given: str, *, former: str) -> ConversationDraft:
+    """Return the draft with the id that its producer gave, or without one with an id that its first messages give.
+
+    `former` is the name that earlier versions gave to such a conversation.
+    """
+    own_id = key_of(given, max_chars=MAX_ID_CHARS)
+    if own_id:
+        return replace(draft, source_id=own_id, has_weak_id=not is_global_id(own_id))
+    return named_by_opening(draft, former_ids=[key_of(former, max_chars=MAX_ID_CHARS)])
 
 
 @dataclass(slots=True)

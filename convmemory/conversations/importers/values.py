@@ -129,6 +129,11 @@ def mapping_of(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def list_of(value: object) -> list[Any]:
+    """Return the value if it is a JSON array, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 def key_of(text: str, *, max_chars: int = 150) -> str:
     """Return `text` as a key of bounded length; long ones end in their hash, so that they stay different."""
     text = clean(text)

@@ -23,9 +23,9 @@ from convmemory.conversations.importers.content import (
 )
 from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.lines import JsonObject, read_objects
-from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.threads import named
+from convmemory.conversations.importers.values import list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.core.errors import TooLarge
 
 _SILENT = frozenset(
@@ -49,8 +49,6 @@ class VSCodeCopilotImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
-        if source.is_folder:
-            return None
         head = source.head
         if head.lstrip().startswith(b"{") and any(mark in head[:200] for mark in _BYTES_OF_KIND) and b'"v"' in head:
             return 90
@@ -68,7 +66,6 @@ class VSCodeCopilotImporter:
         if not requests:
             report.note("a chat without any message")
             return
-        own_id = key_of(text_of(session.get("sessionId")), max_chars=290)
         # The folder that the window had open, from `workspace.json` above the chats.
         manifest = path.resolve().parent.parent / "workspace.json"
         if not manifest.is_file():
@@ -83,15 +80,13 @@ class VSCodeCopilotImporter:
         draft = ConversationDraft(
             messages=_messages(requests, report),
             source=self.name,
-            source_id=own_id,
-            has_weak_id=not is_global_id(own_id),
             title=text_of(session.get("customTitle")) or text_of(session.get("computedTitle")),
             agent=self.name,
             project=project,
             created_at=time_of(session.get("creationDate")),
         )
         # "Chat: Export Chat…" writes no id, and proposes the same name for every file.
-        yield draft if own_id else named_by_opening(draft, former_ids=[key_of(path.stem, max_chars=290)])
+        yield named(draft, text_of(session.get("sessionId")), former=path.stem)
 
 
 def _messages(requests: list[Mapping[str, Any]], report: FileReport) -> Iterator[MessageDraft]:
@@ -114,8 +109,7 @@ def _messages(requests: list[Mapping[str, Any]], report: FileReport) -> Iterator
 def _question(request: Mapping[str, Any]) -> Iterator[Block]:
     message = request.get("message")
     yield text_block(message if isinstance(message, str) else mapping_of(message).get("text"))
-    attached = mapping_of(request.get("variableData")).get("variables")
-    for variable in map(mapping_of, attached if isinstance(attached, list) else []):
+    for variable in map(mapping_of, list_of(mapping_of(request.get("variableData")).get("variables"))):
         if variable.get("kind") in ("file", "image", "directory"):
             yield attachment_block(variable.get("name"), variable.get("mimeType"))
 
@@ -123,8 +117,7 @@ def _question(request: Mapping[str, Any]) -> Iterator[Block]:
 def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     """Yield the answer's items; consecutive pieces of text are joined."""
     said: list[str] = []
-    items = request.get("response")
-    for item in items if isinstance(items, list) else []:
+    for item in list_of(request.get("response")):
         value = {"value": item} if isinstance(item, str) else mapping_of(item)
         # The text that an item adds to the answer.
         kind = text_of(value.get("kind"))
@@ -168,8 +161,7 @@ def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         }
         yield call_block(id=id, name=name, input={key: value for key, value in given.items() if value})
         terminal = text_of(mapping_of(data.get("terminalCommandOutput")).get("text"))
-        outputs = mapping_of(details).get("output")
-        listed = map(mapping_of, outputs if isinstance(outputs, list) else [])
+        listed = map(mapping_of, list_of(mapping_of(details).get("output")))
         shown = [text_of(output.get("value")) for output in listed if output.get("isText")]
         said = terminal or "\n".join(filter(None, shown)) or _words(item.get("pastTenseMessage"))
         if said:

@@ -23,7 +23,7 @@ from convmemory.conversations.importers.content import (
 )
 from convmemory.conversations.importers.json_arrays import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import InvalidInput
@@ -53,7 +53,8 @@ class ZedImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         with source.database.opened() as database:
-            for row in database.rows("zed_threads", columns=database.columns("threads", _COLUMNS)):
+            columns = f"id, summary, updated_at, data_type, data, {database.columns('threads', _COLUMNS)}"
+            for row in database.rows("rows", columns=columns, table="threads", order="updated_at, id"):
                 id = text_of(row["id"])
                 try:
                     # The document of a thread, decompressed within limits.
@@ -132,16 +133,14 @@ def _role(value: Mapping[str, Any]) -> tuple[Role | None, Mapping[str, Any]]:
 
 def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     for name in ("content", "segments"):
-        items = message.get(name)
-        for item in map(mapping_of, items if isinstance(items, list) else []):
+        for item in map(mapping_of, list_of(message.get(name))):
             if "type" not in item:
                 yield from _content(item, report)
             elif item["type"] == "text":
                 yield text_block(item.get("text"))
             elif item["type"] == "thinking":
                 yield thinking_block(item.get("text"))
-    calls = message.get("tool_uses")
-    for call in map(mapping_of, calls if isinstance(calls, list) else []):
+    for call in map(mapping_of, list_of(message.get("tool_uses"))):
         yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("input"))
     results = message.get("tool_results")
     for result in map(mapping_of, results.values() if isinstance(results, dict) else results or ()):

@@ -24,6 +24,7 @@ INSERT INTO sessions VALUES ('s', '/', '');
 INSERT INTO messages (session_id, content_json, created_timestamp) VALUES ('s', '[]', 1);
 ALTER TABLE messages ADD COLUMN role TEXT {role};
 """
+SESSIONS = {"columns": "id, working_dir", "table": "sessions", "order": "created_at, id"}
 
 
 def goose_database(path: Path, role: str = "") -> Path:
@@ -87,7 +88,7 @@ def test_read_without_progress_is_ended_and_refused(tmp_path: Path, monkeypatch:
         monkeypatch.setattr("convmemory.conversations.importers.sqlite.STALL_S", 1.0)
         os.kill(database.process.pid, signal.SIGSTOP)
         with pytest.raises(InvalidInput, match=r"sessions\.db .* returned no row for 1 s"):
-            list(database.rows("goose_sessions", columns="working_dir"))
+            list(database.rows("rows", **SESSIONS))
     assert database.process.returncode == -signal.SIGKILL
 
 
@@ -97,13 +98,14 @@ def test_process_that_ends_while_it_reads_is_named(tmp_path: Path) -> None:
         os.kill(database.process.pid, signal.SIGKILL)
         database.process.wait()
         with pytest.raises(InvalidInput, match="ended the process that read it"):
-            list(database.rows("goose_sessions", columns="working_dir"))
+            list(database.rows("rows", **SESSIONS))
 
 
 def test_values_of_every_type_arrive_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "threads.db"
     make(path).close()
-    row = first_row(path, "zed_threads", columns="data AS blob, NULL AS missing, 2.5 AS number, 'ä' AS text")
+    columns = "data AS blob, NULL AS missing, 2.5 AS number, 'ä' AS text"
+    row = first_row(path, "rows", columns=columns, table="threads", order="id")
     assert isinstance(row["blob"], bytes)
     assert (row["missing"], row["number"], row["text"]) == (None, 2.5, "ä")
 
@@ -115,7 +117,7 @@ def test_rows_of_several_batches_arrive_in_order(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     with open_database(path) as database:
-        outer = database.rows("goose_sessions", columns="working_dir")
+        outer = database.rows("rows", **SESSIONS)
         inner = [next(database.rows("opencode_any_message", ["s"], table="messages")) for _ in range(3)]
         ids = [row["id"] for row in outer]
     assert ids == sorted(ids)
@@ -160,5 +162,5 @@ def test_text_that_is_not_utf_8_is_repaired(tmp_path: Path) -> None:
     connection.execute("UPDATE sessions SET id = CAST(X'61ff62' AS TEXT), working_dir = X'61ff62'")
     connection.commit()
     connection.close()
-    row = first_row(path, "goose_sessions", columns="working_dir")
+    row = first_row(path, "rows", **SESSIONS)
     assert row == {"id": "a\N{REPLACEMENT CHARACTER}b", "working_dir": b"a\xffb"}
