@@ -4,11 +4,13 @@
 import gc
 import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
-    # Measuring search is no part of the running program; its app is there for its own command alone.
-    settings = "convmemory.evaluation.settings" if sys.argv[1:2] == ["evaluate"] else "convmemory.settings"
+    # A checkout has the benchmarks, which are no part of the program: their app is there for their commands alone.
+    is_measuring = sys.argv[1:2] in (["bench"], ["evaluate"]) and Path(__file__).with_name("benchmarks").is_dir()
+    settings = "benchmarks.settings" if is_measuring else "convmemory.settings"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", settings)
     gc.disable()  # what is loaded stays for good: to look for garbage among it takes 0.1 s of 0.8 s
     import django

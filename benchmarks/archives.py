@@ -5,13 +5,12 @@ Turns are numbered by the product's own rule, so the right answer is the same fo
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from benchmarks.datasets.haystacks import Haystack, MessageRef, Question, turns_of
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import PARAMETER_CHARS, Part, TextPart, ToolCallPart
-from convmemory.conversations.messages.turns import TurnMessage, is_real_user_message, number_turns
-from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 
 SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
@@ -47,26 +46,12 @@ def archive_of(haystack: Haystack) -> Archive:
     turns: dict[str, str] = {}
     homes: dict[MessageRef, str] = {}
     for draft in haystack.drafts():
-        messages = list(draft.messages)
-        spoken: dict[str, list[str]] = {}
-        for message, number in zip(messages, _numbers(messages), strict=True):
-            if number is not None:
-                home = homes[draft.source_id, message.source_key] = turn_id(draft.source_id, number)
-                spoken.setdefault(home, []).extend(_spoken_lines(message))
-        turns |= {home: "\n".join(lines) for home, lines in spoken.items()}
+        for number, messages in turns_of(draft):
+            home = turn_id(draft.source_id, number)
+            homes |= {(draft.source_id, message.source_key): home for message in messages}
+            turns[home] = "\n".join(line for message in messages for line in _spoken_lines(message))
     asked = (Asked(question.text, _right(question, homes, turns)) for question in haystack.questions)
     return Archive(haystack.name, tuple(turns.items()), tuple(one for one in asked if one.right))
-
-
-def _numbers(messages: Sequence[MessageDraft]) -> list[int | None]:
-    return number_turns(
-        TurnMessage(
-            message.role,
-            is_real_user_message(message.role, message.parts, injected=message.injected),
-            message.superseded,
-        )
-        for message in messages
-    )
 
 
 def _spoken_lines(message: MessageDraft) -> Iterable[str]:

@@ -1,34 +1,210 @@
-"""`python -m benchmarks page`: update docs/benchmarks.md and its plots with the results.
+"""`python -m benchmarks page`: update docs/benchmarks.md with the results.
 
 The page is prose with marked places: the text between `<!-- NAME -->` and `<!-- end of NAME -->` is generated. A test
-checks that page and results agree.
+checks that page and results agree. Each table names its commit and machine. Costs are given with their ratio to
+convmemory's, because milliseconds depend on the machine and ratios hardly do.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import tables
-from benchmarks.places import ROOT, read_results
-from benchmarks.plot import Axes, svg
+from benchmarks.runs import QUIET_LOAD, ROOT, read_results
+from benchmarks.systems import OURS
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-IMAGES = ROOT / "docs" / "images"
 NOT_RUN = "Not run here."
 _PLACE = re.compile(r"<!-- (?P<name>[a-z][a-z-]*) -->\n.*?<!-- end of (?P=name) -->", re.DOTALL)
+Result = Mapping[str, Any]
+QUALITY = ("hit@1", "hit@5", "hit@10", "mrr")
+FITTED = {"fitted": "on all questions", "left out": "each conversation's without its own questions"}
+
+
+def run_line(result: Result) -> str:
+    """Return the line with date, commit and machine of the figures below it."""
+    load = result["load_before"]
+    quiet = "" if load <= QUIET_LOAD else f" **The machine was busy** (load {load:g} before the run): read no times."
+    return (
+        f"Measured on {result['date']} at commit `{result['commit']}`: {result['cores']} cores, "
+        f"{result['memory_gib']:g} GiB of memory, {result['system']}, Python {result['python']}.{quiet}"
+    )
+
+
+def scoreboard(result: Result) -> str:
+    """Return quality, cost, the measures in which others are ahead, and the systems that could not be measured."""
+    facts = (
+        f"{result['questions']:,} questions over {result['turns']:,} turns of {result['archives']} people "
+        f"({result['characters'] / 1e6:.1f} million characters)."
+    )
+    rows = [row for row in result["systems"] if "not_measured" not in row]
+    blocks = [f"{run_line(result)} {facts}", quality_table(rows), cost_table(rows), losses(rows), not_measured(result)]
+    return "\n\n".join(filter(None, blocks))
+
+
+def quality_table(rows: Sequence[Result]) -> str:
+    """Return each measure with its interval, and convmemory's lead, question by question, in points."""
+    lines = [
+        [_titled(row), *(_interval(row["quality"][name]) for name in QUALITY), _above(row, "hit@1"), _above(row, "mrr")]
+        for row in rows
+    ]
+    return table(["system", *QUALITY, "convmemory's hit@1 above it", "its MRR above it"], lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A cost of a system: how it is read from a row of results, and how it is formatted."""
+
+    name: str
+    read: Callable[[Result], float | None]
+    write: Callable[[float], str]
+
+    def beside(self, row: Result, ours: Result | None) -> str:
+        """Return the value, and its ratio to convmemory's."""
+        value, own = self.read(row), self.read(ours) if ours else None
+        if value is None:
+            return "not measured"
+        return self.write(value) + (f" ({value / own:.2g} times)" if own and row is not ours else "")
+
+
+def megabytes(value: float) -> str:
+    return f"{value / 1e6:,.1f} MB"
+
+
+COSTS = (
+    Cost("search p50", lambda row: row["search_ms"]["p50"], "{:.1f} ms".format),
+    Cost("search p95", lambda row: row["search_ms"]["p95"], "{:.1f} ms".format),
+    Cost("time to index", lambda row: row["index_s"], "{:.1f} s".format),
+    Cost("bytes on disk", lambda row: row["bytes"], megabytes),
+    Cost("peak memory", lambda row: row["peak_bytes"], megabytes),
+)
+
+
+def cost_table(rows: Sequence[Result]) -> str:
+    """Return the costs of each system, with ratios to convmemory's if that was measured."""
+    ours = _ours(rows)
+    lines = [[_titled(row), *(cost.beside(row, ours) for cost in COSTS)] for row in rows]
+    return table(["system", *(cost.name for cost in COSTS)], lines)
+
+
+def losses(rows: Sequence[Result]) -> str:
+    """Return the systems ahead of convmemory, measure by measure; "" if convmemory was not measured."""
+    ours = _ours(rows)
+    if ours is None:
+        return ""
+    measures = [Cost(name, _minus(name), str) for name in QUALITY]
+    lines = [
+        f"- {measure.name}: {', '.join(ahead)}"
+        for measure in (*measures, *COSTS)
+        if (ahead := [row["title"] for row in rows if _is_less(measure.read(row), measure.read(ours))])
+    ]
+    return "\n".join(["Ahead of convmemory, measure by measure:", "", *lines]) if lines else ""
+
+
+def not_measured(result: Result) -> str:
+    """Return the systems that could not be run, with the reasons."""
+    missing = [row for row in result["systems"] if "not_measured" in row]
+    return "\n".join(f"- **{row['title']}** was not measured: {row['not_measured']}." for row in missing)
+
+
+def _ours(rows: Sequence[Result]) -> Result | None:
+    return next((row for row in rows if row["name"] == OURS), None)
+
+
+def _minus(name: str) -> Callable[[Result], float]:
+    """Return a reader of a quality figure that negates it, so that less is better, as for costs."""
+    return lambda row: -float(row["quality"][name]["mean"])
+
+
+def _is_less(value: float | None, own: float | None) -> bool:
+    return value is not None and own is not None and value < own
+
+
+def ablation(result: Result) -> str:
+    """Return the complete search, and the change if a part is left out."""
+    names = ("hit@1", "hit@5", "recall@10", "mrr")
+    rows = [["nothing", *(_interval(result["complete"][name]) for name in names)]]
+    rows += [[row["without"], *(_change(row["change"][name]) for name in names)] for row in result["without"]]
+    blocks = [f"{run_line(result)} {result['questions']:,} questions.", table(["left out", *names], rows)]
+    if weights := result["weights"]:
+        lines = [[title, *(f"{weights[how][name]:.3f}" for name in names)] for how, title in FITTED.items()]
+        note = "Newly fitted weights, before the best hits are made diverse:"
+        blocks += [note, table(["fitted", *names], lines)]
+    return "\n\n".join(blocks)
+
+
+def protocols(result: Result) -> str:
+    """Return sessions, turns, and for LoCoMo LMEB's messages."""
+    cut = f" Only the first {result['limit']} archives." if result["limit"] else ""
+    units = {"sessions": result["sessions"], "turns": result["turns"]["all"]}
+    names = ("any@1", "any@5", "any@10", "all@5", "mrr")
+    rows = [[title, *(f"{one[name]:.3f}" for name in names)] for title, one in units.items()]
+    blocks = [f"{run_line(result)} {result['questions']:,} questions.{cut}", table(["unit", *names], rows)]
+    if lmeb := result.get("lmeb"):
+        shown = ("ndcg@10", "recall@10")
+        rows = [[task, str(one["questions"]), *(f"{one[name]:.3f}" for name in shown)] for task, one in lmeb.items()]
+        blocks.append(table(["messages, as LMEB counts them", "questions", "nDCG@10", "R@10"], rows))
+    return "\n\n".join(blocks)
+
+
+def sizes(result: Result) -> str:
+    """Return search times and bytes by size."""
+    rows = [
+        [
+            f"{one['passages']:,}",
+            f"{one['search_ms']['p50']:.1f} ms",
+            f"{one['search_ms']['p95']:.1f} ms",
+            megabytes(one["bytes"]),
+            f"{one['bytes'] / one['passages']:,.0f}",
+            f"{one['made_s']:.0f} s",
+        ]
+        for one in result["sizes"]
+    ]
+    heads = ["passages of one person", "search p50", "p95", "on disk", "bytes a passage", "made in"]
+    return f"{run_line(result)}\n\n{table(heads, rows)}"
+
+
+def versions(results: Iterable[Result]) -> str:
+    """Return the versions that were measured, each once."""
+    found: dict[str, str] = {}
+    for result in results:
+        for row in result["systems"]:
+            found |= row.get("versions", {})
+    return ", ".join(f"{name} {number}" for name, number in sorted(found.items()))
+
+
+def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def _titled(row: Result) -> str:
+    return f"**{row['title']}**" if row["name"] == OURS else str(row["title"])
+
+
+def _interval(figure: Mapping[str, float]) -> str:
+    return f"{figure['mean']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"
+
+
+def _change(figure: Mapping[str, float]) -> str:
+    return f"{100 * figure['mean']:+.1f} [{100 * figure['low']:+.1f}, {100 * figure['high']:+.1f}]"
+
+
+def _above(row: Result, name: str) -> str:
+    return _change(row["convmemory_above"][name]) if "convmemory_above" in row else ""
+
 
 WRITERS: Mapping[str, Callable[[Any], str]] = {
-    "scoreboard": tables.scoreboard,
-    "ablation": tables.ablation,
-    "protocols": tables.protocols,
-    "sizes": tables.sizes,
+    "scoreboard": scoreboard,
+    "ablation": ablation,
+    "protocols": protocols,
+    "sizes": sizes,
 }
 
 
 def main(arguments: list[str]) -> None:
     PAGE.write_text(up_to_date(PAGE.read_text(encoding="utf-8"), written_blocks()), encoding="utf-8")
-    for name, picture in plots().items():
-        (IMAGES / name).write_text(picture, encoding="utf-8")
 
 
 def up_to_date(page: str, blocks: Mapping[str, str]) -> str:
@@ -48,20 +224,5 @@ def written_blocks() -> dict[str, str]:
         for name, result in read_results(kind).items():
             blocks[f"{kind}-{name}" if name else kind] = write(result)
     if measured := read_results("scoreboard"):
-        blocks["versions"] = f"Versions: {tables.versions(measured.values())}."
+        blocks["versions"] = f"Versions: {versions(measured.values())}."
     return blocks
-
-
-def plots() -> dict[str, str]:
-    """Return the plots by file name; none if no sizes were measured."""
-    found = read_results("sizes").get("")
-    if not found:
-        return {}
-    sizes = found["sizes"]
-    horizontal = "passages of one person"
-    times = {share: {one["passages"]: one["search_ms"][share] for one in sizes} for share in ("p95", "p50")}
-    stored = {"bytes": {one["passages"]: round(one["bytes"] / 1e6) for one in sizes}}
-    return {
-        "benchmarks-search.svg": svg(Axes("Hybrid search by size of the archive", horizontal, "ms"), times),
-        "benchmarks-bytes.svg": svg(Axes("On disk by size of the archive", horizontal, "MB"), stored),
-    }

@@ -1,31 +1,49 @@
 """`python -m benchmarks protocols --data locomo=FILE longmemeval=FILE beam=FOLDER`: figures by other authors'
 protocols.
 
-The files are those published by the authors, read by the readers of `manage.py evaluate`. `counting.py` defines the
-figures. Writes `benchmarks/results/protocols-SET.json`.
+LMEB's messages; sessions and turns of LoCoMo, LongMemEval and BEAM. A session has the rank of its best turn. `any@k`:
+one of the right ones is among the first k; `all@k`: all of them are. Sources: LMEB, arXiv 2603.12572 (the mean of five
+tasks, each query within its own conversation); LongMemEval, arXiv 2410.10813, `recall_any@k` and `recall_all@k`. Writes
+`benchmarks/results/protocols-SET.json`.
 """
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
-from benchmarks.counting import LMEB_TASKS, Ranked, lmeb_figures, session_figures, turn_figures
-from benchmarks.machine import run_facts
-from benchmarks.places import is_measured, named_paths, say, write_result
+from benchmarks.datasets import read_dataset
+from benchmarks.datasets.haystacks import Haystack
+from benchmarks.metrics import Row, hit, means, measures, recall, reciprocal_rank
+from benchmarks.running import Observation, each_loaded, observe_haystack, observe_messages
+from benchmarks.runs import is_measured, named_paths, run_facts, say, write_result
 from convmemory.core.errors import InvalidInput
-from convmemory.evaluation.datasets import read_dataset
-from convmemory.evaluation.haystacks import Haystack
-from convmemory.evaluation.messages import observe_messages
-from convmemory.evaluation.running import Observation, load_haystack, observe_haystack, scratch_user
 from search.retrieval.candidates import split_keys
 
 BUDGET = 2_000  # tokens of a context, which these figures ignore
 KNOWN = ("locomo", "longmemeval", "beam")
+LMEB_TASKS = {
+    "single-hop": "single_hop",
+    "multi-hop": "multi_hop",
+    "temporal": "temporal_reasoning",
+    "open domain": "open_domain",
+    "adversarial": "adversarial",
+}
+"""LMEB's names of LoCoMo's categories."""
+PROTOCOL_CUTOFFS = (1, 5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The results for a question, best first, and the right ones, at least one."""
+
+    category: str
+    right: frozenset[int]
+    found: tuple[int, ...]
 
 
 def main(arguments: list[str]) -> None:
@@ -43,16 +61,13 @@ def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, A
     """Return figures of sessions and turns of each set; for LoCoMo also of messages. Raises: InvalidInput."""
     turns: list[Observation] = []
     messages: list[Observation] = []
-    for haystack in read_dataset(dataset, path, limit=limit):
-        owner = scratch_user(f"protocols-{dataset}", haystack)
-        load_haystack(owner, haystack, _quiet)
-        turns += observe_haystack(owner, haystack, mode="hybrid", progress=_quiet)
+    for owner, haystack in each_loaded(f"protocols-{dataset}", read_dataset(dataset, path, limit=limit)):
+        turns += observe_haystack(owner, haystack, mode="hybrid")
         if dataset == "locomo":
             messages += _messages(owner, haystack)
-        owner.delete()  # of a large set, only one is stored at a time
         say(f"{haystack.name}: {len(turns)} questions so far")
     found: dict[str, Any] = {"dataset": dataset, "limit": limit, "questions": len(turns)}
-    found |= {"turns": turn_figures(_ranked(turns)), "sessions": session_figures(_sessions(turns))}
+    found |= {"turns": by_category(_ranked(turns)), "sessions": protocol_figures(_sessions(turns))}
     return found | ({"lmeb": lmeb_figures(_ranked(messages))} if messages else {})
 
 
@@ -63,28 +78,47 @@ def _messages(owner: User, haystack: Haystack) -> Iterable[Observation]:
     """
     questions = [one for one in (*haystack.questions, *haystack.without_answer) if one.category in LMEB_TASKS]
     everything = replace(haystack, questions=tuple(questions), without_answer=())
-    return observe_messages(owner, everything, mode="hybrid", budget=BUDGET, progress=_quiet)
+    return observe_messages(owner, everything, mode="hybrid", budget=BUDGET)
 
 
 def _ranked(observations: Iterable[Observation]) -> list[Ranked]:
-    return [
-        Ranked(o.question.category, frozenset(map(str, o.gold.tolist())), tuple(map(str, o.order.tolist())))
-        for o in observations
-    ]
+    return [Ranked(o.question.category, frozenset(o.gold.tolist()), tuple(o.order.tolist())) for o in observations]
 
 
 def _sessions(observations: Sequence[Observation]) -> list[Ranked]:
     """Return the conversations in the order of their best turns."""
-    found = []
-    for o in observations:
-        homes, _ = split_keys(o.order)
-        right = frozenset(map(str, o.gold_conversations))
-        found.append(Ranked(o.question.category, right, tuple(map(str, dict.fromkeys(homes)))))
-    return found
+    homes = [tuple(dict.fromkeys(split_keys(o.order)[0])) for o in observations]
+    return [Ranked(o.question.category, o.gold_conversations, of) for o, of in zip(observations, homes, strict=True)]
 
 
-def _quiet(done: str, number: int, count: int) -> None:
-    """Ignore progress within a haystack."""
+def lmeb_figures(rows: Sequence[Ranked]) -> dict[str, Row]:
+    """Return nDCG@10 and recall@10 of each task, and the mean over the tasks as LMEB computes it."""
+    names = ("ndcg@10", "recall@10")
+    tasks: dict[str, list[Row]] = {}
+    for row in rows:
+        values = measures(row.right, row.found)
+        tasks.setdefault(LMEB_TASKS[row.category], []).append({name: values[name] for name in names})
+    found = {task: {"questions": len(tasks[task]), **means(tasks[task])} for task in sorted(tasks)}
+    whole = means([{name: figures[name] for name in names} for figures in found.values()])
+    return {"mean of tasks": {"questions": len(rows), **whole}, **found}
+
+
+def protocol_figures(rows: Sequence[Ranked]) -> Row:
+    """Return any, all and the share of the right results among the first, and the mean reciprocal rank."""
+    values = []
+    for row in rows:
+        one = {f"any@{k}": hit(row.right, row.found, k) for k in PROTOCOL_CUTOFFS}
+        one |= {f"all@{k}": float(row.right <= set(row.found[:k])) for k in PROTOCOL_CUTOFFS}
+        one |= {f"recall@{k}": recall(row.right, row.found, k) for k in PROTOCOL_CUTOFFS}
+        values.append(one | {"mrr": reciprocal_rank(row.right, row.found)})
+    return {"questions": len(rows), **means(values)}
+
+
+def by_category(rows: Sequence[Ranked]) -> dict[str, Row]:
+    """Return the figures over all questions and of each category."""
+    categories = sorted({row.category for row in rows})
+    groups = {"all": list(rows)} | {name: [row for row in rows if row.category == name] for name in categories}
+    return {name: protocol_figures(group) for name, group in groups.items()}
 
 
 def _options(arguments: list[str]) -> Namespace:

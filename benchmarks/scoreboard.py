@@ -15,16 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.archives import Archive, archive_of
-from benchmarks.environments import NotInstalled, python_of
-from benchmarks.figures import DEPTH, differences, percentiles, quality, values_of
-from benchmarks.machine import run_facts
-from benchmarks.memory import PeakMemory
-from benchmarks.places import VAR, named_paths, say, write_result
-from benchmarks.systems import OURS, SYSTEMS, System
-from benchmarks.talking import AdapterFailed, AdapterProcess
+from benchmarks.datasets import read_dataset
+from benchmarks.metrics import DEPTH, differences, percentiles, quality, values_of
+from benchmarks.runs import VAR, named_paths, run_facts, say, write_result
+from benchmarks.systems import OURS, SYSTEMS, AdapterFailed, AdapterProcess, NotInstalled, PeakMemory, System, python_of
 from convmemory.embeddings.model_folder import DEFAULT_SHA256, ModelFiles, default_folder
 from convmemory.embeddings.onnx_graph import cached_graph
-from convmemory.evaluation.datasets import read_dataset
 
 # The first searches fill caches of the systems and of the operating system; they are not timed.
 WARM_UPS = 10
@@ -86,8 +82,8 @@ def run(subject: Subject, facts: Mapping[str, Any], *, only: Sequence[str] = (),
 
 def report(subject: Subject, measured: Mapping[str, Measured]) -> dict[str, Any]:
     """Return the figures of each system, and convmemory's lead over each of them."""
-    questions = [asked for archive in subject.archives for asked in archive.questions]
-    values = {name: values_of(questions, one.found) for name, one in measured.items() if not one.trouble}
+    right = [asked.right for archive in subject.archives for asked in archive.questions]
+    values = {name: values_of(zip(right, one.found, strict=True)) for name, one in measured.items() if not one.trouble}
     rows = []
     for system in SYSTEMS:
         if (one := measured.get(system.name)) is None:
@@ -106,7 +102,7 @@ def report(subject: Subject, measured: Mapping[str, Measured]) -> dict[str, Any]
         "archives": len(subject.archives),
         "turns": sum(len(archive.turns) for archive in subject.archives),
         "characters": sum(archive.characters for archive in subject.archives),
-        "questions": len(questions),
+        "questions": len(right),
         "systems": rows,
     }
 

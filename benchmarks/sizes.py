@@ -12,14 +12,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connection
 
-from benchmarks.figures import percentiles
-from benchmarks.machine import run_facts
-from benchmarks.places import is_measured, read_results, say, write_result
+from benchmarks.metrics import percentiles
+from benchmarks.running import database_bytes
+from benchmarks.runs import is_measured, read_results, run_facts, say, write_result
+from benchmarks.speeds.bench import fresh_user, refresh_statistics, search_ms
+from benchmarks.speeds.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.benchmarks.bench import refresh_statistics, scratch_user, search_ms
-from convmemory.ops.benchmarks.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from search import vector_index
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -43,9 +42,9 @@ def main(arguments: list[str]) -> None:
 
 def measure(passages: int) -> dict[str, Any]:
     """Create an archive of this size and search it. `bytes` is the growth of the database."""
-    before, started = _database_bytes(), time.perf_counter()
+    before, started = database_bytes(), time.perf_counter()
     space, maker = active_space(), TextMaker(seed=passages)
-    owner = scratch_user(f"bench-size-{passages}")
+    owner = fresh_user(f"bench-size-{passages}")
     vectors = VectorMaker(space.dimensions, seed=passages)
     fill_turns(owner=owner, space=space, turns=passages // PASSAGES_PER_TURN, maker=maker, vectors=vectors)
     vector_index.ensure_passage_index(space)
@@ -54,15 +53,9 @@ def measure(passages: int) -> dict[str, Any]:
     return {
         "passages": passages,
         "search_ms": percentiles(search_ms(owner, maker)),
-        "bytes": _database_bytes() - before,
+        "bytes": database_bytes() - before,
         "made_s": round(made_s, 1),
     }
-
-
-def _database_bytes() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_database_size(current_database())")
-        return int(cursor.fetchone()[0])
 
 
 def _options(arguments: list[str]) -> Namespace:

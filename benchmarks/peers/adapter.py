@@ -9,40 +9,52 @@ import json
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 Turn = tuple[str, str]
 """Id and text."""
 
 
-class Adapter(Protocol):
-    """One system. Its archives are searched separately."""
+class Adapter(ABC):
+    """One system, by default in this process with files in `folder`. Its archives are searched separately."""
 
-    def start(self) -> None:
+    packages: Sequence[str] = ()
+    """The packages whose versions are reported."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.folder: Path = options.folder
+        self.archives: dict[str, Any] = {}
+
+    def start(self) -> None:  # noqa: B027 - most have nothing to load
         """Load what a running system has loaded; not counted as indexing."""
 
+    @abstractmethod
     def index(self, archive: str, turns: Sequence[Turn]) -> None:
         """Index an archive."""
 
-    def finish(self) -> None:
-        """Final work after indexing: statistics, files."""
+    def finish(self) -> None:  # noqa: B027 - most write when they index
+        """Do the final work after indexing: statistics, files."""
 
+    @abstractmethod
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         """Return the ids of the turns found, best first."""
 
     def bytes_on_disk(self) -> int:
         """Return the disk space of the archives."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     def servers(self) -> list[int]:
         """Return the process numbers of servers that work for it outside its own process tree."""
+        return []
 
 
-def serve(make: Callable[[Namespace], Adapter], *, packages: Sequence[str] = ()) -> None:
-    """Answer requests until `stop`; report the versions of `packages`."""
+def serve(make: type[Adapter]) -> None:
+    """Answer requests until `stop`."""
     options = _options()
     requests, answers = sys.stdin, _own_stdout()
     adapter = make(options)
@@ -50,16 +62,11 @@ def serve(make: Callable[[Namespace], Adapter], *, packages: Sequence[str] = ())
         if request["do"] == "stop":
             return
         try:
-            answer = _answer(adapter, request, packages)
+            answer = _answer(adapter, request)
         except Exception as error:
             _write(answers, {"error": f"{type(error).__name__}: {error}"})
             raise
         _write(answers, answer)
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _options() -> Namespace:
@@ -80,11 +87,11 @@ def _own_stdout() -> TextIO:
     return answers
 
 
-def _answer(adapter: Adapter, request: dict[str, Any], packages: Sequence[str]) -> dict[str, Any]:
+def _answer(adapter: Adapter, request: dict[str, Any]) -> dict[str, Any]:
     match request["do"]:
         case "start":
             seconds = _seconds(adapter.start)
-            versions = {name: version(name) for name in packages}
+            versions = {name: version(name) for name in adapter.packages}
             return {"seconds": seconds, "servers": adapter.servers(), "versions": versions}
         case "index":
             turns = [(turn_id, text) for turn_id, text in request["turns"]]
@@ -108,9 +115,3 @@ def _seconds(run: Callable[[], object]) -> float:
 def _write(answers: TextIO, answer: dict[str, Any]) -> None:
     answers.write(json.dumps(answer) + "\n")
     answers.flush()
-
-
-def in_batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Yield runs of at most `size` items."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

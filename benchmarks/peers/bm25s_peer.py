@@ -6,16 +6,17 @@ from collections.abc import Sequence
 import bm25s
 import Stemmer
 
-from benchmarks.peers.adapter import Turn, folder_bytes, serve
+from benchmarks.peers.adapter import Adapter, Turn, serve
 
 
-class Bm25s:
+class Bm25s(Adapter):
     """The set-up of its README: stop words left out, words stemmed, k1 1.5 and b .75."""
 
+    packages = ("bm25s", "PyStemmer")
+
     def __init__(self, options: Namespace) -> None:
-        self.folder = options.folder
+        super().__init__(options)
         self.stemmer = Stemmer.Stemmer("english")
-        self.archives: dict[str, tuple[bm25s.BM25, list[str]]] = {}
 
     def start(self) -> None:
         self._tokens(["warm up"])
@@ -26,24 +27,15 @@ class Bm25s:
         retriever.save(self.folder / archive)
         self.archives[archive] = (retriever, [turn_id for turn_id, _ in turns])
 
-    def finish(self) -> None:
-        """Do nothing: each index is written when it is created."""
-
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         retriever, ids = self.archives[archive]
         count = min(limit, len(ids))
         places, scores = retriever.retrieve(self._tokens([question]), k=count, show_progress=False)
         return [ids[place] for place, score in zip(places[0], scores[0], strict=True) if score > 0]
 
-    def bytes_on_disk(self) -> int:
-        return folder_bytes(self.folder)
-
-    def servers(self) -> list[int]:
-        return []
-
     def _tokens(self, texts: list[str]) -> bm25s.tokenization.Tokenized:
         return bm25s.tokenize(texts, stopwords="en", stemmer=self.stemmer, show_progress=False)
 
 
 if __name__ == "__main__":
-    serve(Bm25s, packages=["bm25s", "PyStemmer"])
+    serve(Bm25s)

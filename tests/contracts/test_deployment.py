@@ -148,6 +148,7 @@ def test_image_holds_every_package_of_product() -> None:
     kept = {line[1:].strip() for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"benchmarks", "tests"}
     assert packages | {"templates", "static", "manage.py"} <= kept
+    assert not {"benchmarks", "tests"} & kept
 
 
 def test_containers_run_without_root() -> None:

@@ -15,14 +15,14 @@ import pytest
 from django.db import transaction
 from pytest_django import Settings
 
+from benchmarks.datasets.samples import read
+from benchmarks.running import Observation, load_haystack, observe_haystack
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
 from convmemory.embeddings.spaces import active_space
-from convmemory.evaluation.running import Observation, load_haystack, observe_haystack
-from convmemory.evaluation.samples import read
 from convmemory.push.hook import MIN_RELEVANCE, TOP_K, query_of
 from convmemory.tools.registry import run_tool
 from memory.recall import RecallQuery, recall
@@ -178,8 +178,8 @@ def test_questions_find_turns_of_their_time(archive: Archive) -> None:
     """Sixty of our own that say when, and twelve whose words of time say nothing about it."""
     [haystack] = read(FOLDER / "asked_in_time")
     with acting_for(archive.owner.pk):
-        load_haystack(archive.owner, haystack, lambda *_: None)  # adds the talks of certain days to the samples
-        observed = observe_haystack(archive.owner, haystack, mode="hybrid", progress=lambda *_: None)
+        load_haystack(archive.owner, haystack)  # adds the talks of certain days to the samples
+        observed = observe_haystack(archive.owner, haystack, mode="hybrid")
     for name, floor in FIRST_IN_TIME.items():
         share, misses = share_first([o for o in observed if (o.question.category == "no time") is (name == "no time")])
         assert share >= floor, f"{share}: {misses}"

@@ -9,9 +9,9 @@ import pytest
 from django.db import connection, connections
 from django.test import TransactionTestCase
 
+from benchmarks import copies
+from benchmarks.copies import database_in_use
 from convmemory.core.acting import schema_owner
-from convmemory.ops.benchmarks import copies
-from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.groups import links
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.schemas import without_tables_over_all

@@ -7,9 +7,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from benchmarks.speeds.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.benchmarks import capacity
-from convmemory.ops.benchmarks.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
+from convmemory.ops import capacity
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db

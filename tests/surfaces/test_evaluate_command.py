@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
+from benchmarks.management.commands import evaluate
 from convmemory.documents import processing
-from convmemory.evaluation.management.commands import evaluate
 from search.models import RerankerWeight
 from search.ranking import reranking
 from search.ranking.relevance import read_calibrations

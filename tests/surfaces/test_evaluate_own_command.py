@@ -11,9 +11,9 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
+from benchmarks.management.commands import evaluate
 from convmemory.embeddings import spaces
 from convmemory.embeddings.token_reader import TokenReader
-from convmemory.evaluation.management.commands import evaluate
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.onnx_models import SHAPES, write_model
 from tests.support.tiny_bert import write_tiny_bert
@@ -31,7 +31,7 @@ def model(tmp_path: Path, settings: Settings) -> Iterator[Path]:
 
 def compared(*arguments: str) -> str:
     out = StringIO()
-    call_command(evaluate.Command(), "own", *arguments, stdout=out, stderr=StringIO())
+    call_command("evaluate", "own", *arguments, stdout=out, stderr=StringIO())
     return out.getvalue()
 
 

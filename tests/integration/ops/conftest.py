@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from convmemory.ops.benchmarks.copies import database_in_use
+from benchmarks.copies import database_in_use
 from convmemory.ops.groups.distributing import distribute
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.groups import copies_alone, database_copy

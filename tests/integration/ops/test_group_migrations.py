@@ -16,12 +16,12 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import DatabaseError
 from pytest_django import DjangoDbBlocker, Settings
 
+from benchmarks.copies import database_in_use
 from convmemory.chat import migrations as chat_migrations
 from convmemory.chat.agents import create_agent
 from convmemory.core import acting
 from convmemory.core.acting import NO_GROUP, acting_for, in_group
 from convmemory.core.postgres.row_security import tables_without_policy
-from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.groups import schemas
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.sizes import group_reports

@@ -20,6 +20,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.utils import IntegrityError, ProgrammingError
 
+from benchmarks.copies import database_in_use
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation, Message
@@ -30,7 +31,6 @@ from convmemory.core.postgres import groups
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
 from convmemory.core.queue.fair_queue import enqueue_for, work
 from convmemory.embeddings import spaces
-from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.doctor import database_area, rows_area
 from convmemory.ops.groups import distributing
 from convmemory.ops.groups.distributing import distribute

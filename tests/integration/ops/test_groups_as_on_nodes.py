@@ -17,6 +17,7 @@ from django.utils.module_loading import import_string
 from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
+from benchmarks.copies import database_in_use
 from convmemory.conversations.importing import queue
 from convmemory.conversations.models import Conversation, Import, Message
 from convmemory.core.acting import acting_for, maintenance, schema_owner
@@ -25,7 +26,6 @@ from convmemory.core.queue.queueing import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.doctor import rows_area
 from convmemory.ops.doctor.examining import Report, fix
 from convmemory.ops.groups import sizes

@@ -20,10 +20,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from benchmarks.copies import database_in_use
 from convmemory.accounts.keys import user_of_key
 from convmemory.core.acting import acting_for, without_owner
 from convmemory.core.postgres.row_security import tables_without_policy
-from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.schemas import is_up_to_date
 from convmemory.ops.groups.sizes import group_reports

@@ -9,12 +9,12 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
+from benchmarks.copies import database_in_use
+from benchmarks.speeds.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.benchmarks.copies import database_in_use
-from convmemory.ops.benchmarks.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from search import vector_index
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock
 from search.query import SearchQuery

@@ -1,16 +1,13 @@
 """Test what all adapters share: the pipe that carries requests, and the product's embedding model."""
 
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.environments import NotInstalled, install, python_of
 from benchmarks.peers.minilm import MiniLM
-from benchmarks.systems import OURS, SYSTEMS
-from benchmarks.talking import AdapterFailed, AdapterProcess
+from benchmarks.systems import OURS, SYSTEMS, AdapterFailed, AdapterProcess
 from convmemory.embeddings.local import open_local
 from convmemory.embeddings.model_folder import ModelFiles, default_folder
 from convmemory.embeddings.onnx_graph import cached_graph
@@ -18,17 +15,13 @@ from convmemory.embeddings.options import EmbeddingOptions
 
 TALKATIVE = """
 import sys
-from benchmarks.peers.adapter import serve
+from benchmarks.peers.adapter import Adapter, serve
 
-class Toy:
-    def __init__(self, options):
-        self.archives = {}
+class Toy(Adapter):
     def start(self):
         print("libraries print what they like")
     def index(self, archive, turns):
         self.archives[archive] = turns
-    def finish(self):
-        pass
     def search(self, archive, question, limit):
         return [turn for turn, text in self.archives[archive] if question in text][:limit]
     def bytes_on_disk(self):
@@ -72,7 +65,7 @@ def test_adapters_embed_as_product_does(tmp_path: Path) -> None:
     options = EmbeddingOptions.from_settings()
     folder = default_folder()
     graph = cached_graph(ModelFiles.of_bert(folder), options.cache_folder)
-    model = MiniLM.of(Namespace(graph=graph, tokenizer=folder / "tokenizer.json"))
+    model = MiniLM(graph, folder / "tokenizer.json")
     texts = ["Where is the key?", "Ann: " + "It is long. " * 200, "ok", *(f"Text {n}" for n in range(40))]
     expected = open_local(options).embed_passages(texts)
     np.testing.assert_allclose(model.encode(texts), expected, atol=1e-5)
@@ -87,14 +80,3 @@ def test_every_system_has_adapter_and_pinned_requirements() -> None:
         lines = system.requirements_file.read_text().split()
         assert lines
         assert all("==" in line for line in lines)
-
-
-def test_system_that_cannot_be_installed_says_why(tmp_path: Path) -> None:
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text(f"{tmp_path / 'no-such-package.whl'}\n")
-    with pytest.raises(NotInstalled, match="no-such-package"):
-        install(Path(sys.executable), requirements)
-
-
-def test_our_own_adapter_runs_in_our_environment(tmp_path: Path) -> None:
-    assert python_of(SYSTEMS[0], tmp_path) == Path(sys.executable)

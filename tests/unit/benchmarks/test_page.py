@@ -1,12 +1,6 @@
-"""The page of benchmarks: tables and plots from results, and that the page shows the stored results."""
+"""The page of benchmarks: tables from results, and that the page shows the stored results."""
 
-from xml.etree import ElementTree
-
-import pytest
-
-from benchmarks.page import IMAGES, NOT_RUN, PAGE, plots, up_to_date, written_blocks
-from benchmarks.plot import Axes, svg
-from benchmarks.tables import Result, losses, run_line, scoreboard, table
+from benchmarks.page import NOT_RUN, PAGE, Result, losses, run_line, scoreboard, table, up_to_date, written_blocks
 
 FACTS = {
     "date": "2026-01-02",
@@ -72,11 +66,9 @@ def test_marked_places_are_filled_and_rest_stays() -> None:
     assert up_to_date(filled, {"one": "new"}) == filled
 
 
-def test_page_and_plots_are_up_to_date_with_results() -> None:
+def test_page_is_up_to_date_with_results() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert up_to_date(page, written_blocks()) == page, "run: python -m benchmarks page"
-    for name, picture in plots().items():
-        assert (IMAGES / name).read_text(encoding="utf-8") == picture
 
 
 def test_every_result_has_place_on_page() -> None:
@@ -86,14 +78,3 @@ def test_every_result_has_place_on_page() -> None:
 
 def test_table_is_markdown() -> None:
     assert table(["a", "b"], [[1, 2]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
-
-
-@pytest.mark.parametrize("values", [{10: 1.0}, {10: 3.0, 1_000: 95.5, 1_000_000: 120.0}])
-def test_plot_is_well_formed_labels_every_point_and_stays_inside(values: dict[int, float]) -> None:
-    root = ElementTree.fromstring(svg(Axes("Search & find", "passages", "ms"), {"p95": values}))
-    _, _, width, height = map(float, root.attrib["viewBox"].split())
-    labels = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {f"{value:g}" for value in values.values()} <= labels
-    for circle in root.iter("{http://www.w3.org/2000/svg}circle"):
-        assert 0 < float(circle.attrib["cx"]) < width
-        assert 0 < float(circle.attrib["cy"]) < height

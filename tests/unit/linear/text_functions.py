@@ -15,6 +15,7 @@ from typing import Any
 
 import tiktoken
 
+from benchmarks.datasets.beam import _without_plan_mark
 from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.live import clean_title
@@ -92,8 +93,7 @@ from convmemory.documents.models import Section
 from convmemory.documents.sheets import marks_of
 from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.token_reader import encodable
-from convmemory.evaluation.beam import _without_plan_mark
-from convmemory.evaluation.own_ranking import Bm25
+from convmemory.ops.reembed.own_ranking import Bm25
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
@@ -451,8 +451,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.documents.structure": lambda text: cut_sections([Block(text), Block(text, level=1)]),
     "convmemory.embeddings.token_reader": encodable,
-    "convmemory.evaluation.beam": _without_plan_mark,
-    "convmemory.evaluation.own_ranking": lambda text: Bm25([text]).scores(text),
+    "benchmarks.datasets.beam": _without_plan_mark,
+    "convmemory.ops.reembed.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
     "search.languages arabic": lambda text: list(stems_of_arabic(text)),
     "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),

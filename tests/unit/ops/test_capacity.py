@@ -3,7 +3,7 @@
 import pytest
 from django.apps import apps
 
-from convmemory.ops.benchmarks.capacity import MEASURED, Cost, Load, estimate
+from convmemory.ops.capacity import MEASURED, Cost, Load, estimate
 
 
 def test_rows_and_bytes_follow_from_load() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
-from convmemory.ops.benchmarks.capacity import MEASURED, Load, estimate, with_measured
+from convmemory.ops.capacity import MEASURED, Load, estimate, with_measured
 
 GIB = 1024**3
 

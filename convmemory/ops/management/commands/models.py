@@ -16,7 +16,7 @@ from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import ModelCard
 from convmemory.embeddings.hub import HUB_URL, download, find_on_hub
-from convmemory.ops.benchmarks.model_choices import Choice, list_choices, write_int8_default
+from convmemory.ops.reembed.model_choices import Choice, list_choices, write_int8_default
 from convmemory.ops.reembed.progress import duration
 
 

@@ -1,0 +1,159 @@
+"""Measures search in documents with questions whose answers are exact spans.
+
+A set is a folder with `questions_df.csv` and Markdown files; all files form one library. The figures are the share of a
+question's reference characters in the first k hits, as whole sections and as the marked passages, and their
+intersection over union. They are compared with a plain splitter on the same model: chunks of 400 tokens that overlap by
+half, with scaled cosine and BM25 added. Source: brandonstarxel/chunking_evaluation.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from benchmarks.running import PREFIX, OnProgress
+from convmemory.core.acting import in_group_of
+from convmemory.core.errors import InvalidInput
+from convmemory.core.text import Span
+from convmemory.documents import library
+from convmemory.documents.models import Document
+from convmemory.documents.processing import process_document
+from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.ops.reembed.own_ranking import Bm25
+from search.adapters.documents import KIND
+from search.archives import search_documents
+from search.indexing.active import index_source
+from search.models import Source
+from search.query import SEARCHED_CHARS, SearchQuery
+from search.ranking.rankers import scale
+from search.results.matching import stems_of
+
+CUTOFFS = (1, 5, 10, 20)
+# A plain splitter for comparison: windows of 400 tokens, each beginning in the middle of the one before.
+CHUNK_TOKENS, STEP_TOKENS = 400, 200
+
+Found = tuple[str, int, int]
+"""The corpus, and the first and last character in its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanQuestion:
+    """A question, the corpus that answers it, and the answering spans."""
+
+    text: str
+    corpus: str
+    spans: tuple[Span, ...]
+
+
+def read_questions(folder: Path) -> list[SpanQuestion]:
+    """Return the questions. Raises: InvalidInput if the folder is not such a set."""
+    try:
+        with (folder / "questions_df.csv").open(newline="", encoding="utf-8") as file:
+            return [
+                SpanQuestion(
+                    row["question"],
+                    row["corpus_id"],
+                    union((each["start_index"], each["end_index"]) for each in json.loads(row["references"])),
+                )
+                for row in csv.DictReader(file)
+            ]
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidInput(f"{folder} is not a set of documents with questions: {error}") from error
+
+
+def union(spans: Iterator[Span] | Sequence[Span]) -> tuple[Span, ...]:
+    """Return the spans in order, with touching ones merged."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def recall_and_iou(question: SpanQuestion, found: Sequence[Found]) -> tuple[float, float]:
+    """Return recall and intersection over union of the reference's characters.
+
+    Spans found in other documents only enlarge the union.
+    """
+    right = union([(start, end) for corpus, start, end in found if corpus == question.corpus])
+    inside = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in question.spans for b in right)
+    elsewhere = sum(end - start for corpus, start, end in found if corpus != question.corpus)
+    wanted, covered = (sum(end - start for start, end in spans) for spans in (question.spans, right))
+    return inside / wanted, inside / (wanted + covered + elsewhere - inside)
+
+
+def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> User:
+    """Return the scratch user with each corpus as a document, read and indexed."""
+    owner = User.objects.get_or_create(username=f"{PREFIX}documents-library")[0]
+    corpora = sorted({question.corpus for question in questions})
+    for number, corpus in enumerate(corpora, 1):
+        data = (folder / f"{corpus}.md").read_bytes()
+        with in_group_of(owner.pk):
+            stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=f"{corpus}.md")
+            document = library.add_document(owner=owner, stored=stored).document
+            process_document(owner_id=owner.pk, document_id=document.pk)
+            source = Source.objects.get(owner_id=owner.pk, kind=KIND, object_id=document.pk)
+            index_source(owner_id=owner.pk, source_id=source.pk)
+        progress("indexed", number, len(corpora))
+    return owner
+
+
+def measure_search(
+    owner: User, questions: Sequence[SpanQuestion], *, mode: str, progress: OnProgress
+) -> dict[str, float]:
+    """Return recall and intersection over union of the sections and of their marked passages."""
+    names = {
+        pk: name.removesuffix(".md") for pk, name in Document.objects.filter(owner=owner).values_list("pk", "name")
+    }
+    items: list[list[Found]] = []
+    passages: list[list[Found]] = []
+    for number, question in enumerate(questions, 1):
+        query = SearchQuery(text=question.text[:SEARCHED_CHARS], limit=max(CUTOFFS), mode=mode)
+        hits = search_documents(caller=owner, query=query).sections
+        items.append([(names[hit.document_id], hit.start, hit.end) for hit in hits])
+        passages.append([(names[hit.document_id], hit.passage_start, hit.passage_end) for hit in hits])
+        progress("searched", number, len(questions))
+    return _figures("section", questions, items) | _figures("passage", questions, passages)
+
+
+def measure_plain_splitter(
+    folder: Path, owner: User, questions: Sequence[SpanQuestion], progress: OnProgress
+) -> dict[str, float]:
+    """Return the same for overlapping chunks, ranked by the sum of scaled cosine and BM25."""
+    space = active_space()
+    embedder = embedder_for(space)
+    chunks: list[Found] = []
+    texts: list[str] = []
+    for corpus in sorted({question.corpus for question in questions}):
+        text = (folder / f"{corpus}.md").read_text(encoding="utf-8")
+        offsets = embedder.token_spans(text)
+        for first in range(0, len(offsets), STEP_TOKENS):
+            last = offsets[min(first + CHUNK_TOKENS, len(offsets)) - 1]
+            chunks.append((corpus, offsets[first][0], last[1]))
+            texts.append(text[offsets[first][0] : last[1]])
+    vectors = embedder.embed_passages(texts)
+    queries = np.vstack([embedder.embed_query(question.text) for question in questions])
+    words = Bm25(texts, count_words=stems_of)
+    found = []
+    for number, (question, cosines) in enumerate(zip(questions, queries @ vectors.T, strict=True), 1):
+        best = np.argsort(-(scale(cosines) + scale(words.scores(question.text))), kind="stable")[: max(CUTOFFS)]
+        found.append([chunks[index] for index in best])
+        progress("searched by the splitter", number, len(questions))
+    return _figures("chunk", questions, found)
+
+
+def _figures(unit: str, questions: Sequence[SpanQuestion], found: Sequence[Sequence[Found]]) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for k in CUTOFFS:
+        values = [recall_and_iou(question, hits[:k]) for question, hits in zip(questions, found, strict=True)]
+        figures[f"{unit}_recall@{k}"] = round(fmean(recall for recall, _ in values), 4)
+        figures[f"{unit}_iou@{k}"] = round(fmean(iou for _, iou in values), 4)
+    return figures

@@ -1,0 +1,189 @@
+"""Computes the needs of an installation of a given size: rows, bytes by table and index, hours of embedding, memory.
+
+Multiplies measured bytes per row (docs/scaling.md says how they were measured). `measured_costs` takes them from the
+running installation instead.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db import connection
+
+from convmemory.core.postgres import groups
+from convmemory.core.sql import load_sql
+from search.vector_index import SCANNED_PASSAGES
+from search.vectors.blocks import ITEMS_PER_BLOCK
+
+MIN_ROWS_TO_MEASURE = 5_000
+# The speed of the local model on two cores, see docs/scaling.md.
+PASSAGES_PER_SECOND = 520.0
+CHUNKS_PER_TURN = 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The data to store. `chars_per_turn` is the text of all of a turn's messages."""
+
+    users: int
+    turns_per_user: int
+    passages_per_turn: float = 4.0
+    messages_per_turn: float = 2.0
+    chars_per_turn: int = 1_000
+    turns_per_conversation: float = 20.0
+    dimensions: int = 384
+    token_dimensions: int = 384  # 0 without token vectors
+    texts_per_second: float = PASSAGES_PER_SECOND
+
+    @property
+    def turns(self) -> int:
+        return self.users * self.turns_per_user
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes per row of a table and of its b-tree and GIN indexes."""
+
+    table: float
+    indexes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One table of the estimate."""
+
+    table: str
+    rows: int
+    table_bytes: int
+    index_bytes: int
+
+    @property
+    def total(self) -> int:
+        return self.table_bytes + self.index_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The requirements of a load.
+
+    Memory must contain the HNSW index, if there is one, and should contain the working set.
+    """
+
+    lines: tuple[Line, ...]
+    hnsw_bytes: int
+    embed_hours: float
+    working_set_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(line.total for line in self.lines) + self.hnsw_bytes
+
+
+# Vectors are counted separately, so that other dimensions can be estimated: 2 bytes a dimension, their codes one bit;
+# and so are the contents of blocks of codes.
+MEASURED: Mapping[str, Cost] = {
+    "conversations_conversation": Cost(300, 400),
+    "conversations_message": Cost(500, 211),
+    "conversations_messagesource": Cost(130, 23),
+    "search_source": Cost(200, 130),
+    "search_sourceindex": Cost(200, 130),
+    "search_item": Cost(250, 120),
+    "search_postingblock": Cost(250, 130),
+    "search_itemembedding": Cost(216, 188),
+    "search_passage": Cost(143, 88),
+    "search_binarycodeblock": Cost(764, 124),
+    "search_tokenvectors": Cost(98, 23),
+}
+HNSW_LINKS_BYTES = 301  # per passage, in addition to the codes
+TOKENS_PER_PASSAGE = 20
+POSTING_BYTES = 0.5  # per character of text in a block of postings
+ENTRY_BYTES = 4.2  # per passage in a block of codes, compressed
+
+
+def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
+    """Return rows and bytes of each large table, the vector index, hours of embedding on one machine, and memory."""
+    lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
+    passages = _rows(load, load.passages_per_turn)
+    # The index covers all owners' passages once an owner has outgrown scans of codes.
+    hnsw = (
+        passages * (HNSW_LINKS_BYTES + load.dimensions // 8)
+        if load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
+        else 0
+    )
+    hot = {
+        "search_passage", "search_binarycodeblock", "search_postingblock", "search_item", "search_itemembedding",
+        "search_tokenvectors",
+    }  # fmt: skip
+    working_set = (
+        hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
+    )
+    return Estimate(lines, hnsw, passages / load.texts_per_second / 3_600, working_set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """The number of a table's rows, and the size of texts and vectors in a row and in its index entries."""
+
+    table: str
+    rows: int
+    table_extra: float = 0.0
+    index_extra: float = 0.0
+
+
+def _tables(load: Load) -> Iterable[_Size]:
+    vector, code = 2.0 * load.dimensions, load.dimensions / 8
+    message_chars = load.chars_per_turn / load.messages_per_turn
+    conversations = _rows(load, 1 / load.turns_per_conversation)
+    messages, passages = _rows(load, load.messages_per_turn), _rows(load, load.passages_per_turn)
+    chunks = _rows(load, CHUNKS_PER_TURN)
+    yield _Size("conversations_conversation", conversations)
+    yield _Size("conversations_message", messages, message_chars * 1.15)  # the JSON's keys included
+    yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
+    yield _Size("search_source", conversations)
+    yield _Size("search_sourceindex", conversations)
+    yield _Size("search_item", load.turns, load.chars_per_turn * 2.1)
+    yield _Size("search_itemembedding", chunks, vector + code, code)  # the code in the row and in its owner's index
+    yield _Size("search_passage", passages, vector)
+    blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
+    words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
+    yield _Size("search_postingblock", 2 * blocks, words)  # of spoken and of other text
+    yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
+    if load.token_dimensions:
+        yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.token_dimensions / 8)
+
+
+def _rows(load: Load, per_turn: float) -> int:
+    return round(load.turns * per_turn)
+
+
+def _line(size: _Size, cost: Cost) -> Line:
+    return Line(
+        size.table,
+        size.rows,
+        round(size.rows * (cost.table + size.table_extra)),
+        round(size.rows * (cost.indexes + size.index_extra)),
+    )
+
+
+def measured_costs(load: Load) -> dict[str, Cost]:
+    """Return bytes per row of this installation's tables with enough rows, without the part that depends on the load.
+
+    Row counts are the planner's, so that no table is scanned.
+    """
+    extras = {size.table: size for size in _tables(load)}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            load_sql("convmemory.ops", "bytes_per_row"),
+            [groups.schemas(), list(extras), MIN_ROWS_TO_MEASURE],
+        )
+        found = cursor.fetchall()
+    return {
+        name: Cost(max(table - extras[name].table_extra, 0.0), max(indexes - extras[name].index_extra, 0.0))
+        for name, table, indexes in found
+    }
+
+
+def with_measured(load: Load) -> tuple[Estimate, list[str]]:
+    """Return the estimate with this installation's own bytes per row where known, and the tables concerned."""
+    own = measured_costs(load)
+    return estimate(load, {**MEASURED, **own}), sorted(own)

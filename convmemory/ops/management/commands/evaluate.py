@@ -1,0 +1,60 @@
+"""`manage.py evaluate own --user U [--against MODEL...]`: compare models on a user's archive; nothing is written."""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from convmemory.accounts.users import user_named
+from convmemory.core.acting import in_group_of
+from convmemory.core.commands import ArchiveCommand
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.numbers import parse_number
+from convmemory.ops.reembed import comparing
+
+OWN = "own"
+
+
+class Command(ArchiveCommand):
+    help = "Compare models on a person's own archive. In a checkout, also measure search on evaluation sets."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("dataset", choices=[OWN], help="questions made from a person's own turns")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        add_own_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not options["user"]:
+            raise CommandError("Say whose archive: --user NAME.")
+        try:
+            owner = user_named(options["user"])
+            with in_group_of(owner.pk):
+                report = comparing.compare_on_own(
+                    owner,
+                    against=options["against"],
+                    turns=options["turns"],
+                    questions=options["questions"],
+                    seed=options["seed"],
+                    progress=self.stderr.write,
+                )
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(json.dumps(report) if options["json"] else "\n".join(comparing.lines_of(report)))
+
+
+def add_own_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of the comparison on an archive."""
+    group = parser.add_argument_group("own: questions made from a person's own turns; nothing is written")
+    group.add_argument("--user", help="whose archive")
+    group.add_argument("--against", nargs="+", default=[], help="models, named as for `reembed --model`")
+    group.add_argument("--turns", type=count_argument, default=400, help="number of turns in the sample")
+    group.add_argument("--questions", type=count_argument, default=150, help="questions of each kind, at most")
+    group.add_argument("--seed", type=int, default=0, help="seed of the random sample")
+
+
+def count_argument(text: str) -> int:
+    """Return the number above 0 that an argument gives."""
+    if (number := parse_number(text, minimum=1)) is None:
+        raise ArgumentTypeError(f"{text} is no number above 0.")
+    return number
