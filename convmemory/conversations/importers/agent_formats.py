@@ -27,6 +27,11 @@ ERRANDS = (
     "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
 )
 
+_SAID_TO_KIRO = (
+    Said("tool", ("user.content.ToolUseResults.tool_use_results",), time=("user.timestamp",)),
+    Said("user", ("user.content.Prompt.prompt",), time=("user.timestamp",)),
+    Said("assistant", ("assistant.Response.content", "assistant.ToolUse"), time=("user.timestamp",)),
+)
 AGENT_FORMATS = (
     Declaration(
         name="qwen-code",
@@ -186,11 +191,7 @@ AGENT_FORMATS = (
         project=("key", "value.history.0.user.env_context.env_state.current_working_directory"),
         created=("created_at",),
         key=(),
-        said=(
-            Said("tool", ("user.content.ToolUseResults.tool_use_results",), time=("user.timestamp",)),
-            Said("user", ("user.content.Prompt.prompt",), time=("user.timestamp",)),
-            Said("assistant", ("assistant.Response.content", "assistant.ToolUse"), time=("user.timestamp",)),
-        ),
+        said=_SAID_TO_KIRO,
         calls=("assistant.ToolUse.tool_uses",),
         harness=HARNESS,
     ),
@@ -206,11 +207,7 @@ AGENT_FORMATS = (
         id=("conversation_id",),
         project=("history.0.user.env_context.env_state.current_working_directory",),
         key=(),
-        said=(
-            Said("tool", ("user.content.ToolUseResults.tool_use_results",), time=("user.timestamp",)),
-            Said("user", ("user.content.Prompt.prompt",), time=("user.timestamp",)),
-            Said("assistant", ("assistant.Response.content", "assistant.ToolUse"), time=("user.timestamp",)),
-        ),
+        said=_SAID_TO_KIRO,
         calls=("assistant.ToolUse.tool_uses",),
         harness=HARNESS,
     ),
@@ -366,16 +363,8 @@ AGENT_FORMATS = (
             "environment": "system",
         },
         text=(
-            *(
-                "system_prompt",
-                "llm_message.content",
-                "observation.content",
-                "args.content",
-                "args.final_thought",
-                "thought",
-                "content",
-            ),
-            *("args.thought", "args.command", "message"),
+            *("system_prompt", "llm_message.content", "observation.content", "args.content", "args.final_thought"),
+            *("thought", "content", "args.thought", "args.command", "message"),
         ),
         thinking=("thinking_blocks", "reasoning_content", "llm_message.thinking_blocks"),
         calls=("tool_call", "tool_call_metadata.model_response.choices.0.message.tool_calls"),

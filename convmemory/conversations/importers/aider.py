@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import record_messages, text_block
-from convmemory.conversations.importers.lines import MAX_LINE_BYTES, unreadable
+from convmemory.conversations.importers.content import Block, record_messages
+from convmemory.conversations.importers.lines import read_text_lines
 from convmemory.conversations.importers.values import key_of, short_hash, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import Role
@@ -76,7 +76,7 @@ def _sessions(path: Path, report: FileReport) -> Iterator[tuple[str, list[str]]]
     """Yield the start time of each session, and its lines."""
     started, size = "", 0
     lines: list[str] = []
-    for number, line in _lines(path):
+    for number, line in read_text_lines(path):
         if line.startswith(START):
             yield started, lines
             started, lines, size = line.removeprefix(START).strip()[:40], [], 0
@@ -86,17 +86,6 @@ def _sessions(path: Path, report: FileReport) -> Iterator[tuple[str, list[str]]]
             lines.append(line)
             size += len(line)
     yield started, lines
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    number = 0
-    try:
-        with path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES):
-                number += 1
-                yield number, line.decode("utf-8", "replace").rstrip("\r\n")
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 @dataclass(slots=True)
@@ -119,7 +108,7 @@ def _messages(entries: list[tuple[Role, str]], report: FileReport) -> Iterator[M
         model = (role == "system" and _named_model(text)) or model
         yield from record_messages(
             role=role,
-            blocks=[text_block(text)],
+            blocks=[Block.text(text)],
             key=f"entry:{number}",
             unknown=report.unknown,
             model=model,

@@ -17,11 +17,13 @@ from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import ROLES_BY_NAME, kept_message
-from convmemory.conversations.importers.lines import has_too_many_values, read_objects, too_many_values
+from convmemory.conversations.importers.json_arrays import load_json
+from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import TITLE_CHARS, ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Part, TextPart, ToolResultPart, spoken_text
+from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import cut, json_storable, one_line
 
 # --- amplifier events -----------------------------------------------------------------------------
@@ -209,14 +211,9 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
         if not path.is_file():
             continue
         try:
-            with path.open("rb") as file:
-                text = file.read(MAX_METADATA_BYTES).decode("utf-8-sig")
-            if has_too_many_values(text):
-                report.skip(path.relative_to(folder).as_posix(), too_many_values("the file"))
-                continue
-            value = json.loads(text, strict=False)
-        except (OSError, ValueError, RecursionError) as error:
-            report.skip(path.relative_to(folder).as_posix(), f"not readable: {error}")
+            value = load_json(path, max_bytes=MAX_METADATA_BYTES)
+        except ConvMemoryError as error:
+            report.skip(path.relative_to(folder).as_posix(), str(error))
             continue
         found.update((key, item) for key, item in mapping_of(value).items() if item not in (None, ""))
     return found

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, open_transcript, unreadable
-from convmemory.conversations.importers.sqlite import SharedDatabase
+from convmemory.conversations.importers.sqlite import SQLITE_START, SharedDatabase
 from convmemory.conversations.importers.values import time_of
 from convmemory.conversations.messages.drafts import ConversationDraft
 
@@ -23,7 +23,6 @@ HEAD_BYTES = 64 * 1024
 MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
-SQLITE_START = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)

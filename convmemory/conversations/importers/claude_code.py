@@ -30,12 +30,11 @@ from convmemory.conversations.importers.content import content_parts, kept_as_te
 from convmemory.conversations.importers.lines import JsonObject, read_objects, read_objects_at
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of, without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 
 AGENT = "claude-code"
-MAX_SOURCE_ID_CHARS = 290  # the column has 300
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _MARKS = frozenset({"uuid", "sessionId", "session_id", "leafUuid", "parentUuid", "snapshot", "messageId"})
@@ -157,7 +156,7 @@ def _named_session(folder: Path, scan: Scan) -> str:
 
 
 def _bounded(source_id: str) -> str:
-    return key_of(source_id, max_chars=MAX_SOURCE_ID_CHARS)
+    return key_of(source_id, max_chars=MAX_ID_CHARS)
 
 
 # --- claude messages ------------------------------------------------------------------------------

@@ -12,13 +12,14 @@ from itertools import islice
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.claude_code import MAX_SOURCE_ID_CHARS, MessageReader
+from convmemory.conversations.importers.claude_code import MessageReader
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.places import beginning_of
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import MAX_ID_CHARS
 from convmemory.conversations.messages.parts import TextPart
 
 NO_PROMPT = "(The prompt is not in what `claude -p` printed.)"
@@ -59,7 +60,7 @@ class ClaudeStreamImporter:
             yield ConversationDraft(
                 messages=reader.main(_items(source, FileReport(path=""))),
                 source=self.name,
-                source_id=key_of(session.id, max_chars=MAX_SOURCE_ID_CHARS),
+                source_id=key_of(session.id, max_chars=MAX_ID_CHARS),
                 agent="claude-code",
                 project=session.project,
                 unless_source="claude-code",
@@ -68,10 +69,10 @@ class ClaudeStreamImporter:
                 yield ConversationDraft(
                     messages=MessageReader(report).read(iter(items)),
                     source=self.name,
-                    source_id=key_of(f"{session.id}:{name}", max_chars=MAX_SOURCE_ID_CHARS),
+                    source_id=key_of(f"{session.id}:{name}", max_chars=MAX_ID_CHARS),
                     agent="claude-code",
                     project=session.project,
-                    parent_source_id=key_of(session.id, max_chars=MAX_SOURCE_ID_CHARS),
+                    parent_source_id=key_of(session.id, max_chars=MAX_ID_CHARS),
                     unless_source="claude-code",
                 )
 

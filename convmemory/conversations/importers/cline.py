@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import Block, listed_blocks, record_messages, result_block, text_block
+from convmemory.conversations.importers.content import AnyBlock, Block, listed_blocks, record_messages
 from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
@@ -127,8 +127,8 @@ def _messages(messages: list[Mapping[str, Any]], model: str, report: FileReport)
         key = text_of(value.get("id")) or keys.key(role, dumped(content).decode())
         if role == "user":
             # A person's text with the results of tools; the editor's additions are a message of their own.
-            typed: list[Block | str] = []
-            added: list[Block | str] = []
+            typed: list[AnyBlock] = []
+            added: list[AnyBlock] = []
             for block in listed_blocks(content):
                 if isinstance(block, Mapping) and block.get("type") not in ("text", None):
                     typed.append(block)
@@ -136,19 +136,19 @@ def _messages(messages: list[Mapping[str, Any]], model: str, report: FileReport)
                 text = block if isinstance(block, str) else text_of(block.get("text"))
                 start = text.lstrip()
                 if start.startswith(_HARNESS):
-                    added.append(text_block(text))
+                    added.append(Block.text(text))
                 elif start.startswith("[") and _RESULT in start.partition("\n")[0]:
                     # A result that came as text: `[read_file for 'a.py'] Result:` and its content.
                     call, _, said = start.partition(_RESULT)
                     name = call.removeprefix("[").split(" ", 1)[0]
-                    typed.append(result_block(id="", name=name, content=said.strip()))
+                    typed.append(Block.result(id="", name=name, content=said.strip()))
                 else:
                     # The editor's tag around it is left out: `<task>…</task>`, `<user_input mode="act">…`.
                     opening, _, rest = start.partition(">")
                     name = opening.removeprefix("<").partition(" ")[0]
                     inner, closed, _ = rest.partition(f"</{name}>")
                     is_wrapped = opening.startswith("<") and name in _WRAPPERS and closed
-                    typed.append(text_block(inner.strip() if is_wrapped else start))
+                    typed.append(Block.text(inner.strip() if is_wrapped else start))
             common: dict[str, Any] = {"unknown": report.unknown, "created_at": _time(value)}
             yield from record_messages(role="user", blocks=typed, key=key, raw=dumped(value), **common)
             yield from record_messages(role="system", blocks=added, key=f"{key}:added", injected=True, **common)

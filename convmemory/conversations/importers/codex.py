@@ -25,17 +25,15 @@ from convmemory.conversations.importers.codex_scan import (
     turn_ids,
 )
 from convmemory.conversations.importers.codex_threads import Page, find_thread, pages_of, thread_of
-from convmemory.conversations.importers.content import content_parts, first_time, result_text, thinking_block, tool_call
+from convmemory.conversations.importers.content import Block, content_parts, first_time, result_text, tool_call
 from convmemory.conversations.importers.lines import JsonObject
-from convmemory.conversations.importers.threads import MessageKeys
+from convmemory.conversations.importers.threads import MessageKeys, ToolNames
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import named_by_opening
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, named_by_opening
 from convmemory.conversations.messages.parts import AttachmentPart, Role, TextPart, ToolResultPart
 
 AGENT = "codex"
-MAX_ID_CHARS = 290  # the column has 300
-MAX_TOOL_NAMES = 100_000
 
 _ENVELOPE = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"})
 _BARE = frozenset({"function_call", "function_call_output", "tool_call", "tool_result", "function_result"})
@@ -142,7 +140,7 @@ class RecordReader:
     _prompts: int = 0
     _turn_id: str = ""
     _model: str = ""
-    _tools: dict[str, str] = field(default_factory=dict)  # the names of called tools, which their results leave out
+    _tools: ToolNames = field(default_factory=ToolNames)
 
     def __post_init__(self) -> None:
         self._superseded = self.scan.superseded()
@@ -161,7 +159,7 @@ class RecordReader:
         gone = superseded or str(self._prompts) in self._superseded
         at = time_of(record.value.get("timestamp")) or first_time(record.value)
         for draft in drafts:
-            yield replace(draft, created_at=at, raw=record.raw, superseded=gone)
+            yield replace(self._tools.added_to(draft), created_at=at, raw=record.raw, superseded=gone)
 
     def _drafts(self, kind: str, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
         prompt = prompt_of(kind, payload)
@@ -225,7 +223,7 @@ class RecordReader:
             part = ToolResultPart(
                 call_id=call_id,
                 text=result_text(inner.get("content", output)),
-                name=text_of(payload.get("name")) or self._tools.get(call_id, ""),
+                name=text_of(payload.get("name")),
                 is_error=inner.get("success") is False,
             )
             key = f"result:{call_id}" if call_id else self.keys.key("result", part.text, scope=self._turn_id)
@@ -237,7 +235,7 @@ class RecordReader:
         text = "\n\n".join(texts)
         if text.strip():
             key = self.keys.key("thinking", text, scope=self._turn_id)
-            parts = tuple(content_parts([thinking_block(text)]))
+            parts = tuple(content_parts([Block.thinking(text)]))
             yield MessageDraft("assistant", parts, model=self._model, source_key=key)
 
     def _call(self, payload: Mapping[str, Any], kind: str) -> MessageDraft:
@@ -245,8 +243,6 @@ class RecordReader:
         given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None)
         call_id = text_of(payload.get("call_id")) or text_of(payload.get("id"))
         call = tool_call({"id": call_id, "name": name or kind.removesuffix("_call"), "input": given})
-        if call.id and len(self._tools) < MAX_TOOL_NAMES:
-            self._tools[call.id] = call.name
         key = f"call:{call.id}" if call.id else self.keys.key("call", json.dumps(payload, default=str))
         return MessageDraft("assistant", (call,), model=self._model, source_key=key_of(key))
 

@@ -303,30 +303,35 @@ def _thinking(text: str) -> list[Part]:
 # Many agents keep a tool call and its result in one record; here these become two messages, as in every other format.
 
 
-Block = Mapping[str, Any]
+AnyBlock = Mapping[str, Any] | str
+"""A block in any form, also one of a foreign file, or a text."""
 
 
-def text_block(text: object) -> Block:
-    return {"type": "text", "text": text}
+class Block(dict[str, Any]):
+    """A block in the form that `block_parts` reads."""
+
+    @classmethod
+    def text(cls, text: object) -> "Block":
+        return cls(type="text", text=text)
+
+    @classmethod
+    def thinking(cls, text: object) -> "Block":
+        return cls(type="thinking", thinking=text)
+
+    @classmethod
+    def call(cls, *, id: object, name: object, input: object) -> "Block":
+        return cls(type="tool_use", id=id, name=name, input=input)
+
+    @classmethod
+    def result(cls, *, id: object, content: object, name: object = "", is_error: bool = False) -> "Block":
+        return cls(type="tool_result", tool_use_id=id, name=name, content=content, is_error=is_error)
+
+    @classmethod
+    def attachment(cls, name: object, media_type: object = "") -> "Block":
+        return cls(type="file", file={"filename": name, "mime_type": media_type})
 
 
-def thinking_block(text: object) -> Block:
-    return {"type": "thinking", "thinking": text}
-
-
-def call_block(*, id: object, name: object, input: object) -> Block:
-    return {"type": "tool_use", "id": id, "name": name, "input": input}
-
-
-def result_block(*, id: object, content: object, name: object = "", is_error: bool = False) -> Block:
-    return {"type": "tool_result", "tool_use_id": id, "name": name, "content": content, "is_error": is_error}
-
-
-def attachment_block(name: object, media_type: object = "") -> Block:
-    return {"type": "file", "file": {"filename": name, "mime_type": media_type}}
-
-
-def listed_blocks(content: object) -> list[Block | str]:
+def listed_blocks(content: object) -> list[AnyBlock]:
     """Return a message's content as a list of blocks."""
     listed = content if isinstance(content, list) else [content]
     return [block for block in listed if isinstance(block, (str, Mapping))]
@@ -335,7 +340,7 @@ def listed_blocks(content: object) -> list[Block | str]:
 def record_messages(
     *,
     role: Role,
-    blocks: Iterable[Block | str],
+    blocks: Iterable[AnyBlock],
     key: str,
     unknown: OnUnknown,
     created_at: datetime | None = None,

@@ -12,22 +12,13 @@ from itertools import chain
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.lines import JsonObject, read_objects
-from convmemory.conversations.importers.threads import Timeline, named
+from convmemory.conversations.importers.threads import Timeline, ToolNames, named
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import Role
 
-MAX_TOOL_NAMES = 100_000
 MAX_SUMMARY_BYTES = 64 * 1024  # the title is on one of the first lines
 SUMMARY = "summary: "
 
@@ -108,7 +99,7 @@ class CopilotCliImporter:
 
 
 def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileReport) -> Iterator[MessageDraft]:
-    tools: dict[str, str] = {}  # the names of called tools, which their results leave out
+    tools = ToolNames()
     for item in events:
         kind, key = text_of(item.value.get("type")), _key(item)
         role = _MESSAGES.get(kind)
@@ -118,11 +109,6 @@ def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileRe
             continue
         data = mapping_of(item.value.get("data"))
         source = text_of(data.get("source"))
-        for call in map(mapping_of, list_of(data.get("toolRequests"))):
-            if len(tools) < MAX_TOOL_NAMES:
-                tools[text_of(call.get("toolCallId"))] = text_of(call.get("name"))
-        if kind == "tool.execution_complete" and not data.get("toolName"):
-            data = {**data, "toolName": tools.get(text_of(data.get("toolCallId")), "")}
         for draft in record_messages(
             role=role,
             blocks=_blocks(kind, data),
@@ -133,7 +119,7 @@ def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileRe
             injected=role == "system" or source not in ("", "user"),
             raw=item.raw,
         ):
-            yield replace(draft, superseded=key in taken_back)
+            yield replace(tools.added_to(draft), superseded=key in taken_back)
 
 
 def _key(item: JsonObject) -> str:
@@ -146,16 +132,16 @@ def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
         said: object = error.get("message") or (
             mapping_of(result).get("content") if isinstance(result, dict) else result
         )
-        yield result_block(
+        yield Block.result(
             id=data.get("toolCallId"), name=data.get("toolName"), content=said, is_error=data.get("success") is False
         )
         return
-    yield thinking_block(text_of(data.get("reasoningText")))
-    yield text_block(next(filter(None, (text_of(data.get(key)) for key in _TEXTS)), ""))
+    yield Block.thinking(text_of(data.get("reasoningText")))
+    yield Block.text(next(filter(None, (text_of(data.get(key)) for key in _TEXTS)), ""))
     for file in map(mapping_of, list_of(data.get("attachments"))):
-        yield attachment_block(file.get("displayName") or file.get("path"), file.get("mimeType"))
+        yield Block.attachment(file.get("displayName") or file.get("path"), file.get("mimeType"))
     for call in map(mapping_of, list_of(data.get("toolRequests"))):
-        yield call_block(id=call.get("toolCallId"), name=call.get("name"), input=call.get("arguments"))
+        yield Block.call(id=call.get("toolCallId"), name=call.get("name"), input=call.get("arguments"))
 
 
 _TEXTS = ("content", "summaryContent", "message")

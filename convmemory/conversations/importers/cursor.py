@@ -11,16 +11,7 @@ from itertools import chain
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    ROLES_BY_NAME,
-    Block,
-    call_block,
-    listed_blocks,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import ROLES_BY_NAME, AnyBlock, Block, listed_blocks, record_messages
 from convmemory.conversations.importers.json_arrays import column_json, dumped, objects_in
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.sqlite import Database
@@ -101,13 +92,13 @@ def _messages(lines: Iterator[JsonObject], report: FileReport) -> Iterator[Messa
         )
 
 
-def user_blocks(content: object) -> Iterator[Block | str]:
+def user_blocks(content: object) -> Iterator[AnyBlock]:
     """Yield the blocks with the editor's wrapper around a person's text removed."""
     for block in listed_blocks(content):
         text = block if isinstance(block, str) else text_of(block.get("text"))
         pieces = (piece.partition("</user_query>") for piece in text.split("<user_query>")[1:])
         typed = [typed.strip() for typed, end, _ in pieces if end]
-        yield text_block("\n\n".join(typed)) if typed else block
+        yield Block.text("\n\n".join(typed)) if typed else block
 
 
 # --- cursor database ------------------------------------------------------------------------------
@@ -207,16 +198,16 @@ def _bubble_messages(bubbles: list[Mapping[str, Any]], model: str, report: FileR
 
 
 def _blocks(bubble: Mapping[str, Any]) -> Iterator[Block]:
-    yield thinking_block(text_of(mapping_of(bubble.get("thinking")).get("text")))
-    yield text_block(text_of(bubble.get("text")) or text_of(bubble.get("rawText")))
+    yield Block.thinking(text_of(mapping_of(bubble.get("thinking")).get("text")))
+    yield Block.text(text_of(bubble.get("text")) or text_of(bubble.get("rawText")))
     tool = mapping_of(bubble.get("toolFormerData"))
     if tool.get("name"):
         id = tool.get("toolCallId")
-        yield call_block(id=id, name=tool["name"], input=tool.get("rawArgs") or tool.get("params"))
+        yield Block.call(id=id, name=tool["name"], input=tool.get("rawArgs") or tool.get("params"))
         answer = tool.get("result") or tool.get("error")
         if answer:
             failed = tool.get("status") in ("error", "cancelled", "rejected")
-            yield result_block(id=id, name=tool["name"], content=answer, is_error=failed)
+            yield Block.result(id=id, name=tool["name"], content=answer, is_error=failed)
 
 
 def _old_chats(database: Database, report: FileReport) -> Iterator[ConversationDraft]:

@@ -8,19 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from convmemory.conversations.importers.attachments import ATTACHMENT_TYPES
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    content_parts,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import AnyBlock, Block, content_parts
 from convmemory.conversations.importers.declaration import Declaration
 from convmemory.conversations.importers.places import first
 from convmemory.conversations.importers.values import list_of, mapping_of, text_of
-from convmemory.conversations.messages.parts import Role
+from convmemory.conversations.messages.parts import ROLES, Role
 
 MAX_NESTING = 30  # of parts in parts
 MAX_TAGS = 20  # before and behind what a person typed
@@ -32,41 +24,16 @@ _ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("tool", "function", "observation", "tool_result", "toolresult"), "tool"),
     **dict.fromkeys(("system", "developer"), "system"),
 }
-ROLES_IMPLIED: Mapping[str, Role | Literal[""]] = {
-    "user": "user",
-    "assistant": "assistant",
-    "system": "system",
-    "tool": "tool",
-    "": "",
-}
+ROLES_IMPLIED: Mapping[str, Role | Literal[""]] = {"": "", **{role: role for role in ROLES}}
 _TEXTS = (
-    "text",
-    "content",
-    "value",
-    "markdown",
-    "answer",
-    "message",
-    "body",
-    "think",
-    "thinking",
-    "aText",
-    "output",
+    *("text", "content", "value", "markdown", "answer", "message", "body", "think", "thinking", "aText", "output"),
     "Text",
 )
 _THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", "ma", "redacted_thinking"})
 _SPOKEN = frozenset(
     {"", "text", "input_text", "output_text", "main_text", "request", "response", "content", "markdown", "paragraph"}
-    | {
-        "contentblock",
-        "code",
-        "translation",
-        "info",
-        "agent_message",
-        "assistant_message",
-        "string",
-        "summary_text",
-        "compact",
-    }
+    | {"contentblock", "code", "translation", "info", "agent_message", "assistant_message", "string", "summary_text"}
+    | {"compact"}
 )
 _SILENT = frozenset(
     {"step-start", "step-finish", "source-url", "source-document", "reference", "custom_element", "finish", "citation"}
@@ -87,15 +54,7 @@ _WRAPS = ("", "message.", "data.", "kwargs.", "response.", "event.")
 _ANSWERED = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_IDS if name != "id")
 _ANSWERING = tuple(f"{wrap}{name}" for wrap in _WRAPS for name in _CALL_NAMES)
 _INPUTS = (
-    "arguments",
-    "command",
-    "changes",
-    "query",
-    "action",
-    "args",
-    "input",
-    "parameters",
-    "publicArguments",
+    *("arguments", "command", "changes", "query", "action", "args", "input", "parameters", "publicArguments"),
     "rawInput",
 )
 _OUTPUTS = ("result", "aggregated_output", "output", "publicResult", "run.result", "errorText")
@@ -151,22 +110,22 @@ def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
 
 def blocks_of_entry(
     of: Declaration, entry: Mapping[str, Any], *, role: Role, text: tuple[str, ...], thinking: tuple[str, ...]
-) -> list[Block | str]:
+) -> list[AnyBlock]:
     """Return the entry's content as blocks: thinking, text, calls, results and files."""
-    blocks: list[Block | str] = []
+    blocks: list[AnyBlock] = []
     for place in thinking:
         said = _joined_text(first(entry, (place,)))
         if said.strip():
-            blocks.append(thinking_block(said))
+            blocks.append(Block.thinking(said))
             break
     content = first(entry, text)
     if role == "tool" and not _holds_results(content):
         identity, name = first(entry, _ANSWERED), first(entry, _ANSWERING)
         said = content if isinstance(content, str) else _joined_text(content) or content
-        return [result_block(id=identity, name=name, content=said)] if content is not None else blocks
+        return [Block.result(id=identity, name=name, content=said)] if content is not None else blocks
     for block in _blocks_in(content, role, 0):
         if of.runs_on and blocks and (said := _text_in(block)) and (before := _text_in(blocks[-1])):
-            blocks[-1] = text_block(before + said)
+            blocks[-1] = Block.text(before + said)
         else:
             blocks.append(block)
     for call in _listed(first(entry, of.calls)) if role == "assistant" else ():
@@ -176,18 +135,18 @@ def blocks_of_entry(
     for file in _listed(first(entry, of.files)):
         name = file if isinstance(file, str) else first(file, _FILE_NAMES)
         if name:
-            blocks.append(attachment_block(text_of(name), text_of(first(file, _FILE_TYPES))))
+            blocks.append(Block.attachment(text_of(name), text_of(first(file, _FILE_TYPES))))
     return blocks
 
 
-def _text_in(block: Block | str) -> str:
+def _text_in(block: AnyBlock) -> str:
     return text_of(block.get("text")) if isinstance(block, Mapping) and block.get("type") == "text" else ""
 
 
-def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Block | str], list[Block | str]]:
+def typed_and_added(of: Declaration, blocks: list[AnyBlock]) -> tuple[list[AnyBlock], list[AnyBlock]]:
     """Return what a person typed of a message's blocks, and what the program added."""
-    typed: list[Block | str] = []
-    added: list[Block | str] = []
+    typed: list[AnyBlock] = []
+    added: list[AnyBlock] = []
     texts = 0
     for block in blocks:
         text = _text_in(block)
@@ -196,7 +155,7 @@ def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Bl
             continue
         text, rest = _unwrapped(of, text.lstrip())
         if rest:
-            added.append(text_block(rest))
+            added.append(Block.text(rest))
         # The text without what the program put before and behind it in tags, and that.
         names = [start[1:-1] for start in of.harness if start.startswith("<") and start.endswith(">")]
         tagged: list[str] = []
@@ -215,12 +174,12 @@ def typed_and_added(of: Declaration, blocks: list[Block | str]) -> tuple[list[Bl
                 break
             else:
                 break
-        added.extend(map(text_block, tagged))
+        added.extend(map(Block.text, tagged))
         if not text and tagged:
             continue
         is_added = text.startswith(of.harness) or (of.first_part and texts)
         texts += not is_added
-        (added if is_added else typed).append(text_block(text))
+        (added if is_added else typed).append(Block.text(text))
     return typed, added
 
 
@@ -233,9 +192,9 @@ def _unwrapped(of: Declaration, text: str) -> tuple[str, str]:
     return text, ""
 
 
-def _blocks_in(content: object, role: Role, depth: int) -> Iterator[Block | str]:
+def _blocks_in(content: object, role: Role, depth: int) -> Iterator[AnyBlock]:
     if isinstance(content, str):
-        yield text_block(content)
+        yield Block.text(content)
     elif isinstance(content, list):
         for item in content:
             yield from _blocks_in(item, role, depth + 1) if depth < MAX_NESTING else ()
@@ -245,7 +204,7 @@ def _blocks_in(content: object, role: Role, depth: int) -> Iterator[Block | str]
         yield {"type": type(content).__name__, "value": content}
 
 
-def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block | str]:
+def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[AnyBlock]:
     inner = next((value[name] for name in ("part", "data") if isinstance(value.get(name), Mapping)), None)
     if inner is not None and depth < MAX_NESTING:
         yield from _block({"type": value.get("type"), **inner}, role, depth + 1)
@@ -256,7 +215,7 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block |
     is_thought = value.get("thought") is True or value.get("isThought") is True
     if is_thought or kind in _THINKING or first(value, ("style.type",)) == "thinking":
         said = _joined_text(value) or _joined_text(value.get("summary"))
-        yield thinking_block(said.replace(THINK, "").replace(END_THINK, "").strip())
+        yield Block.thinking(said.replace(THINK, "").replace(END_THINK, "").strip())
     elif kind in _RESULTS or "functionResponse" in value or (role == "tool" and "tool_use_id" in value):
         yield _result(value)
     elif kind.startswith("tool-") or kind in _CALLS or "functionCall" in value or kind.endswith("tool_use"):
@@ -270,7 +229,7 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[Block |
         else:
             name = text_of(first(held or value, _FILE_NAMES)) or kind or "file"
             shown = name if not name.startswith("data:") else kind or "file"
-            yield attachment_block(shown, text_of(first(held or value, ("mimeType", "mediaType", "mime_type"))))
+            yield Block.attachment(shown, text_of(first(held or value, ("mimeType", "mediaType", "mime_type"))))
     elif kind in _SPOKEN:
         text = next((value[name] for name in _TEXTS if value.get(name) not in (None, "", [])), None)
         text = text["value"] if isinstance(text, Mapping) and "value" in text else text
@@ -292,10 +251,10 @@ def _call(call: object, kind: str = "") -> Iterator[Block]:
     inner = mapping_of(value.get("function")) or value
     name = text_of(first(inner, _CALL_NAMES)) or kind.removeprefix("tool-").removesuffix("_call")
     identity, output = first(value, _CALL_IDS), first(value, _OUTPUTS)
-    yield call_block(id=identity, name=name, input=first(inner, _INPUTS))
+    yield Block.call(id=identity, name=name, input=first(inner, _INPUTS))
     if output is not None:
         failed = value.get("state") == "output-error" or value.get("success") is False
-        yield result_block(id=identity, name=name, content=output, is_error=failed)
+        yield Block.result(id=identity, name=name, content=output, is_error=failed)
 
 
 def _result(value: Mapping[str, Any]) -> Block:
@@ -305,7 +264,7 @@ def _result(value: Mapping[str, Any]) -> Block:
     output = next((inner[name] for name in ("output", "error", "text") if isinstance(inner.get(name), str)), output)
     output = (_joined_text(output) or output) if isinstance(output, list) else output
     failed = value.get("is_error") is True or value.get("isError") is True or "error" in inner
-    return result_block(
+    return Block.result(
         id=first(value, _CALL_IDS), name=first(value, _CALL_NAMES), content=output or "", is_error=failed
     )
 

@@ -9,15 +9,14 @@ from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.content import record_messages
 from convmemory.conversations.importers.declaration import ALTERNATING, SUPERSEDED, Declaration, Said
 from convmemory.conversations.importers.declared_content import blocks_of_entry, readable_role, typed_and_added
-from convmemory.conversations.importers.json_arrays import dumped
+from convmemory.conversations.importers.json_arrays import dumped, json_bytes
 from convmemory.conversations.importers.places import first
-from convmemory.conversations.importers.threads import MessageKeys, Node, read_thread
+from convmemory.conversations.importers.threads import MessageKeys, Node, ToolNames, read_thread
 from convmemory.conversations.importers.values import DayOrder, key_of, list_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import MessageDraft
-from convmemory.conversations.messages.parts import Role, TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import Role, TextPart
 from convmemory.core.errors import TooLarge
 
-MAX_TOOL_NAMES = 100_000
 MAX_TREE_BYTES = 512 * 1024**2  # of a thread with branches, which is in memory as a whole
 
 _Entry = Mapping[str, Any]
@@ -36,7 +35,7 @@ class EntryReader:
     joined: Callable[[_Entry], _Entry]
     order: DayOrder = ""
     _keys: MessageKeys = field(default_factory=MessageKeys)
-    _tools: dict[str, str] = field(default_factory=dict)
+    _tools: ToolNames = field(default_factory=ToolNames)
 
     def read(self, entries: Iterable[PlacedEntry]) -> Iterator[MessageDraft]:
         """Yield the messages of these entries, each once."""
@@ -170,33 +169,18 @@ class EntryReader:
             self.report.skip(place, "the message has content, but none that can be read")
         name = text_of(first(entry, of.speaker))
         for draft in drafts:
-            yield self._with_names(replace(draft, name=name) if name and draft.role != "tool" else draft)
+            yield self._tools.added_to(replace(draft, name=name) if name and draft.role != "tool" else draft)
             if of.answer and draft.role == "user":
                 gone = (TextPart(of.answer),)  # a question without an answer is no turn, and search finds only turns
                 key = key_of(f"{draft.source_key}:answer")
                 yield MessageDraft("assistant", gone, created_at=draft.created_at, source_key=key)
-
-    def _with_names(self, draft: MessageDraft) -> MessageDraft:
-        """Return the message; results get the names of the tools that were called, which some programs leave out."""
-        for part in draft.parts:
-            if isinstance(part, ToolCallPart) and part.id and len(self._tools) < MAX_TOOL_NAMES:
-                self._tools[part.id] = part.name
-        if draft.role != "tool":
-            return draft
-        parts = (
-            replace(part, name=self._tools.get(part.call_id, ""))
-            if isinstance(part, ToolResultPart) and not part.name
-            else part
-            for part in draft.parts
-        )
-        return replace(draft, parts=tuple(parts))
 
 
 def _source_of(entry: _Entry) -> bytes:
     """Return the entry as JSON, without what was added to it here."""
     value = {name: item for name, item in entry.items() if name not in (ALTERNATING, SUPERSEDED)}
     try:
-        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+        return json_bytes(value)
     except RecursionError:
         return dumped(value)
 

@@ -12,15 +12,7 @@ from typing import Any
 
 from convmemory.conversations.importers.agent_formats import HARNESS
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.threads import Timeline, named
@@ -158,8 +150,8 @@ def _messages(
         text = text_of(block.get("text")).lstrip() if role == "user" else ""
         before, end, prompt = text.partition(_HOOK_END) if text.startswith(_HOOK) else ("", "", "")
         if prompt.strip():
-            added.append(text_block(before + end))
-            typed.append(text_block(prompt.lstrip()))
+            added.append(Block.text(before + end))
+            typed.append(Block.text(prompt.lstrip()))
         else:
             (added if text.startswith(HARNESS) else typed).append(block)
     common: dict[str, Any] = {
@@ -178,7 +170,7 @@ def _messages(
 def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileReport) -> Iterator[Block]:
     for thought in map(mapping_of, list_of(value.get("thoughts"))):
         said = (text_of(thought.get("subject")), text_of(thought.get("description")))
-        yield thinking_block("\n".join(filter(None, said)))
+        yield Block.thinking("\n".join(filter(None, said)))
     shown = value.get("displayContent")
     content = next((item for item in (shown, value.get("content"), value.get("parts")) if item), "")
     calls = list(map(mapping_of, list_of(value.get("toolCalls"))))
@@ -193,7 +185,7 @@ def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileRep
             continue
         yield from _part(part, report)
     for call in calls:
-        yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("args"))
+        yield Block.call(id=call.get("id"), name=call.get("name"), input=call.get("args"))
         failed = call.get("status") in ("error", "cancelled")
         if call.get("result") is None and call.get("resultDisplay") is None and not failed:
             continue  # it was not answered, or a later message does
@@ -203,7 +195,7 @@ def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileRep
         outputs = [
             text for text in (text_of(value.get("output")) or text_of(value.get("error")) for value in texts) if text
         ]
-        yield result_block(
+        yield Block.result(
             id=call.get("id"),
             name=call.get("name"),
             content="\n".join(outputs) or next((value for value in texts if value), call.get("resultDisplay")),
@@ -217,12 +209,12 @@ def _part(part: object, report: FileReport) -> Iterator[Block]:
     file = mapping_of(value.get("inlineData")) or mapping_of(value.get("fileData"))
     call, answer = mapping_of(value.get("functionCall")), mapping_of(value.get("functionResponse"))
     if isinstance(value.get("text"), str):
-        yield thinking_block(value["text"]) if value.get("thought") is True else text_block(value["text"])
+        yield Block.thinking(value["text"]) if value.get("thought") is True else Block.text(value["text"])
     elif file:
-        yield attachment_block(file.get("displayName") or file.get("fileUri"), file.get("mimeType"))
+        yield Block.attachment(file.get("displayName") or file.get("fileUri"), file.get("mimeType"))
     elif call:
-        yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("args"))
+        yield Block.call(id=call.get("id"), name=call.get("name"), input=call.get("args"))
     elif answer:
-        yield result_block(id=answer.get("id"), name=answer.get("name"), content=answer.get("response"))
+        yield Block.result(id=answer.get("id"), name=answer.get("name"), content=answer.get("response"))
     else:
         report.unknown(f"part {next(iter(value), '(empty)')}")

@@ -9,15 +9,7 @@ from itertools import chain
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.json_arrays import column_json, dumped
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.sqlite import Database
@@ -142,21 +134,21 @@ def goose_messages(
 def _blocks(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     kind = text_of(item.get("type"))
     if kind == "text":
-        yield text_block(item.get("text"))
+        yield Block.text(item.get("text"))
     elif kind in ("thinking", "reasoning"):
-        yield thinking_block(text_of(item.get("thinking")) or text_of(item.get("text")))
+        yield Block.thinking(text_of(item.get("thinking")) or text_of(item.get("text")))
     elif kind in ("toolRequest", "frontendToolRequest"):
         # Newer versions wrap the call as `{status, value}`.
         outcome = mapping_of(item.get("toolCall"))
         call = mapping_of(outcome["value"]) if "value" in outcome else outcome
-        yield call_block(id=item.get("id"), name=call.get("name"), input=call.get("arguments"))
+        yield Block.call(id=item.get("id"), name=call.get("name"), input=call.get("arguments"))
     elif kind == "toolResponse":
         outcome = mapping_of(item.get("toolResult"))
         value = outcome.get("value")
         content = value.get("content") if isinstance(value, Mapping) else value
         failed = outcome.get("status") == "error" or mapping_of(value).get("isError") is True
-        yield result_block(id=item.get("id"), content=content or outcome.get("error") or "", is_error=failed)
+        yield Block.result(id=item.get("id"), content=content or outcome.get("error") or "", is_error=failed)
     elif kind == "image":
-        yield attachment_block("image", item.get("mimeType"))
+        yield Block.attachment("image", item.get("mimeType"))
     elif kind not in _SILENT:
         report.unknown(kind or "(no type)")

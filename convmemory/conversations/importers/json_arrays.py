@@ -339,7 +339,7 @@ def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
         if size > max_bytes:
             raise TooLarge(
                 f"A JSON document of {size // 1024**2} MB is read only up to {max_bytes // 1024**2} MB: divide it, or "
-                "write it as JSON lines."
+                "write it as JSON lines, one message or conversation a line."
             )
         text = path.read_bytes().decode("utf-8-sig", "replace")
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import content_parts, result_text, thinking_block
+from convmemory.conversations.importers.content import Block, content_parts, result_text
 from convmemory.conversations.importers.json_arrays import json_bytes, read_elements
 from convmemory.conversations.importers.threads import Node, named, read_thread
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
@@ -115,7 +115,7 @@ def _blocks(content: object, report: FileReport) -> list[Part]:
     for block in map(mapping_of, list_of(content)):
         kind = block.get("type")
         if kind == "think":
-            parts.extend(content_parts([thinking_block(text_of(block.get("think")))]))
+            parts.extend(content_parts([Block.thinking(text_of(block.get("think")))]))
         elif kind == "tool_call" and isinstance(block.get("tool_call"), Mapping):
             # A call, followed by its result if it has ended.
             call = block["tool_call"]

@@ -80,6 +80,21 @@ def read_objects(
         raise unreadable(path, error) from error
 
 
+def read_text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text with their numbers; a longer line than `MAX_LINE_BYTES` is divided.
+
+    Raises: InvalidInput if the file cannot be read.
+    """
+    try:
+        with open_transcript(path) as file:
+            number = 0
+            while line := file.readline(MAX_LINE_BYTES):
+                number += 1
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
 def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until: int) -> Iterator[JsonObject]:
     """Yield the objects at these (offset, line number, index), which a first pass has found."""
     try:

@@ -15,7 +15,7 @@ from itertools import chain, islice
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import record_messages
-from convmemory.conversations.importers.lines import MAX_LINE_BYTES, open_transcript, unreadable
+from convmemory.conversations.importers.lines import read_text_lines
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import DayOrder, clean, day_order, key_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -92,7 +92,8 @@ class MarkdownImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         mark = _mark_of(source)
-        lines = _questions_as_headings(_lines(source)) if _PERPLEXITY in source.head else _lines(source)
+        lines = read_text_lines(source.path)
+        lines = _questions_as_headings(lines) if _PERPLEXITY in source.head else lines
         header: list[str] = []
         first: tuple[int, str] | None = None
         for number, line in lines:
@@ -174,17 +175,6 @@ def speaker_of(line: str) -> _Speaker | None:
     role = role or ("assistant" if spoken.startswith(("gpt-", "claude ", "gemini ")) and len(words) < 4 else None)
     role = role or ("system" if spoken in _SYSTEMS else None)
     return _Speaker(mark, role, " ".join(words), details.partition(")")[0], said) if role else None
-
-
-def _lines(source: Source) -> Iterator[tuple[int, str]]:
-    try:
-        with open_transcript(source.path) as file:
-            number = 0
-            while line := file.readline(MAX_LINE_BYTES):
-                number += 1
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
-    except OSError as error:
-        raise unreadable(source.path, error) from error
 
 
 def _entries(lines: Iterable[tuple[int, str]], report: FileReport) -> Iterator[_Said]:

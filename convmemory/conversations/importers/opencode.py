@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, objects_in
 from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import (
@@ -290,12 +282,12 @@ def _second_generation(
 
 def _blocks(kind: str, value: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     if kind == "shell":
-        yield call_block(id=value.get("callID"), name="shell", input={"command": value.get("command")})
-        yield result_block(id=value.get("callID"), name="shell", content=value.get("output"))
+        yield Block.call(id=value.get("callID"), name="shell", input={"command": value.get("command")})
+        yield Block.result(id=value.get("callID"), name="shell", content=value.get("output"))
         return
-    yield text_block(value.get("text") if kind != "compaction" else value.get("summary"))
+    yield Block.text(value.get("text") if kind != "compaction" else value.get("summary"))
     for file in value.get("files") or () if isinstance(value.get("files"), list) else ():
-        yield attachment_block(
+        yield Block.attachment(
             mapping_of(file).get("name") or mapping_of(file).get("uri"), mapping_of(file).get("mime")
         )
     for item in map(mapping_of, list_of(value.get("content"))):
@@ -353,13 +345,13 @@ def part_blocks(part: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     """Yield one part of a message."""
     kind = text_of(part.get("type"))
     if kind == "text" and part.get("ignored") is not True:
-        yield text_block(part.get("text"))
+        yield Block.text(part.get("text"))
     elif kind == "reasoning":
-        yield thinking_block(part.get("text"))
+        yield Block.thinking(part.get("text"))
     elif kind == "tool":
         yield from tool_blocks(part, id=part.get("callID"), name=part.get("tool"))
     elif kind == "file":
-        yield attachment_block(part.get("filename") or part.get("url"), part.get("mime"))
+        yield Block.attachment(part.get("filename") or part.get("url"), part.get("mime"))
     elif kind not in _SILENT_PARTS and kind != "text":
         report.unknown(kind or "(no type)")
 
@@ -367,14 +359,14 @@ def part_blocks(part: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
 def tool_blocks(part: Mapping[str, Any], *, id: object, name: object) -> Iterator[Block]:
     """Yield a call with its result, if it has one."""
     state = mapping_of(part.get("state"))
-    yield call_block(id=id, name=name, input=state.get("input"))
+    yield Block.call(id=id, name=name, input=state.get("input"))
     error = state.get("error")
     failed = state.get("status") == "error"
     said = error.get("message") if isinstance(error, dict) else error
     answers = (state.get("output"), said, state.get("content"), state.get("result"))
     answer = next((value for value in answers if value not in (None, "", [], {})), None)
     if answer is not None:
-        yield result_block(id=id, name=name, content=answer, is_error=failed)
+        yield Block.result(id=id, name=name, content=answer, is_error=failed)
 
 
 def model_of(info: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import ROLES_BY_NAME, content_parts, thinking_block
+from convmemory.conversations.importers.content import ROLES_BY_NAME, Block, content_parts
 from convmemory.conversations.importers.json_arrays import column_json, json_bytes, read_elements
 from convmemory.conversations.importers.threads import Node, named, read_thread
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
@@ -160,4 +160,4 @@ def _without_details(text: str) -> list[Part]:
             thought.append(_SUMMARY.sub("", text[match.end() : end], count=1))
         at = end + len(_CLOSED)
     said.append(text[at:])
-    return content_parts([*(thinking_block(item.strip()) for item in thought), "".join(said).strip()])
+    return content_parts([*(Block.thinking(item.strip()) for item in thought), "".join(said).strip()])

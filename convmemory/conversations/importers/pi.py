@@ -11,15 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.lines import JsonObject, read_objects, read_objects_at
 from convmemory.conversations.importers.threads import Node, Placed, named, order_thread
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
@@ -127,7 +119,7 @@ def _entry(item: JsonObject, report: FileReport) -> Iterator[MessageDraft]:
 def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     role = message.get("role")
     if role == "toolResult":
-        yield result_block(
+        yield Block.result(
             id=message.get("toolCallId"), name=message.get("toolName"), content=message.get("content"),
             is_error=message.get("isError") is True,
         )  # fmt: skip
@@ -135,23 +127,23 @@ def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     if role == "bashExecution":
         failed = message.get("exitCode") not in (0, None)
         said = f"$ {text_of(message.get('command'))}\n{text_of(message.get('output'))}"
-        yield result_block(id="", name="bash", content=said, is_error=failed)
+        yield Block.result(id="", name="bash", content=said, is_error=failed)
         return
     content = message.get("content") or message.get("summary")
     for item in content if isinstance(content, list) else [content]:
         yield from _block({"type": "text", "text": item} if isinstance(item, str) else mapping_of(item), report)
-    yield text_block(text_of(message.get("errorMessage")))
+    yield Block.text(text_of(message.get("errorMessage")))
 
 
 def _block(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     kind = text_of(item.get("type"))
     if kind == "text":
-        yield text_block(item.get("text"))
+        yield Block.text(item.get("text"))
     elif kind == "thinking":
-        yield thinking_block(text_of(item.get("thinking")))
+        yield Block.thinking(text_of(item.get("thinking")))
     elif kind == "toolCall":
-        yield call_block(id=item.get("id"), name=item.get("name"), input=item.get("arguments"))
+        yield Block.call(id=item.get("id"), name=item.get("name"), input=item.get("arguments"))
     elif kind == "image":
-        yield attachment_block("image", item.get("mimeType"))
+        yield Block.attachment("image", item.get("mimeType"))
     elif item:
         report.unknown(kind or "(no type)")

@@ -39,7 +39,7 @@ READER_MEMORY_MB = 1024
 READER_TIMEOUT_S = 24 * 3600  # the parent has its own limit; databases of many gigabytes take hours
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-_START = b"SQLite format 3\0"
+SQLITE_START = b"SQLite format 3\0"
 _WRITE_VERSION_AT = 18  # of the header: 2 if the database keeps a write-ahead log
 _SIDE_FILES = ("-wal", "-journal")
 _CHUNK = 1024**2
@@ -222,8 +222,8 @@ def _opened(path: Path, folder: Path) -> Database:
     # SQLite refuses such a file too, but a child takes 0.07 s to find that out. A log or journal that was left behind
     # may hold the first page of a database, and an empty file is one.
     with path.open("rb") as file:
-        start = file.read(len(_START))
-    if start not in (b"", _START) and not any(_size(_beside(path, ending)) for ending in _SIDE_FILES):
+        start = file.read(len(SQLITE_START))
+    if start not in (b"", SQLITE_START) and not any(_size(_beside(path, ending)) for ending in _SIDE_FILES):
         raise sqlite3.DatabaseError("file is not a database")
     # It has a log and no program has it open: reading it live would leave files next to it.
     with path.open("rb") as file:

@@ -14,6 +14,9 @@ from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.values import key_of, short_hash
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening
+from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
+
+MAX_TOOL_NAMES = 100_000
 
 T = TypeVar("T")
 
@@ -198,3 +201,25 @@ class MessageKeys:
         self._counts[name] += 1
         count = self._counts[name]
         return name if count == 1 else f"{name}:{count}"
+
+
+@dataclass(slots=True)
+class ToolNames:
+    """Names the results of tools after their calls: many programs leave the name out of a result."""
+
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def added_to(self, draft: MessageDraft) -> MessageDraft:
+        """Remember the calls of the message, and return it with the names of the results in it."""
+        for part in draft.parts:
+            if isinstance(part, ToolCallPart) and part.id and len(self._names) < MAX_TOOL_NAMES:
+                self._names[part.id] = part.name
+        if draft.role != "tool":
+            return draft
+        parts = (
+            replace(part, name=self._names.get(part.call_id, ""))
+            if isinstance(part, ToolResultPart) and not part.name
+            else part
+            for part in draft.parts
+        )
+        return replace(draft, parts=tuple(parts))

@@ -12,15 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.json_arrays import dumped, load_json, objects_in
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.threads import named
@@ -108,10 +100,10 @@ def _messages(requests: list[Mapping[str, Any]], report: FileReport) -> Iterator
 
 def _question(request: Mapping[str, Any]) -> Iterator[Block]:
     message = request.get("message")
-    yield text_block(message if isinstance(message, str) else mapping_of(message).get("text"))
+    yield Block.text(message if isinstance(message, str) else mapping_of(message).get("text"))
     for variable in map(mapping_of, list_of(mapping_of(request.get("variableData")).get("variables"))):
         if variable.get("kind") in ("file", "image", "directory"):
-            yield attachment_block(variable.get("name"), variable.get("mimeType"))
+            yield Block.attachment(variable.get("name"), variable.get("mimeType"))
 
 
 def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
@@ -135,12 +127,12 @@ def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
             continue
         blocks = list(_other(value, report))
         if blocks and said:
-            yield text_block("".join(said))
+            yield Block.text("".join(said))
             said = []
         yield from blocks
-    yield text_block("".join(said))
+    yield Block.text("".join(said))
     error = text_of(mapping_of(mapping_of(request.get("result")).get("errorDetails")).get("message"))
-    yield text_block(error)
+    yield Block.text(error)
 
 
 def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
@@ -148,7 +140,7 @@ def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     if kind == "thinking":
         value = item.get("value")
         texts = value if isinstance(value, list) else [value]
-        yield thinking_block("".join(map(text_of, texts)))
+        yield Block.thinking("".join(map(text_of, texts)))
     elif kind in ("toolInvocationSerialized", "toolInvocation"):
         # A call: its description, its command, and its result.
         id, name = item.get("toolCallId"), item.get("toolId")
@@ -159,13 +151,13 @@ def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
             "input": text_of(mapping_of(details).get("input")) or text_of(data.get("rawInput")),
             "message": _words(item.get("invocationMessage")),
         }
-        yield call_block(id=id, name=name, input={key: value for key, value in given.items() if value})
+        yield Block.call(id=id, name=name, input={key: value for key, value in given.items() if value})
         terminal = text_of(mapping_of(data.get("terminalCommandOutput")).get("text"))
         listed = map(mapping_of, list_of(mapping_of(details).get("output")))
         shown = [text_of(output.get("value")) for output in listed if output.get("isText")]
         said = terminal or "\n".join(filter(None, shown)) or _words(item.get("pastTenseMessage"))
         if said:
-            yield result_block(id=id, name=name, content=said, is_error=mapping_of(details).get("isError") is True)
+            yield Block.result(id=id, name=name, content=said, is_error=mapping_of(details).get("isError") is True)
     elif kind not in _SILENT | _TEXTS | {"inlineReference"}:
         report.unknown(kind)
 

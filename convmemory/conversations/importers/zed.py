@@ -12,15 +12,7 @@ from typing import Any
 import zstandard
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import (
-    Block,
-    attachment_block,
-    call_block,
-    record_messages,
-    result_block,
-    text_block,
-    thinking_block,
-)
+from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.json_arrays import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
@@ -137,11 +129,11 @@ def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
             if "type" not in item:
                 yield from _content(item, report)
             elif item["type"] == "text":
-                yield text_block(item.get("text"))
+                yield Block.text(item.get("text"))
             elif item["type"] == "thinking":
-                yield thinking_block(item.get("text"))
+                yield Block.thinking(item.get("text"))
     for call in map(mapping_of, list_of(message.get("tool_uses"))):
-        yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("input"))
+        yield Block.call(id=call.get("id"), name=call.get("name"), input=call.get("input"))
     results = message.get("tool_results")
     for result in map(mapping_of, results.values() if isinstance(results, dict) else results or ()):
         content = result.get("content")
@@ -149,7 +141,7 @@ def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         said = inner.get("Text", content) if "Image" not in inner else "an image"
         if isinstance(said, Mapping):
             said = said.get("text")
-        yield result_block(
+        yield Block.result(
             id=result.get("tool_use_id"), name=result.get("tool_name"), content=said or result.get("output") or "",
             is_error=result.get("is_error") is True,
         )  # fmt: skip
@@ -159,11 +151,11 @@ def _content(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     kind, value = next(iter(item.items()), ("(empty)", None))
     inner = mapping_of(value)
     if kind == "Text":
-        yield text_block(value)
+        yield Block.text(value)
     elif kind == "Thinking":
-        yield thinking_block(text_of(inner.get("text")))
+        yield Block.thinking(text_of(inner.get("text")))
     elif kind == "ToolUse":
-        yield call_block(id=inner.get("id"), name=inner.get("name"), input=inner.get("input") or inner.get("raw_input"))
+        yield Block.call(id=inner.get("id"), name=inner.get("name"), input=inner.get("input") or inner.get("raw_input"))
     elif kind == "Mention":
         # The target of a mention: a file's path, or a thread's name.
         uri = inner.get("uri")
@@ -173,8 +165,8 @@ def _content(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
             mentioned = mapping_of(next(iter(mapping_of(uri).values()), None))
             names = (text_of(mentioned.get(key)) for key in ("abs_path", "path", "name", "url"))
             address = next(filter(None, names), "mention")
-        yield attachment_block(address)
+        yield Block.attachment(address)
     elif kind == "Image":
-        yield attachment_block("image")
+        yield Block.attachment("image")
     elif kind != "RedactedThinking":
         report.unknown(kind)

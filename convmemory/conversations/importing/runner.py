@@ -85,15 +85,7 @@ class ImportReport:
 
     def to_json(self) -> dict[str, Any]:
         names = (
-            "conversations",
-            "messages",
-            "added",
-            "updated",
-            "unchanged",
-            "turns",
-            "events",
-            "skipped",
-            "superseded",
+            *("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped", "superseded"),
             "hidden_keys",
         )
         return {
