@@ -25,8 +25,7 @@ gc.disable()  # as in manage.py, while the program is loaded
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
 from convmemory.core.web import stopping  # noqa: E402
-from convmemory.http_limits.bodies import BodyLimit  # noqa: E402
-from convmemory.http_limits.concurrency import ConcurrencyLimit, limited  # noqa: E402
+from convmemory.http_limits.concurrency import ConcurrencyLimit  # noqa: E402
 from convmemory.http_limits.refusals import HealthCheckHosts, HttpsOnly, PrivateResponses  # noqa: E402 (Django has to be set up before)
 from convmemory.mcp_server import http as mcp_http  # noqa: E402
 
@@ -39,7 +38,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _mcp = HttpsOnly(mcp_http.application)
-_guarded = PrivateResponses(ConcurrencyLimit(BodyLimit(limited(HealthCheckHosts(_answer)))))
+_guarded = PrivateResponses(ConcurrencyLimit(HealthCheckHosts(_answer)))
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

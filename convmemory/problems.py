@@ -64,7 +64,6 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.ConvMemoryError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-DATABASE_SILENT = "The database does not answer: try again in a moment."
 DISK_FULL = (
     "The server's disk is full, and nothing was stored: tell the operator, who can free space or delete what is no "
     "longer needed, then try again."
@@ -81,29 +80,33 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The response to an error: the status, a sentence, and the seconds before a retry, if known."""
+class Refusal:
+    """A refusal's status, its reason, which says what to do, and the seconds before a retry, if known."""
 
     status: HTTPStatus
     detail: str
     retry_after_s: float | None = None
 
 
-_SILENT = Told(HTTPStatus.SERVICE_UNAVAILABLE, DATABASE_SILENT, errors.DatabaseUnavailable.retry_after_s)
+DATABASE_SILENT = Refusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "The database does not answer: try again in a moment.",
+    errors.DatabaseUnavailable.retry_after_s,
+)
 
 
-def told(error: Exception) -> Told | None:
-    """Return the status and sentence of an error; None for an unexpected one, an error inside the server."""
+def refusal_of(error: Exception) -> Refusal | None:
+    """Return the refusal that an error means; None for an unexpected one, an error inside the server."""
     if isinstance(error, errors.ConvMemoryError):
-        return Told(status_of(error), str(error), getattr(error, "retry_after_s", None))
+        return Refusal(status_of(error), str(error), getattr(error, "retry_after_s", None))
     if is_disk_full(error):
-        return Told(HTTPStatus.INSUFFICIENT_STORAGE, DISK_FULL)
+        return Refusal(HTTPStatus.INSUFFICIENT_STORAGE, DISK_FULL)
     if isinstance(error, RequestDataTooBig):
-        return Told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_BIG)
+        return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_BIG)
     if isinstance(error, (DataError, UnicodeEncodeError)):
-        return Told(HTTPStatus.UNPROCESSABLE_ENTITY, UNSTORABLE)
+        return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, UNSTORABLE)
     if is_passing(error):
-        return _SILENT
+        return DATABASE_SILENT
     return None
 
 
@@ -130,23 +133,29 @@ def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
 
 def problem_of(error: errors.ConvMemoryError) -> JsonResponse:
     """Return the problem document for a domain error; it has Retry-After if the error says so."""
-    return _problem_told(Told(status_of(error), str(error), getattr(error, "retry_after_s", None)), **error.details)
+    refusal = Refusal(status_of(error), str(error), getattr(error, "retry_after_s", None))
+    return problem_of_refusal(refusal, **error.details)
 
 
-def _problem_told(said: Told, **extra: Any) -> JsonResponse:
-    response = problem(said.status, said.detail, **extra)
-    if said.retry_after_s is not None:
-        response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))
+def problem_of_refusal(refusal: Refusal, **extra: Any) -> JsonResponse:
+    """Return the problem document; it has Retry-After if the refusal says so."""
+    response = problem(refusal.status, refusal.detail, **extra)
+    set_retry_after(response, refusal)
     return response
+
+
+def set_retry_after(response: HttpResponse, refusal: Refusal) -> None:
+    if refusal.retry_after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(refusal.retry_after_s))
 
 
 def on_error(request: HttpRequest, error: Exception) -> HttpResponse:
     """Return the problem document for any error that has a sentence; raise the others again."""
-    said = told(error)
-    if said is None:
+    refusal = refusal_of(error)
+    if refusal is None:
         raise error
     log(route_of(request), error)
-    return _problem_told(said, **getattr(error, "details", {}))
+    return problem_of_refusal(refusal, **getattr(error, "details", {}))
 
 
 def log(route: str, error: Exception) -> None:
@@ -201,7 +210,7 @@ def on_not_found(request: HttpRequest, error: Http404) -> HttpResponse:
 def database_silent(route: str, error: Exception) -> HttpResponse:
     """Return the response to a request for `route` during which the database failed."""
     log(route, error)
-    return _problem_told(_SILENT)
+    return problem_of_refusal(DATABASE_SILENT)
 
 
 def register(api: NinjaAPI) -> None:
@@ -339,7 +348,7 @@ TEMPLATES = {HTTPStatus.NOT_FOUND: "404.html"}
 
 
 class PageErrorMiddleware(EitherMiddleware):
-    """Answers a view's error that `told` knows with a page, or a problem document."""
+    """Answers a view's error that `refusal_of` knows with a page, or a problem document."""
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         return response_to(request, error)
@@ -354,28 +363,27 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 def response_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
     """Return the page, or for programs the problem document, of a known error; None for an unexpected one."""
-    said = told(error)
-    if said is None:
+    refusal = refusal_of(error)
+    if refusal is None:
         return None
     if is_for_programs(request.path):
         return on_error(request, error)
     log(route_of(request), error)
     # To look up the user, or to render with a request, would query the database again.
     reader = None if is_passing(error) else getattr(request, "user", None)
-    reason = for_people(said.detail, reader)
+    reason = for_people(refusal.detail, reader)
     response: HttpResponse
-    if request.headers.get("HX-Request") and said.status is not HTTPStatus.UNPROCESSABLE_ENTITY:
+    if request.headers.get("HX-Request") and refusal.status is not HTTPStatus.UNPROCESSABLE_ENTITY:
         # For the page's scripts, which show the sentence; htmx puts the page of a 422 in place.
-        response = problem(said.status, reason)
-    elif said.detail == DATABASE_SILENT:
-        response = render(None, "503.html", status=said.status)
-    elif said.retry_after_s is not None:
+        response = problem(refusal.status, reason)
+    elif refusal == DATABASE_SILENT:
+        response = render(None, "503.html", status=refusal.status)
+    elif refusal.retry_after_s is not None:
         context = {"title": gettext("Not now"), "reason": reason, "again": request.path}
-        response = render(None, "refused.html", context, status=said.status)
+        response = render(None, "refused.html", context, status=refusal.status)
     else:
-        template = TEMPLATES.get(said.status, "400.html")
-        response = render(None, template, {"reason": reason}, status=said.status)
+        template = TEMPLATES.get(refusal.status, "400.html")
+        response = render(None, template, {"reason": reason}, status=refusal.status)
     response.headers["Cache-Control"] = "no-store"
-    if said.retry_after_s is not None:
-        response.headers["Retry-After"] = str(math.ceil(said.retry_after_s))
+    set_retry_after(response, refusal)
     return response

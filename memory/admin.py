@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from django.contrib import admin
 from django.db.models import Q
-from django.http import HttpRequest
 
 from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter, user_id_of
 from convmemory.core.administration.metadata import MetadataAdmin, confirmed_action
@@ -38,7 +37,6 @@ class MessageEmbeddingAdmin(MetadataAdmin):
     list_display = (
         "id", "owner", "conversation_id", "message_id", "role", "status", "token_count", "error", "updated_at",
     )  # fmt: skip
-    list_select_related = ("owner",)
     list_filter = (OwnerOfConversationFilter, ConversationFilter, "status", "space", UptoFilter)
     fields = (
         "owner", "conversation", "message", "position", "role", "space", "status", "error", "attempts", "token_count",
@@ -46,15 +44,11 @@ class MessageEmbeddingAdmin(MetadataAdmin):
     )  # fmt: skip
     readonly_fields = ("created_at", "updated_at")
     search_by = ("pk", "conversation_id", "message_id")
-    search_help_text = "A record's, a message's or a conversation's number."
     actions = ("retry",)
-
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("memory.change_messageembedding")
 
     retry = confirmed_action(
         "retry",
-        permission="retry",
+        permission="change_rows",
         verb="Retry",
         consequence="A worker embeds these messages once more, with all their attempts before them.",
         apply=retry_messages,

@@ -1,6 +1,6 @@
 """The index in the admin: sources, item vectors, lexical documents, and the index state of each source."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -61,7 +61,6 @@ class PassageAdmin(ContentAdmin):
     )  # fmt: skip
     readonly_fields = ("item",)
     search_by = ("pk", "source__object_id", "content_hash", "owner")
-    search_help_text = "A passage's or a conversation's number, a content hash, or an owner's name."
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -229,12 +228,16 @@ class ReindexingAdmin(MetadataAdmin):
     @admin.action(permissions=["reindex"], description="Retry")
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         consequence = "A worker compares their sources item by item and embeds what is missing or changed."
-        return self._ask(request, queryset, "retry", "Retry", consequence, self.retry_rows)
+        return confirmed(
+            self, request, queryset, action="retry", verb="Retry", consequence=consequence, apply=self.retry_rows
+        )
 
     @admin.action(permissions=["reindex"], description="Re-embed")
     def reembed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         consequence = "A worker makes them again; search goes on with the present ones until then."
-        return self._ask(request, queryset, "reembed", "Re-embed", consequence, self.reembed_rows)
+        return confirmed(
+            self, request, queryset, action="reembed", verb="Re-embed", consequence=consequence, apply=self.reembed_rows
+        )
 
     def retry_rows(self, rows: Sequence[Any]) -> None:
         ids = {row.source_id for row in rows}
@@ -246,17 +249,6 @@ class ReindexingAdmin(MetadataAdmin):
         sweeping.reembed_sources(ids)
         enqueue_sources(ids)
 
-    def _ask(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Any],
-        action: str,
-        verb: str,
-        consequence: str,
-        apply: Callable[[Sequence[Any]], None],
-    ) -> HttpResponse | None:
-        return confirmed(self, request, queryset, action=action, verb=verb, consequence=consequence, apply=apply)
-
 
 @admin.register(ItemEmbedding)
 class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
@@ -266,7 +258,6 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
     fields = ("owner", "source", "item", "chunk_number", "space", "token_count", "hash", "created_at")
     readonly_fields = ("item", "hash")
     search_by = ("pk", "source__object_id", "content_hash", "owner")
-    search_help_text = "A vector's or a conversation's number, an item's content hash, or an owner's name."
     actions = ("retry", "reembed", "delete_chosen")
     content_template = "admin/passage_content.html"
 
@@ -333,7 +324,6 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
     fields = ("owner", "source", "item", "opening_id", "length", "hash", "created_at", "error")
     readonly_fields = ("item", "hash")
     search_by = ("pk", "source__object_id", "owner")
-    search_help_text = "A document's or a conversation's number, or an owner's name."
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -373,14 +363,12 @@ class SourceAdmin(MetadataAdmin):
     """The sources of the index, without title and project."""
 
     list_display = ("id", "owner", "kind", "object_id", "item_count", "version", "archived", "updated_at")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, "kind", UptoFilter)
     fields = (
         "owner", "kind", "object_id", "origin", "archived", "item_count", "element_count", "version", "spoken_length",
         "created_at", "updated_at",
     )  # fmt: skip
     search_by = ("pk", "object_id", "owner")
-    search_help_text = "A source's or a conversation's number, or an owner's name."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("title", "project")
@@ -394,7 +382,6 @@ class SourceIndexAdmin(ReindexingAdmin):
     """
 
     list_display = ("id", "source", "owner", "space", "is_up_to_date", "error")
-    list_select_related = ("owner", "space", "source")
     list_filter = (OwnerFilter, SourceFilter, IndexStateFilter, "space", UptoFilter)
     fields = (
         "source", "owner", "space", "is_up_to_date", "indexed_version", "noted_version", "dirty_from", "last_item",
@@ -402,7 +389,6 @@ class SourceIndexAdmin(ReindexingAdmin):
     )  # fmt: skip
     readonly_fields = ("is_up_to_date", "updated_at")
     search_by = ("pk", "source__object_id", "owner")
-    search_help_text = "Its or a conversation's number, or an owner's name."
 
     @admin.display(description="up to date", boolean=True)
     def is_up_to_date(self, obj: SourceIndex) -> bool:

@@ -28,7 +28,6 @@ class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
         "id", "owner", "conversation", "from_position", "to_position", "status", "method", "token_count", "attempts",
         "updated_at",
     )  # fmt: skip
-    list_select_related = ("owner", "conversation")
     list_filter = (OwnerFilter, ConversationFilter, "status", "method", UptoFilter)
     fields = (
         "owner", "conversation", "from_position", "to_position", "status", "error", "method", "model",
@@ -36,19 +35,15 @@ class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
     )  # fmt: skip
     readonly_fields = ("created_at", "updated_at")
     search_by = ("pk", "conversation_id", "owner")
-    search_help_text = "A summary's or a conversation's number, or an owner's name."
     actions = ("retry", "delete_chosen")
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("content", "partials")
 
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("summaries.change_conversationsummary")
-
     retry = confirmed_action(
         "retry",
-        permission="retry",
+        permission="change_rows",
         verb="Regenerate",
         consequence="A worker makes them again, as they were made before; their present texts stay until then.",
         apply=remake,

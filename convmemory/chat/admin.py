@@ -12,7 +12,7 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 
 from convmemory.accounts.content_access import may_read_content, record_reading
@@ -22,7 +22,7 @@ from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.chat.progress import read_partial
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter
-from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed
+from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed_action
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import cut
 
@@ -55,6 +55,10 @@ class AgentForm(ModelForm):  # type: ignore[type-arg]
             drop_key_of_other_server(agent, address_before)
 
 
+def _of(rows: Sequence[Agent]) -> QuerySet[Agent]:
+    return Agent.objects.filter(pk__in=[row.pk for row in rows])
+
+
 @admin.register(Agent)
 class AgentAdmin(ContentAdmin, DeletableAdmin):
     """The agents, without the names, prompts and addresses that their owners wrote.
@@ -65,7 +69,6 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
     """
 
     list_display = ("id", "owner", "endpoint", "model", "context_window", "switched_off_at", "created_at", "updated_at")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, UptoFilter)
     fields = (
         "owner", "endpoint", "model", "context_window", "reply_tokens", "temperature", "tools", "context_strategies",
@@ -73,8 +76,6 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
     )  # fmt: skip
     readonly_fields = ("owner", "endpoint", "switched_off_at", "created_at", "updated_at")
     form = AgentForm
-    search_by = ("pk", "owner")
-    search_help_text = "An agent's number, or an owner's name."
     actions = ("switch_off", "switch_on", "delete_chosen")
     content_template = "admin/facts_content.html"
 
@@ -86,12 +87,9 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
         return (*self.fields, "new_base_url", "use_servers_own") if may_change else self.fields
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        if not self.has_switch_permission(request):
+        if not self.has_change_rows_permission(request):
             return False
         return not isinstance(obj, Agent) or may_read_content(reader=request.user, owner_id=obj.owner_id)
-
-    def has_switch_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("chat.change_agent")
 
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
         obj = self.get_object(request, object_id) if request.method == "POST" and object_id else None
@@ -103,23 +101,20 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
     def endpoint(self, obj: Agent) -> str:
         return "its own" if obj.base_url else "the server's"
 
-    @admin.action(permissions=["switch"], description="Switch off")
-    def switch_off(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._switch(request, queryset, "switch_off", "Switch off", "They answer nobody from now on.")
-
-    @admin.action(permissions=["switch"], description="Switch on")
-    def switch_on(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._switch(request, queryset, "switch_on", "Switch on", "Their owners can talk to them again.")
-
-    def _switch(
-        self, request: HttpRequest, queryset: QuerySet[Any], action: str, verb: str, consequence: str
-    ) -> HttpResponse | None:
-        moment = timezone.now() if action == "switch_off" else None
-
-        def apply(rows: Sequence[Agent]) -> None:
-            Agent.objects.filter(pk__in=[row.pk for row in rows]).update(switched_off_at=moment)
-
-        return confirmed(self, request, queryset, action=action, verb=verb, consequence=consequence, apply=apply)
+    switch_off = confirmed_action(
+        "switch_off",
+        permission="change_rows",
+        verb="Switch off",
+        consequence="They answer nobody from now on.",
+        apply=lambda rows: _of(rows).update(switched_off_at=timezone.now()),
+    )
+    switch_on = confirmed_action(
+        "switch_on",
+        permission="change_rows",
+        verb="Switch on",
+        consequence="Their owners can talk to them again.",
+        apply=lambda rows: _of(rows).update(switched_off_at=None),
+    )
 
     def content_of(self, request: HttpRequest, obj: Agent) -> dict[str, Any]:
         return {"facts": [("Name", obj.name), ("Endpoint", obj.base_url), ("System prompt", obj.system_prompt)]}
@@ -130,7 +125,6 @@ class ReplyAdmin(ContentAdmin):
     """The replies and how they ended. They are deleted with their conversations."""
 
     list_display = ("id", "owner", "conversation_id", "status", "model", "started_at", "ended_at")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, ConversationFilter, "status", UptoFilter)
     fields = (
         "owner", "conversation", "agent_number", "question", "status", "model", "stop_requested", "started_at",
@@ -138,7 +132,6 @@ class ReplyAdmin(ContentAdmin):
     )  # fmt: skip
     readonly_fields = ("agent_number",)
     search_by = ("pk", "conversation_id", "owner")
-    search_help_text = "A reply's or a conversation's number, or an owner's name."
     content_template = "admin/facts_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -168,12 +161,9 @@ class CapturedHistoryAdmin(MetadataAdmin):
     """The points at which conversations recorded by the proxy can be continued."""
 
     list_display = ("conversation_id", "owner")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
     fields = ("conversation", "owner", "hash_in_hex")
     readonly_fields = ("hash_in_hex",)
-    search_by = ("pk", "owner")
-    search_help_text = "A conversation's number, or an owner's name."
 
     @admin.display(description="history hash")
     def hash_in_hex(self, obj: CapturedHistory) -> str:

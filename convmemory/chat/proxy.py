@@ -146,10 +146,10 @@ async def _or_error(
         said = f"{endpoint.where} cannot be reached: check {endpoint.names.base_url}."
         return _error(wire, HTTPStatus.BAD_GATEWAY, said)
     except Exception as error:
-        told = problems.told(error)
-        if told is None:
+        refusal = problems.refusal_of(error)
+        if refusal is None:
             raise
-        return _error(wire, HTTPStatus(told.status), told.detail)
+        return _error(wire, refusal.status, refusal.detail)
 
 
 def _error(wire: Wire, status: HTTPStatus, message: str, *, kind: str = "") -> JsonResponse:

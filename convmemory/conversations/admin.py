@@ -47,14 +47,11 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
     list_display = (
         "id", "owner", "status", "source", "message_count", "turn_count", "updated_at", "archived_at"
     )  # fmt: skip
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, "status", UptoFilter)
     fields = (
         "owner", "status", "source", "message_count", "turn_count", "turns_version", "parent",
         "created_at", "updated_at", "archived_at", "processing_until",
     )  # fmt: skip
-    search_by = ("pk", "owner")
-    search_help_text = "A number, or an owner's name."
     content_template = "admin/conversation_content.html"
 
     def delete_rows(self, rows: Sequence[Conversation]) -> None:
@@ -108,12 +105,10 @@ class LegalHoldAdmin(MetadataAdmin):
     """Legal holds, for those with their permissions. To change one is to lift it, with a reason; none is deleted."""
 
     list_display = ("id", "owner", "conversation_id", "created_at", "lifted_at")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
     form = LegalHoldForm
     raw_id_fields = ("owner",)
     search_by = ("pk", "owner", "conversation_id")
-    search_help_text = "A number, an owner's name, or a conversation's number."
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return request.user.has_perm("accounts.view_legalhold")
@@ -144,7 +139,6 @@ class LegalHoldAdmin(MetadataAdmin):
 @admin.register(Message)
 class MessageAdmin(ContentAdmin):
     list_display = ("id", "conversation", "position", "role", "is_real_user", "turn_number", "model", "created_at")
-    list_select_related = ("conversation",)
     list_filter = (ConversationFilter, UptoFilter)
     fields = (
         "conversation", "position", "role", "is_real_user", "turn_number", "model", "source_key", "created_at",
@@ -152,7 +146,6 @@ class MessageAdmin(ContentAdmin):
     )  # fmt: skip
     readonly_fields = ("has_thinking", "has_tool_calls", "characters")
     search_by = ("pk", "conversation_id")
-    search_help_text = "A message's or a conversation's number."
     content_template = "admin/conversation_content.html"
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -223,7 +216,6 @@ class EventAdmin(ContentAdmin):
     """Events. Types, tools and levels are an agent's own names; the payload is content and cannot be searched here."""
 
     list_display = ("id", "conversation", "line_number", "type", "tool", "level", "turn_number", "created_at")
-    list_select_related = ("conversation",)
     list_filter = (
         ConversationFilter,
         OwnerFilter,
@@ -236,7 +228,6 @@ class EventAdmin(ContentAdmin):
     )
     fields = ("owner", "conversation", "line_number", "type", "tool", "level", "turn_number", "created_at")
     search_by = ("pk", "conversation_id")
-    search_help_text = "An event's or a conversation's number."
     content_template = "admin/conversation_content.html"
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -334,11 +325,8 @@ class StoredUseAdmin(MetadataAdmin):
     """What each person and space has stored, with the limits in force on the page of one."""
 
     list_display = ("id", "owner", "stored_bytes", "turns", "documents")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, UptoFilter)
     fields = ("owner", "stored_bytes", "turns", "documents")
-    search_by = ("pk", "owner")
-    search_help_text = "A number, or an owner's name."
 
     def sections(self, request: HttpRequest, obj: StoredUse) -> list[AdminTable]:
         model, limits = model_use(owner_id=obj.owner_id), limits_of(owner_id=obj.owner_id)

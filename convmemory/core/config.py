@@ -163,7 +163,13 @@ class Config:
     requests_beside_others = whole(
         1, 1, 100_000, "the same of a user who has recently taken much of its time, while others are active"
     )
-    streams_per_user = whole(64, 1, 100_000, "the same for responses that are streamed or wait for a language model")
+    streams_per_user = whole(
+        64,
+        1,
+        100_000,
+        "the same for responses that are streamed or wait for a language model; an address without a key or session "
+        "has at most 4",
+    )
     waiting_per_user = whole(64, 0, 100_000, "how many more may wait; beyond that the response is 429")
     redis_url = secret_address("moves the queue to Redis")
 

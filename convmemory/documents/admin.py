@@ -24,14 +24,11 @@ class DocumentAdmin(ContentAdmin, DeletableAdmin):
     """The documents, without names and titles. They share the active embedding space with turns."""
 
     list_display = ("id", "owner", "status", "failure", "format", "size", "section_count", "updated_at")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, "status", "format", UptoFilter)
     fields = (
         "owner", "status", "failure", "format", "size", "digest", "page_count", "char_count", "section_count",
         "version", "attempts", "created_at", "updated_at",
     )  # fmt: skip
-    search_by = ("pk", "owner")
-    search_help_text = "A document's number, or an owner's name."
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -26,7 +26,6 @@ class EmbeddingSpaceAdmin(MetadataAdmin):
         "provider", "model", "dimensions", "token_model", "token_dimensions", "is_centred", "recipe_version",
         "is_active", "is_building", "created_at", "retired_at",
     )  # fmt: skip
-    search_help_text = "A number."
 
 
 @admin.register(CachedVector)
@@ -34,12 +33,9 @@ class CachedVectorAdmin(DeletableAdmin):
     """Cached vectors. Deleted ones are computed again when they are needed."""
 
     list_display = ("id", "owner", "space", "hash")
-    list_select_related = ("owner", "space")
     list_filter = (OwnerFilter, "space", UptoFilter)
     fields = ("owner", "space", "hash", "norm")
     readonly_fields = ("hash", "norm")
-    search_by = ("pk", "owner")
-    search_help_text = "A number, or an owner's name."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("vector")

@@ -69,8 +69,6 @@ class OwnerCache(Generic[K, V]):
 
 
 STORED_DTYPE = np.dtype("<f2")
-# Stored in batches, so that an interrupted run loses at most one.
-STORE_BATCH = 512
 QUESTIONS_PER_OWNER = 16  # one owner's questions never push out another's
 QUESTIONS = 256
 """For all owners in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""

@@ -1,7 +1,7 @@
 """Limits the size and the slowness of request bodies before anything stores them.
 
-Django writes a whole body to memory or disk before its first middleware runs, so its own limits come too late. This
-ASGI wrapper checks Content-Length first and counts the bytes that arrive after that. It looks up the sender in the
+Django writes a whole body to memory or disk before its first middleware runs, so its own limits come too late. Here
+Content-Length is checked first, and the bytes that arrive are counted after that. The sender is looked up in the
 database only if a body exceeds the limit of anonymous senders; a smaller body costs a comparison.
 """
 
@@ -15,9 +15,9 @@ from django.db import InterfaceError, OperationalError
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.numbers import parse_number
-from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Receive, Scope, Send, has_body, header
-from convmemory.http_limits.refusals import Refusal, end_refusal, start_refusal
-from convmemory.http_limits.senders import is_signed_in
+from convmemory.core.web.asgi_types import DISCONNECT, Message, Receive, Scope, Send, has_body, header
+from convmemory.http_limits.refusals import end_refusal, start_refusal
+from convmemory.problems import DATABASE_SILENT, Refusal
 
 KB = 1024
 MB = 1024 * KB
@@ -29,14 +29,6 @@ FORM_OVERHEAD = MB  # for an upload's other fields and boundaries; the view chec
 LINGER_BYTES = 8 * MB  # of a refused body that are read and discarded
 LINGER_S = 2.0
 LINGER_PAUSE_S = 0.05  # between pieces of a discarded body, so that a flood costs almost no time
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """The slowest accepted body: seconds between two pieces, and bytes per second after the first `idle_s`."""
-
-    idle_s: float
-    min_rate: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,62 +75,22 @@ def limit_of_users(path: str, method: str) -> Limit:
     )
 
 
-class BodyLimit:
-    """Runs the application with bodies within the limits of size and pace."""
+class Body:
+    """The body of one request, as the application receives it, within the limits of size and pace."""
 
     def __init__(
-        self,
-        application: Application,
-        *,
-        pace: Pace | None = None,
-        knows_sender: Callable[[Scope], Awaitable[bool]] = is_signed_in,
+        self, scope: Scope, receive: Receive, send: Send, *, knows_sender: Callable[[Scope], Awaitable[bool]]
     ) -> None:
-        self._application = application
-        self._pace = pace
-        self._knows_sender = knows_sender
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not has_body(scope):
-            await self._application(scope, receive, send)
-            return
-        pace = self._pace or Pace(config.request_idle_s, config.request_min_bytes_per_s)
-        body = _Body(scope, receive, send, pace=pace, knows_sender=self._knows_sender)
-        # A Content-Length that is missing or no number counts as 0: what arrives is counted in any case.
-        if await body.may_be_as_large_as(parse_number(header(scope, b"content-length")) or 0):
-            await self._application(scope, body.receive, body.send)
-
-
-class _Body:
-    """The body of one request, as the application receives it."""
-
-    __slots__ = (
-        "_complete",
-        "_knows_sender",
-        "_limit",
-        "_pace",
-        "_receive",
-        "_refused",
-        "_scope",
-        "_send",
-        "_size",
-        "_started",
-    )
-
-    def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        *,
-        pace: Pace,
-        knows_sender: Callable[[Scope], Awaitable[bool]],
-    ) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
-        self._pace, self._knows_sender = pace, knows_sender
+        self._scope, self._receive, self._send, self._knows_sender = scope, receive, send, knows_sender
         self._limit: Limit | None = None  # None until the body exceeds the anonymous limit
         self._size = 0
         self._started: float | None = None
-        self._complete = self._refused = False
+        self._complete, self._refused = not has_body(scope), False
+
+    async def has_accepted_length(self) -> bool:
+        """Return whether the announced length is accepted; where it is not, the request is answered."""
+        # A Content-Length that is missing or no number counts as 0: what arrives is counted in any case.
+        return await self._may_be_as_large_as(parse_number(header(self._scope, b"content-length")) or 0)
 
     async def receive(self) -> Message:
         """Return the next piece of the body.
@@ -155,15 +107,15 @@ class _Body:
             await self._refuse(
                 Refusal(
                     HTTPStatus.REQUEST_TIMEOUT,
-                    f"The request's body came too slowly: this server waits {self._pace.idle_s:g} s for the next piece "
-                    f"(REQUEST_IDLE_S) and takes no less than {self._pace.min_rate} bytes a second "
+                    f"The request's body came too slowly: this server waits {config.request_idle_s:g} s for the next "
+                    f"piece (REQUEST_IDLE_S) and takes no less than {config.request_min_bytes_per_s} bytes a second "
                     "(REQUEST_MIN_BYTES_PER_S). Send it again over a better connection, or in smaller parts.",
                 )
             )
             return DISCONNECT
         self._size += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
-        return message if await self.may_be_as_large_as(self._size) else DISCONNECT
+        return message if await self._may_be_as_large_as(self._size) else DISCONNECT
 
     async def send(self, message: Message) -> None:
         """Pass the application's answer on, unless the request was refused here.
@@ -182,8 +134,8 @@ class _Body:
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
-    async def may_be_as_large_as(self, size: int) -> bool:
-        """Whether a body of so many bytes is accepted; where it is not, the request is answered."""
+    async def _may_be_as_large_as(self, size: int) -> bool:
+        """Return whether a body of so many bytes is accepted; where it is not, the request is answered."""
         if size <= config.max_anonymous_request_kb * KB:
             return True
         try:
@@ -193,13 +145,7 @@ class _Body:
                 else limit_of_strangers()
             )
         except (OperationalError, InterfaceError, DatabaseUnavailable):
-            await self._refuse(
-                Refusal(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
-                    "The database does not answer: try again in a moment.",
-                    retry_after_s=5,
-                )
-            )
+            await self._refuse(DATABASE_SILENT)
             return False
         if size <= self._limit.size:
             return True
@@ -210,8 +156,8 @@ class _Body:
         """Receive the next piece. Raises: TimeoutError if the client is silent for too long or too slow on average."""
         now = asyncio.get_running_loop().time()
         self._started = now if self._started is None else self._started
-        left = self._started + self._pace.idle_s + self._size / self._pace.min_rate - now
-        async with asyncio.timeout(max(0.0, min(self._pace.idle_s, left))):
+        left = self._started + config.request_idle_s + self._size / config.request_min_bytes_per_s - now
+        async with asyncio.timeout(max(0.0, min(config.request_idle_s, left))):
             return await self._receive()
 
     async def _refuse(self, refusal: Refusal) -> None:

@@ -1,16 +1,22 @@
-"""Limits how many requests are handled at once: in all, of one caller, and of those that check a password.
+"""Limits how many requests a process handles at once: in all, and of one caller, whose further requests wait in a line.
 
-A request takes a place when its body has arrived; until then it counts among the requests that are being received,
-which have a limit of their own, because each keeps a part of its body in memory. Excess requests are refused before
-they take a thread or a database connection. uvicorn's own limit on connections counts idle ones too, so that one client
-could shut out all others by opening connections.
+Excess requests are refused before they take a thread or a database connection. uvicorn's own limit on connections
+counts idle ones too, so that one client could shut out all others by opening connections.
+
+While the body of a request arrives (`bodies.py`), the request counts among those that are being received, which have a
+limit of their own, because each keeps a part of its body in memory. Then it takes a place of its caller until its
+answer is made; an answer that streams counts as a stream, of which a caller may have more. While other users are
+active, a caller with a line, or with almost constant requests lately, has fewer places, and callers that keep the
+process busy pause between requests (`used_time.py`).
 """
 
+import asyncio
+import itertools
 import re
-from collections import Counter
+import time
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from django.db import InterfaceError, OperationalError
@@ -18,22 +24,26 @@ from django.db import InterfaceError, OperationalError
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Receive, Scope, Send, has_body
-from convmemory.core.web.callers import network_of
-from convmemory.core.web.fair_requests import FairRequests, RequestLimits
 from convmemory.core.web.middleware import StaticFilesMiddleware
-from convmemory.http_limits.refusals import Refusal, refuse
+from convmemory.http_limits.bodies import Body
+from convmemory.http_limits.refusals import refuse
 from convmemory.http_limits.senders import caller_of, is_signed_in, is_user
+from convmemory.http_limits.used_time import UsedTime
+from convmemory.problems import Refusal
 
-PASSWORD_PATHS = re.compile(r"/(login|settings/(password|confirm|account/delete))/?")
-# A hash takes a third of a second of a core, and there are as many places in `convmemory.sign_in.hashing`.
-PASSWORDS_AT_ONCE = 8
-PASSWORDS_AT_ONCE_PER_ADDRESS = 4
-SHARE = 4  # a caller gets at most 1/4 of the places, unknown callers never the last 1/4
+SHARE = 4  # a caller gets at most 1/4 of a process, unknown callers never the last 1/4
 SMALLEST_SHARE = 8  # a browser opens six connections to one server
+STREAMS_OF_STRANGERS = 4  # of one address; those of users are in the settings
 BUSY = 4  # concurrent requests of an address from which its credentials are looked up
 LOOKUPS_AT_ONCE = 8  # of unknown credentials: a flood of invented keys must not take all connections
-RETRY_AFTER_S = 2
-ALIVE = "/health"  # a busy process must not be restarted
+WAIT_S = 30.0  # the longest wait in a line
+OTHERS_S = 60.0  # after another user's request, in which a flood has fewer places
+CONTENDED_S = 3.0  # the same before a request of a flood, which pauses after it: with no other user, for nothing
+RETRY_AFTER_S = 5
+
+HEALTH = "/health"
+WAITING_FOR_A_MODEL = re.compile(r"/v1/.*|/chat/send|/conversations/\d+/send|/api/v1/conversations/\d+/stream")
+WAITING_FOR_A_WORKER = "/api/v1/imports"  # with `wait`, it answers when the import has ended
 
 _TOO_MANY = Refusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
@@ -45,196 +55,296 @@ _TOO_MANY_OF_CALLER = Refusal(
     "Too many requests of yours, or of your address, are under way: wait until some are answered, then try again.",
     retry_after_s=RETRY_AFTER_S,
 )
-_TOO_MANY_PASSWORDS = Refusal(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "Too many people are signing in at this moment: try again in some seconds.",
-    retry_after_s=RETRY_AFTER_S,
-)
-_TOO_MANY_FROM_THERE = Refusal(
-    HTTPStatus.TOO_MANY_REQUESTS,
-    "Too many passwords come from your address at once: try again in some seconds.",
-    retry_after_s=RETRY_AFTER_S,
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The most requests at a time, in total and by one name, and the refusals of further ones."""
+class Stage:
+    """Counts the requests of one stage, in all and by caller; it has a part of `MAX_CONCURRENT_REQUESTS`."""
 
-    in_all: int
-    by_name: int
-    full: Refusal
-    full_of_name: Refusal
+    def __init__(self, *, part: int) -> None:
+        self._part = part
+        self._total = 0
+        self._by_caller: Counter[str] = Counter()
 
+    def refusal(self, name: str) -> Refusal | None:
+        """Return the refusal of a further request of this caller, None if there is room."""
+        most = config.max_concurrent_requests // self._part
+        if self._by_caller[name] >= max(most // SHARE, SMALLEST_SHARE):
+            return _TOO_MANY_OF_CALLER
+        return _TOO_MANY if self._total >= (most if is_user(name) else most - most // SHARE) else None
 
-class UnderWay:
-    """Counts the requests in progress, in total and by name."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self.by_name: Counter[str] = Counter()
-
-    def refusal(self, name: str, bound: Bound) -> Refusal | None:
-        """Return the refusal of a further request of this name, None if there is room."""
-        if self.by_name[name] >= bound.by_name:
-            return bound.full_of_name
-        return bound.full if self.total >= bound.in_all else None
+    def is_busy(self, name: str) -> bool:
+        """Return whether the caller has several requests in this stage, or would not be let in."""
+        return self._by_caller[name] >= BUSY or self.refusal(name) is not None
 
     @contextmanager
     def one_more(self, name: str) -> Iterator[None]:
-        self.total += 1
-        self.by_name[name] += 1
+        self._total += 1
+        self._by_caller[name] += 1
         try:
             yield
         finally:
-            self.total -= 1
-            self.by_name[name] -= 1
-            if not self.by_name[name]:
-                del self.by_name[name]
+            self._total -= 1
+            self._by_caller[name] -= 1
+            if not self._by_caller[name]:
+                del self._by_caller[name]
+
+
+class Places:
+    """A caller's places, with a first-in-first-out line for them. Of `most` places, `number()` can be used now."""
+
+    def __init__(self, most: int, number: Callable[[], int]) -> None:
+        self.most, self._number = most, number
+        self.entered = 0  # requests that have a place, wait for one, or still send their body
+        self.taken = 0
+        self.line: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> bool:
+        """Take a place if one is free; return whether it was."""
+        is_free = self.taken < self._number()
+        self.taken += is_free
+        return is_free
+
+    def stand_in_line(self) -> "asyncio.Future[None]":
+        """Return a future that is done when the line has reached the request and given it a place."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.line.append(turn)
+        return turn
+
+    def leave_line(self, turn: "asyncio.Future[None]") -> None:
+        """Give up waiting; a place received at the same moment goes to the next in line."""
+        if turn.done():
+            self.leave()
+        else:
+            self.line.remove(turn)
+
+    def leave(self) -> None:
+        """Free a place, and give all free ones to the line."""
+        self.taken -= 1
+        while self.line and self.take():
+            self.line.popleft().set_result(None)
+
+
+class Caller:
+    """The places of one caller: for requests, and for streams."""
+
+    def __init__(self, name: str, requests_at_once: Callable[[str], int]) -> None:
+        self.name = name
+        self.requests = Places(config.requests_per_user, lambda: requests_at_once(name))
+        streams = config.streams_per_user if is_user(name) else min(config.streams_per_user, STREAMS_OF_STRANGERS)
+        self.streams = Places(streams, lambda: streams)
+        self.loop = asyncio.get_running_loop()
+
+    @property
+    def is_idle(self) -> bool:
+        return not any(places.entered or places.taken for places in (self.requests, self.streams))
 
 
 class ConcurrencyLimit:
     """Runs the application with no more concurrent requests than this process can serve well.
 
     `knows_sender` looks up a request's key or session; it is called only if the request would otherwise share the
-    places of its address with others.
+    places of its address with others, or has a large body.
     """
 
     def __init__(
-        self, application: Application, *, knows_sender: Callable[[Scope], Awaitable[bool]] = is_signed_in
+        self,
+        application: Application,
+        *,
+        knows_sender: Callable[[Scope], Awaitable[bool]] = is_signed_in,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.application = application
-        self._knows_sender = knows_sender
+        self.application, self.knows_sender, self.clock = application, knows_sender, clock
+        self.receiving, self.running = Stage(part=2), Stage(part=1)
+        self.callers: dict[str, Caller] = {}
         self._lookups = 0
-        self._receiving, self._running, self._passwords = UnderWay(), UnderWay(), UnderWay()
+        self._seen: OrderedDict[str, float] = OrderedDict()  # the time of each user's last request, oldest first
+        self._used = UsedTime(clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == ALIVE and scope["method"] in ("GET", "HEAD") and not has_body(scope):
+        is_free = is_answered_from_memory(scope)
+        if is_free and scope["path"] == HEALTH:  # a busy process must not be restarted
             await self.application(scope, receive, send)
             return
-        await _Request(self, scope, receive, send, caller=await self._caller_of(scope)).run()
+        name = await self._name_of(scope)
+        stage = self.receiving if has_body(scope) else self.running
+        if (refusal := stage.refusal(name)) is not None:
+            await refuse(scope, send, refusal)
+        elif is_free:
+            with stage.one_more(name):
+                await self.application(scope, receive, send)
+        else:
+            await _Request(self, self._caller(name), scope, receive, send).run(stage)
 
-    def enter_receiving(self, stack: ExitStack, caller: str) -> Refusal | None:
-        """Count a request whose body is still arriving until `stack` ends, or return why it is refused."""
-        bound = _bound_of(caller, config.max_concurrent_requests // 2)
-        refusal = self._receiving.refusal(caller, bound)
-        if refusal is None:
-            stack.enter_context(self._receiving.one_more(caller))
-        return refusal
-
-    def enter_running(self, stack: ExitStack, caller: str, scope: Scope) -> Refusal | None:
-        """Give the request a place until `stack` ends, or return why it is refused."""
-        bound = _bound_of(caller, config.max_concurrent_requests)
-        refusal = self._running.refusal(caller, bound)
-        if refusal is None and scope["method"] == "POST" and PASSWORD_PATHS.fullmatch(scope["path"]):
-            network = network_of(scope["client"][0] if scope.get("client") else "")
-            refusal = self._passwords.refusal(
-                network,
-                Bound(PASSWORDS_AT_ONCE, PASSWORDS_AT_ONCE_PER_ADDRESS, _TOO_MANY_PASSWORDS, _TOO_MANY_FROM_THERE),
-            )
-            if refusal is None:
-                stack.enter_context(self._passwords.one_more(network))
-        if refusal is None:
-            stack.enter_context(self._running.one_more(caller))
-        return refusal
-
-    async def _caller_of(self, scope: Scope) -> str:
+    async def _name_of(self, scope: Scope) -> str:
         """Return the caller's name. A credential that is new to this process is looked up if its address is busy."""
-        caller = caller_of(scope)
-        if is_user(caller) or not self._is_busy(caller) or self._lookups >= LOOKUPS_AT_ONCE:
-            return caller
+        name = caller_of(scope)
+        is_busy = self.receiving.is_busy(name) or self.running.is_busy(name)
+        if is_user(name) or not is_busy or self._lookups >= LOOKUPS_AT_ONCE:
+            return name
         self._lookups += 1
         try:
-            await self._knows_sender(scope)
+            await self.knows_sender(scope)
         except (OperationalError, InterfaceError, DatabaseUnavailable):
-            return caller  # counted by its address; the response reports the database's failure
+            return name  # counted by its address; the response reports the database's failure
         finally:
             self._lookups -= 1
         return caller_of(scope)
 
-    def _is_busy(self, caller: str) -> bool:
-        """Return whether the caller has several requests under way, or would not get a place."""
-        places = config.max_concurrent_requests
-        return any(
-            under_way.by_name[caller] >= BUSY or under_way.refusal(caller, _bound_of(caller, most)) is not None
-            for under_way, most in ((self._running, places), (self._receiving, places // 2))
-        )
+    def _caller(self, name: str) -> Caller:
+        """Return the caller's places, and note that it is active if it is a user."""
+        now = self.clock()
+        if is_user(name):
+            self._seen[name] = now
+            self._seen.move_to_end(name)
+        while self._seen and next(iter(self._seen.values())) < now - OTHERS_S:
+            self._seen.popitem(last=False)
+        caller = self.callers.get(name)
+        if caller is None or caller.loop is not asyncio.get_running_loop():  # those of another loop have ended with it
+            caller = self.callers[name] = Caller(name, self._requests_at_once)
+        return caller
 
+    def forget_if_idle(self, caller: Caller) -> None:
+        if caller.is_idle and self.callers.get(caller.name) is caller:
+            del self.callers[caller.name]
 
-def _bound_of(caller: str, places: int) -> Bound:
-    in_all = places if is_user(caller) else places - places // SHARE
-    return Bound(in_all, max(places // SHARE, SMALLEST_SHARE), _TOO_MANY, _TOO_MANY_OF_CALLER)
+    def _requests_at_once(self, name: str) -> int:
+        has_line = name in self.callers and bool(self.callers[name].requests.line)
+        is_flood = has_line or self._used.exceeds_fair_share(name)
+        if is_flood and self._others(name, since=self.clock() - OTHERS_S):
+            return min(config.requests_per_user, config.requests_beside_others)
+        return config.requests_per_user
+
+    def _others(self, name: str, *, since: float) -> list[str]:
+        """Return the other users who have sent a request since then."""
+        latest = itertools.takewhile(lambda user: self._seen[user] >= since, reversed(self._seen))
+        return [user for user in latest if user != name]
+
+    def pause_after(self, name: str, *, started: float, waited_s: float) -> float:
+        """Count the time of a request that ends now; return how many seconds its caller pauses."""
+        seconds = self.clock() - started
+        self._used.add(name, seconds, waited_s=waited_s)
+        others = self._others(name, since=started - CONTENDED_S)
+        return self._used.pause_after(name, seconds, others=others) if others else 0.0
 
 
 class _Request:
-    """One request: counted as being received until its body is complete, then as running."""
+    """One request: it takes a place of its caller when its body has arrived, and frees it with its answer."""
 
-    def __init__(self, limit: ConcurrencyLimit, scope: Scope, receive: Receive, send: Send, *, caller: str) -> None:
-        self._limit, self._caller = limit, caller
-        self._scope, self._receive, self._send = scope, receive, send
-        self._held = ExitStack()
-        self._is_whole = not has_body(scope)
-        self._is_answered = self._is_refused = False
+    def __init__(self, limit: ConcurrencyLimit, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        self._limit, self._caller, self._scope, self._send = limit, caller, scope, send
+        self._body = Body(scope, receive, send, knows_sender=limit.knows_sender)
+        self._places = caller.streams if waits_for_others(scope) else caller.requests
+        self._stage = ExitStack()
+        self._started: float | None = None  # when the request got its place
+        self._waited_s = 0.0  # in line
+        self._is_whole = self._is_answered = self._is_refused = False
+        self._ahead: asyncio.Task[Message] | None = None  # a receive() begun while in line
 
-    async def run(self) -> None:
-        with self._held:
-            if self._is_whole:
-                refusal = self._limit.enter_running(self._held, self._caller, self._scope)
-            else:
-                refusal = self._limit.enter_receiving(self._held, self._caller)
-            if refusal is None:
+    async def run(self, stage: Stage) -> None:
+        """Run the application on the request, in the stage that its arrival begins."""
+        if self._places.entered >= self._places.most + config.waiting_per_user:
+            await refuse(self._scope, self._send, _TOO_MANY_OF_CALLER)
+            return
+        self._places.entered += 1
+        self._stage.enter_context(stage.one_more(self._caller.name))
+        try:
+            if await self._body.has_accepted_length():
                 await self._limit.application(self._scope, self.receive, self.send)
-            else:
-                await refuse(self._scope, self._send, refusal)
+        finally:
+            self._end()
 
     async def receive(self) -> Message:
-        """Return the next message; the one that ends the body only if the request gets a place."""
+        """Return the next message; the one that ends the body waits for the request's place."""
         if self._is_refused:
             return DISCONNECT
-        message = await self._receive()
-        if self._is_whole or self._is_answered or message["type"] != "http.request" or message.get("more_body", False):
+        ahead, self._ahead = self._ahead, None
+        message = await (ahead or self._body.receive())
+        if self._is_whole or message["type"] != "http.request" or message.get("more_body"):
             return message
         self._is_whole = True
-        self._held.close()
-        refusal = self._limit.enter_running(self._held, self._caller, self._scope)
+        if self._is_answered:  # a stream that only waits for http.disconnect
+            return message
+        refusal = self._begin_running() or await self._take_place()
         if refusal is None:
             return message
         self._is_refused = True
-        await refuse(self._scope, self._send, refusal)
+        if not self._has_disconnected:
+            await refuse(self._scope, self._send, refusal)
         return DISCONNECT
+
+    @property
+    def _has_disconnected(self) -> bool:
+        """Return whether the client has disconnected while in line."""
+        return self._ahead is not None and self._ahead.done()
 
     async def send(self, message: Message) -> None:
         """Pass the answer on, unless the request was refused."""
-        if not self._is_refused:
+        if self._is_refused:
+            return
+        if message["type"] == "http.response.start":
             self._is_answered = True
-            await self._send(message)
+            streams = self._caller.streams
+            if self._started is not None and _is_streamed(message) and self._places is not streams and streams.take():
+                # A streamed answer counts as a stream from now on; with too many streams, it remains a request.
+                self._places.leave()
+                self._places.entered -= 1
+                self._places = streams
+                self._places.entered += 1
+        await self._body.send(message)
+
+    def _begin_running(self) -> Refusal | None:
+        """Count a request whose body has arrived among the running ones, or return why it is refused."""
+        if not has_body(self._scope):
+            return None  # counted there from the beginning
+        running, name = self._limit.running, self._caller.name
+        refusal = running.refusal(name)
+        if refusal is None:
+            self._stage.close()
+            self._stage.enter_context(running.one_more(name))
+        return refusal
+
+    async def _take_place(self) -> Refusal | None:
+        """Take a place, after a wait in line if need be; return a refusal if that took too long."""
+        arrived = self._limit.clock()
+        if not self._places.take():
+            turn = self._places.stand_in_line()
+            self._ahead = asyncio.ensure_future(self._body.receive())  # after the body, only http.disconnect can come
+            try:
+                await asyncio.wait((turn, self._ahead), timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                self._places.leave_line(turn)
+                raise
+            if not turn.done() or self._has_disconnected:
+                self._places.leave_line(turn)
+                return _TOO_MANY_OF_CALLER
+        self._started = self._limit.clock()
+        self._waited_s = self._started - arrived
+        return None
+
+    def _end(self) -> None:
+        """Free the place, also if the application failed, or answered before the body was complete."""
+        if self._ahead:
+            self._ahead.cancel()
+        self._stage.close()
+        pause_s = 0.0
+        if self._started is not None and self._places is self._caller.requests:
+            pause_s = self._limit.pause_after(self._caller.name, started=self._started, waited_s=self._waited_s)
+        self._places.entered -= 1
+        if pause_s:
+            asyncio.get_running_loop().call_later(pause_s, self._leave)
+        else:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._started is not None:
+            self._places.leave()
+        self._limit.forget_if_idle(self._caller)
 
 
-# --- request limits -------------------------------------------------------------------------------
-# Limits the concurrent requests of one caller, according to the settings; wraps the whole application in `asgi.py`.
-
-
-WAITING_FOR_A_MODEL = re.compile(r"/v1/.*|/chat/send|/conversations/\d+/send|/api/v1/conversations/\d+/stream")
-WAITING_FOR_A_WORKER = "/api/v1/imports"  # with `wait`, it answers when the import has ended
-HEALTH = "/health"
-
-
-def limited(application: Application) -> FairRequests:
-    """Return the application with the limits of `REQUESTS_PER_USER` and the related settings."""
-    limits = RequestLimits(
-        at_once=config.requests_per_user,
-        beside_others=min(config.requests_per_user, config.requests_beside_others),
-        streams=config.streams_per_user,
-        waiting=config.waiting_per_user,
-    )
-    return FairRequests(
-        application,
-        limits=limits,
-        name_caller=caller_of,
-        is_stream=waits_for_others,
-        is_free=is_answered_from_memory,
-        is_user=is_user,
-    )
+def _is_streamed(start: Message) -> bool:
+    """Return whether an answer is produced while it is sent: it has no length then."""
+    headers = {name.lower(): value for name, value in start.get("headers", ())}
+    return b"content-length" not in headers and start["status"] == HTTPStatus.OK
 
 
 def waits_for_others(scope: Scope) -> bool:

@@ -8,27 +8,25 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from convmemory.http_limits.refusals import Refusal, refusal_response
+from convmemory.core.web.middleware import EitherMiddleware
+from convmemory.http_limits.refusals import refusal_response
+from convmemory.problems import Refusal
 
 NUL = "\x00"
 FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 
 
-class NulMiddleware:
+class NulMiddleware(EitherMiddleware):
     """Answers 400 to a request with a NUL. It follows the CSRF check, which has read the form already."""
 
-    sync_capable = True
-    async_capable = True
-
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
+        super().__init__(get_response)
         self._async = iscoroutinefunction(get_response)
         if self._async:
-            markcoroutinefunction(self)
             self.process_view = self._process_view_inline  # type: ignore[method-assign,assignment]
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:

@@ -1,8 +1,6 @@
 """Refuses requests before the application, sets headers of answers, redirects to HTTPS, answers health checks."""
 
 import logging
-import math
-from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
@@ -14,16 +12,7 @@ from convmemory.core.config import config
 from convmemory.core.web import stopping
 from convmemory.core.web.asgi_types import Application, Message, Receive, Scope, Send, header, is_for_programs
 from convmemory.core.web.middleware import POLICY
-from convmemory.problems import problem, told
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A refusal's status and its reason, a sentence that says what to do; `retry_after_s` is in whole seconds."""
-
-    status: HTTPStatus
-    detail: str
-    retry_after_s: int | None = None
+from convmemory.problems import Refusal, problem_of_refusal, refusal_of, set_retry_after
 
 
 def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
@@ -33,15 +22,14 @@ def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
         extra = {}
         if path.startswith("/v1/"):  # clients of OpenAI's API read this field
             extra["error"] = {"message": refusal.detail, "type": "invalid_request_error", "param": None, "code": None}
-        response = problem(refusal.status, refusal.detail, **extra)
+        response = problem_of_refusal(refusal, **extra)
     else:
         headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
         response = HttpResponse(_page_text(refusal), status=refusal.status, headers=headers)
+        set_retry_after(response, refusal)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Content-Length"] = str(len(response.content))
-    if refusal.retry_after_s is not None:
-        response.headers["Retry-After"] = str(refusal.retry_after_s)
     return response
 
 
@@ -123,14 +111,7 @@ class PrivateResponses:
                 raise
             logger.exception("A request could not be answered")
             # The response to an error outside of every view, such as a full disk while Django stores a body.
-            said = told(error)
-            if said is None:
-                refusal = _FAILED
-            else:
-                refusal = Refusal(
-                    said.status, said.detail, None if said.retry_after_s is None else math.ceil(said.retry_after_s)
-                )
-            await refuse(scope, send_private, refusal)
+            await refuse(scope, send_private, refusal_of(error) or _FAILED)
 
 
 _FAILED = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "Something broke on the server; its log says what.")

@@ -80,16 +80,13 @@ class FailureAdmin(TaskAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return MetadataAdmin.get_queryset(self, request).defer("args", "kwargs")
 
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("django_q.change_failure")
-
     @admin.display(description="reason")
     def reason(self, obj: Any) -> str:
         return error_kind(obj.result)
 
     retry = confirmed_action(
         "retry",
-        permission="retry",
+        permission="change_rows",
         verb="Retry",
         consequence="They go into the queue again, and out of this list.",
         apply=retry_tasks,
@@ -103,7 +100,6 @@ class ScheduleAdmin(MetadataAdmin):
     list_display = ("id", "name", "func", "minutes", "next_run")
     list_filter = ()
     fields = ("name", "func", "schedule_type", "minutes", "repeats", "next_run", "task")
-    search_help_text = "A number."
 
 
 @admin.register(OwnerTask)
@@ -112,10 +108,8 @@ class OwnerTaskAdmin(DeletableAdmin):
 
     ordering = ("asked_at",)
     list_display: tuple[str, ...] = ("id", "func", "owner", "asked_at", "due_at", "leased_until", "slices", "attempts")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, "func")
     fields = ("func", "group", "owner", "asked_at", "due_at", "leased_until", "cluster", "slices", "attempts")
-    search_help_text = "A number."
 
 
 class QueueAdmin(DeletableAdmin):
@@ -125,7 +119,6 @@ class QueueAdmin(DeletableAdmin):
     list_filter = ()
     fields = ("key", "func", "group", "lock")
     readonly_fields = ("func", "group")
-    search_help_text = "A number."
 
     def func(self, obj: OrmQ) -> str:
         return str(obj.func())
@@ -139,7 +132,6 @@ class SweepRunAdmin(MetadataAdmin):
     list_display = ("id", "deep", "started_at", "seconds", "found", "fixed")
     list_filter = ("deep", UptoFilter)
     fields = ("deep", "started_at", "seconds", "found", "fixed")
-    search_help_text = "A number."
 
 
 @admin.register(Erasure)
@@ -147,17 +139,14 @@ class ErasureAdmin(MetadataAdmin):
     """Users who are being erased; the row is deleted with the user."""
 
     list_display = ("user", "requested_at")
-    list_select_related = ("user",)
     list_filter = ()
     fields = ("user", "requested_at")
-    search_help_text = "A number."
 
 
 @admin.register(IndexSample)
 class IndexSampleAdmin(MetadataAdmin):
     list_display = ("id", "taken_at", "turns", "pending", "failed", "queued")
     fields = ("taken_at", "turns", "pending", "failed", "queued", "spaces", "reasons")
-    search_help_text = "A number."
 
 
 if admin.site.is_registered(OrmQ):  # not registered if the queue is on Redis

@@ -12,8 +12,5 @@ class LinkedIdentityAdmin(DeletableAdmin):
     """Identities, without their subjects; who deletes one ends that way into the account."""
 
     list_display = ("id", "owner", "issuer", "created_at", "last_used_at")
-    list_select_related = ("owner",)
     list_filter = (OwnerFilter, UptoFilter)
     fields = ("owner", "issuer", "created_at", "last_used_at")
-    search_by = ("pk", "owner")
-    search_help_text = "A number, or an owner's name."

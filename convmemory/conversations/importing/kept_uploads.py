@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
@@ -24,9 +24,6 @@ from convmemory.core.config import config
 from convmemory.core.encryption import decrypt_file, encrypt_file
 from convmemory.core.errors import InvalidInput, StorageFull
 from convmemory.core.files.private_files import has_digest, new_draft
-
-if TYPE_CHECKING:
-    from convmemory.conversations.messages.ingest import SyncResult
 
 MB = 1024**2
 # Sources whose conversations were named by their files if they had no id.
@@ -64,10 +61,10 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
     return kept
 
 
-def record_kept_conversation(kept: KeptUpload | None, result: "SyncResult") -> None:
+def record_kept_conversation(kept: KeptUpload | None, conversation_id: int) -> None:
     """Record that the upload contains this conversation; called in the transaction that stores it."""
     if kept is not None:
-        link = KeptConversation(owner_id=kept.owner_id, upload=kept, conversation_id=result.conversation_id)
+        link = KeptConversation(owner_id=kept.owner_id, upload=kept, conversation_id=conversation_id)
         KeptConversation.objects.bulk_create([link], ignore_conflicts=True)
 
 

@@ -61,7 +61,7 @@ def record_conversation(row: Import, file: FileReport, result: SyncResult, *, ke
 
     Called in the transaction that stores the conversation.
     """
-    record_kept_conversation(kept, result)
+    record_kept_conversation(kept, result.conversation_id)
     if not (result.created or result.added or result.updated):
         return
     ImportedConversation.objects.create(

@@ -259,7 +259,7 @@ def reimport(*, owner: AbstractBaseUser, on_report: OnReport) -> None:
 def _read(owner: AbstractBaseUser, upload: KeptUpload, on_stored: OnStored) -> ImportReport:
     def note(file: FileReport, result: SyncResult) -> None:
         on_stored(file, result)
-        record_kept_conversation(upload, result)
+        record_kept_conversation(upload, result.conversation_id)
 
     with work_folder("import", owner_id=owner.pk) as folder, opened(upload) as file:
         return import_upload(

@@ -27,6 +27,15 @@ from convmemory.core.administration.lists import (
 )
 
 MAX_CHOSEN = 500
+SEARCHED = {
+    "pk": "a number",
+    "conversation_id": "a conversation's number",
+    "message_id": "a message's number",
+    "object_id": "a conversation's or document's number",
+    "source__object_id": "a conversation's or document's number",
+    "content_hash": "a content hash",
+    "owner": "an owner's name",
+}
 
 if TYPE_CHECKING:
     AnyModelAdmin = admin.ModelAdmin[Any]
@@ -48,7 +57,8 @@ class AdminTable:
 class MetadataAdmin(AnyModelAdmin):
     """Rows that staff may view, but not add or change by hand.
 
-    `search_by` names the fields of a search: `pk`, `owner`, and indexed fields that contain numbers or hashes.
+    `search_by` names the fields of a search: `pk`, `owner` of models that have one, and indexed fields that contain
+    numbers or hashes.
     """
 
     show_full_result_count = False
@@ -60,7 +70,7 @@ class MetadataAdmin(AnyModelAdmin):
     sortable_by = ()
     list_filter: ClassVar[tuple[Any, ...]] = (UptoFilter,)
     search_fields = ("pk",)  # shows the box; `get_search_results` decides
-    search_by: ClassVar[tuple[str, ...]] = ("pk",)
+    search_by: ClassVar[tuple[str, ...]] = ("pk", "owner")
     change_form_template = "admin/metadata_form.html"
     actions_selection_counter = True
 
@@ -78,6 +88,14 @@ class MetadataAdmin(AnyModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def has_change_rows_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may start actions that change rows."""
+        return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
+
+    def get_list_select_related(self, request: HttpRequest) -> bool | list[str] | tuple[str, ...]:
+        keys = [each.name for each in self.opts.get_fields() if each.many_to_one and each.name in self.list_display]
+        return self.list_select_related or keys
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Return whether a declared filter makes this lookup."""
@@ -97,10 +115,20 @@ class MetadataAdmin(AnyModelAdmin):
             return queryset, False
         return queryset.filter(self.search_condition(term)), False
 
+    @property
+    def search_help_text(self) -> str:  # type: ignore[override]
+        *others, last = [SEARCHED[name] for name in self._searched()]
+        text = f"{', '.join(others)}, or {last}." if others else f"{last}."
+        return text[0].upper() + text[1:]
+
+    def _searched(self) -> list[str]:
+        has_owner = any(each.name == "owner" for each in self.opts.get_fields())
+        return [name for name in self.search_by if name != "owner" or has_owner]
+
     def search_condition(self, term: str) -> Q:
         found = Q(pk__in=[])
         number, digest = whole_number(term), hash_bytes(term)
-        for name in self.search_by:
+        for name in self._searched():
             if name == "owner":
                 found |= Q(owner_id=user_id_of(term))
             elif name == "content_hash" and digest:

@@ -1,21 +1,14 @@
-"""Identifies a request's caller from its headers alone, at the edge, before any database query.
+"""Remembers which user each recently valid key or session belongs to, and reduces network addresses.
 
-A key or session that was valid before is recognised by its hash and counts as its user, so that all keys and sessions
-of one person are one caller. Every other caller is identified by network address. This decides which request waits for
-which, never what a caller may read.
+With both, `http_limits` names the caller of a request from its headers alone, before any database query.
 """
 
 import ipaddress
 from collections import OrderedDict
-from collections.abc import Iterable
 from hashlib import blake2b
-from http.cookies import CookieError, SimpleCookie
 from threading import Lock
 
 KNOWN = 20_000  # remembered credentials, some 150 bytes each
-USER = "user:"  # the prefix of a caller's name if the credential is known
-
-Headers = Iterable[tuple[bytes, bytes]]
 
 
 class KnownCallers:
@@ -42,35 +35,6 @@ class KnownCallers:
 
 
 known = KnownCallers()
-
-
-def caller_of_request(headers: Headers, address: str, *, session_cookie: str, callers: KnownCallers = known) -> str:
-    """Return `user:7`, or `address:192.0.2.1` for a request without a known credential."""
-    # The request's key, or its session cookie if it has no key.
-    values = {name.lower(): value.decode("latin-1") for name, value in headers}
-    if b"authorization" in values:
-        scheme, _, key = values[b"authorization"].partition(" ")
-        credentials = [key.strip()] if scheme.lower() == "bearer" else []
-    else:
-        cookie = _cookie(values.get(b"cookie", ""), session_cookie)
-        credentials = [cookie] if cookie else []
-    for credential in credentials:
-        if (user_id := callers.user_of(credential)) is not None:
-            return f"{USER}{user_id}"
-    return f"address:{network_of(address)}"
-
-
-def _cookie(header: str, name: str) -> str:
-    if name not in header:
-        return ""
-    for part in header.split(";"):
-        found, _, value = part.strip().partition("=")
-        if found == name:
-            try:
-                return SimpleCookie(f"v={value}")["v"].value
-            except (CookieError, KeyError):
-                return value
-    return ""
 
 
 def _digest(credential: str) -> bytes:

@@ -226,7 +226,7 @@ def address() -> Iterator[str]:
 
 @pytest.mark.django_db(transaction=True)
 def test_most_of_many_concurrent_passwords_are_refused_unhashed(address: str, settings: Settings) -> None:
-    """160 wrong passwords at once: a few are judged, the rest get their answer without a thread or a connection."""
+    """160 wrong passwords at once: those of an address wait in its line, a few are hashed, the rest are refused."""
     settings.PASSWORD_HASHERS = POOLED
     make_user("ada")
     with httpx2.Client(base_url=address, timeout=60, trust_env=False) as http:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convmemory.core.web.fair_requests import (
+from convmemory.http_limits.used_time import (
     FREE_SHARE,
     LONGEST_PAUSE_S,
     PAUSE_BY_REQUEST,
