@@ -1,7 +1,7 @@
 """Health and readiness of this process. Neither needs a key nor contains anything private.
 
 `/health` checks nothing: a process that answers it need not be restarted. `/ready` checks that the process was not told
-to stop, the database, its migrations, the queue and the disk; a balancer sends requests elsewhere while it answers 503.
+to stop, the database, its migrations and the disk; a balancer sends requests elsewhere while it answers 503.
 """
 
 import logging
@@ -14,8 +14,6 @@ from http import HTTPStatus
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
-from redis import Redis
-from redis.exceptions import RedisError
 
 from convmemory.core.config import config
 from convmemory.core.postgres.failures import UNMIGRATED, missing_migrations
@@ -25,7 +23,6 @@ from convmemory.core.web import stopping
 router = Router(tags=["health"], auth=None)
 logger = logging.getLogger(__name__)
 
-QUEUE_TIMEOUT_S = 2.0
 MIN_FREE_BYTES = 64 * 1024**2  # a few segments of PostgreSQL's log; it stops if it cannot write one
 PROBE_BYTES = 64 * 1024
 _migrated = threading.Event()
@@ -36,7 +33,7 @@ def health(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
-@router.get("/ready", summary="The database and the queue answer and the disk takes data, too")
+@router.get("/ready", summary="The database answers and the disk takes data, too")
 def ready(request: HttpRequest) -> JsonResponse:
     checks = {name: check() for name, check in CHECKS.items()}
     problems = [problem for problem in checks.values() if problem]
@@ -73,18 +70,6 @@ def _migrations() -> str:
     return ""
 
 
-def _queue() -> str:
-    if not config.redis_url:
-        return ""  # it is the database
-    timeouts = {"socket_timeout": QUEUE_TIMEOUT_S, "socket_connect_timeout": QUEUE_TIMEOUT_S}
-    try:
-        with Redis.from_url(config.redis_url, **timeouts) as redis:
-            redis.ping()
-    except RedisError:
-        return "The queue (REDIS_URL) does not answer."
-    return ""
-
-
 def _disk() -> str:
     """Return whether a small file can be written to the data folder: a quota does not show in the free space."""
     folder = config.var_dir
@@ -102,6 +87,5 @@ CHECKS: dict[str, Callable[[], str]] = {
     "process": _process,
     "database": _database,
     "migrations": _migrations,
-    "queue": _queue,
     "disk": _disk,
 }

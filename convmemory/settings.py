@@ -4,6 +4,7 @@ Nothing needs to be set: without any variable the product runs on 127.0.0.1 with
 database under `var/`. docs/settings.md lists every variable.
 """
 
+import os
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -145,20 +146,22 @@ FILE_UPLOAD_HANDLERS = [
 TASK_TIMEOUT_S = Config.task_timeout_s.read()
 # A child process of an import ends by itself before.
 LONGEST_TASK_S = max(TASK_TIMEOUT_S, Config.import_timeout_s.read() + 60)
-REDIS_URL = Config.redis_url.read()
-REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}
+if os.environ.get("REDIS_URL") or os.environ.get("REDIS_URL_FILE"):
+    raise SettingError(
+        "REDIS_URL is no longer used, as the queue is in PostgreSQL: remove REDIS_URL and REDIS_URL_FILE from the "
+        "settings of all processes, then stop Redis. Tasks of users are in PostgreSQL already; sweeps find other work."
+    )
 Q_CLUSTER = {
     "name": "convmemory",
+    "broker_class": "convmemory.core.queue.broker.FairBroker",
     "workers": Config.workers.read(),
-    "queue_limit": 1,  # what a worker process holds ready is taken from the others, and waits for this one
+    "queue_limit": 1,
     "timeout": TASK_TIMEOUT_S,
-    "retry": TASK_TIMEOUT_S + 60,
-    "max_attempts": 5,
+    "retry": TASK_TIMEOUT_S + 60,  # unused by the broker, but django-q2 warns if it is not more than the timeout
     "save_limit": 500,
     "catch_up": False,
     "poll": 0.25,
     "label": "Tasks",
-    **({"redis": conf.with_parameters(REDIS_URL, REDIS_TIMEOUTS)} if REDIS_URL else {"orm": "default"}),
 }
 
 # --- Signing in -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from convmemory.conversations.models import Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space

@@ -17,7 +17,7 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.core.acting import in_group
 from convmemory.core.config import config
 from convmemory.core.postgres.groups import every_group
-from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.trash import outside_trash
 from convmemory.embeddings.models import EmbeddingSpace

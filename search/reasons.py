@@ -17,7 +17,7 @@ from convmemory.conversations.filters import EXACT, Filters, each_name
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.names import nearest_names, with_known_names
-from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.documents.library import UNFINISHED
 from convmemory.documents.models import Document

@@ -26,7 +26,7 @@ from convmemory.core.errors import (
     QuotaUsedUp,
 )
 from convmemory.core.queue.fair_queue import slice_end
-from convmemory.core.queue.queueing import SUMMARIES
+from convmemory.core.queue.retrying import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.core.trash import outside_trash
 from summaries.by_model import PROMPT_VERSION, SummaryProgress, WrittenSummary, write_summary

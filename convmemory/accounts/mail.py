@@ -1,7 +1,7 @@
 """Sends mail in a worker: invitations, links to reset passwords, notices. Reads and writes `Mail`.
 
 A web request only stores a row, whether or not the address has an account. The worker makes the links and talks to the
-SMTP server of the settings; failures are retried a few times (`queueing.MAIL`).
+SMTP server of the settings; failures are retried a few times (`retrying.MAIL`).
 """
 
 import logging
@@ -27,7 +27,7 @@ from django.utils.translation import override
 from convmemory.accounts import invitations
 from convmemory.accounts.models import Invitation, Mail, MailChoice
 from convmemory.core.config import config
-from convmemory.core.queue.queueing import MAIL
+from convmemory.core.queue.retrying import MAIL
 from convmemory.core.text import one_line
 
 SMTP = "django.core.mail.backends.smtp.EmailBackend"

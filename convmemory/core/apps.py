@@ -12,9 +12,8 @@ class CoreConfig(AppConfig):
 
         from convmemory.core import checks  # noqa: F401 (importing the checks registers them)
         from convmemory.core.postgres import groups, row_security
-        from convmemory.core.queue import safe_queue, sentinel
+        from convmemory.core.queue import broker
 
-        safe_queue.install()
-        sentinel.install()
+        broker.install()
         post_migrate.connect(row_security.after_migrate, sender=self)
         post_save.connect(groups.after_user_saved, sender=get_user_model(), dispatch_uid="core.groups")

@@ -10,7 +10,7 @@ import ipaddress
 import os
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -136,12 +136,6 @@ def env_time_zone(name: str, default: str) -> str:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SettingError(f"{name}={value!r} is no time zone: use a name such as UTC or Europe/Berlin.") from None
     return value
-
-
-def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
-    """Return `url` with these query parameters added; parameters that it already has are kept."""
-    missing = [f"{name}={value}" for name, value in parameters.items() if f"{name}=" not in url]
-    return url + ("&" if "?" in url else "?") + "&".join(missing) if missing else url
 
 
 @_recorded

@@ -171,7 +171,6 @@ class Config:
         "has at most 4",
     )
     waiting_per_user = whole(64, 0, 100_000, "how many more may wait; beyond that the response is 429")
-    redis_url = secret_address("moves the queue to Redis")
 
     # --- Embeddings ---
 

@@ -7,14 +7,24 @@ from django.db import models
 
 
 class OwnerTask(models.Model):
-    """A task for one person that is waiting or in progress; its row is deleted when it is done.
+    """A task that waits or is in progress, without an owner one of the installation; its row is deleted at its end.
 
     A worker has leased it while `leased_until` lies in the future. `version` grows with each request for the task, so
     that a request during the work is not lost. `slices` counts the attempts that did not finish it. `asked_at` is the
     time of the last request, or that of the content if it is older: of an owner's tasks the newest is next.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="The member who asked for it in a space; nobody for the owner's own.",
+    )
     task_id = models.UUIDField(default=uuid.uuid4, editable=False)
     key = models.CharField(max_length=300, unique=True, help_text="The function with its arguments.")
     func = models.CharField(max_length=200)
@@ -38,13 +48,17 @@ class OwnerTask(models.Model):
 
 
 class OwnerService(models.Model):
-    """The time at which a worker last took a task of this person: the owner served longest ago is next."""
+    """The time at which a worker last took a task that this person, or the owner, asked for in the owner's archive.
 
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    The person served longest ago is next, then that person's archive served longest ago.
+    """
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     served_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"last task of user {self.owner_id}"
+        return f"last task that user {self.person_id or self.owner_id} asked for in the archive of user {self.owner_id}"
 
 
 class OwnerGroup(models.Model):

@@ -1,7 +1,6 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
--- somebody has signed in from an address, how many tasks wait, and which spaces a person or a key may read. They run as the
--- tables' owner.
+-- somebody has signed in from an address, and which spaces a person or a key may read. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -29,22 +28,6 @@ BEGIN
 
             SELECT found.owner_id::bigint, found.read_only FROM found
         $key$
-        $function$,
-        path
-    );
-    EXECUTE format(
-        $function$
-        CREATE OR REPLACE FUNCTION convmemory_waiting_tasks(due_by timestamptz, at_most int)
-        RETURNS bigint
-        LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
-        $count$
-            SELECT count(*)
-            FROM (
-                SELECT FROM core_ownertask AS t
-                WHERE (t.leased_until IS NULL OR t.leased_until <= $1) AND t.due_at <= $1
-                LIMIT $2
-            ) AS waiting
-        $count$
         $function$,
         path
     );
@@ -167,14 +150,14 @@ BEGIN
         path
     );
     REVOKE ALL ON FUNCTION
-    convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, convmemory_owner_of_identity,
+    convmemory_owner_of_key, convmemory_knows_address, convmemory_owner_of_identity,
     convmemory_role_in_space, convmemory_spaces, convmemory_spaces_of_key, convmemory_archive_of,
     convmemory_owner_of_share_link
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
-            'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address, '
+            'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_knows_address, '
             'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_spaces_of_key, '
             'convmemory_archive_of, convmemory_owner_of_share_link TO %I',
             part
@@ -228,6 +211,10 @@ BEGIN
             EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', owned.name);
         END IF;
     END LOOP;
+    -- Requests enqueue tasks of the installation, which have no owner.
+    IF NOT EXISTS (SELECT FROM pg_policy WHERE polname = 'of_installation') AND to_regclass('core_ownertask') IS NOT NULL THEN
+        CREATE POLICY of_installation ON core_ownertask USING (owner_id IS NULL) WITH CHECK (owner_id IS NULL);
+    END IF;
     FOR owned IN
         SELECT c.oid::regclass AS name
         FROM pg_class AS c
@@ -285,15 +272,19 @@ $body$
 SELECT set_config('search_path', %s, true)
 
 -- name: ask_for_task
--- Put a task of a person into the queue, or request the queued one again; no row if the person is gone.
+-- Put a task into the queue, or request the queued one again; no row if its owner is gone.
 INSERT INTO core_ownertask
-    (owner_id, task_id, key, func, args, "group", is_long, version, slices, attempts, asked_at, due_at, cluster)
+    (
+        owner_id, person_id, task_id, key, func, args, "group", is_long, version, slices, attempts, asked_at, due_at,
+        cluster
+    )
 SELECT
-    u.id, %(task_id)s::uuid, %(key)s, %(func)s, %(args)s::jsonb, %(group)s, %(is_long)s, 1, 0, 0,
-    %(as_of)s::timestamptz, %(now)s::timestamptz, ''
-FROM auth_user AS u
-WHERE u.id = %(owner)s
+    %(owner)s::int, (SELECT id FROM auth_user WHERE id = %(person)s), %(task_id)s::uuid, %(key)s, %(func)s,
+    %(args)s::jsonb, %(group)s, %(is_long)s, 1, 0, 0, %(as_of)s::timestamptz, %(now)s::timestamptz, ''
+WHERE %(owner)s::int IS NULL OR EXISTS (SELECT FROM auth_user WHERE id = %(owner)s)
 ON CONFLICT (key) DO UPDATE SET
+    person_id = coalesce(excluded.person_id, core_ownertask.person_id),
+    task_id = excluded.task_id,
     version = core_ownertask.version + 1,
     attempts = 0,
     asked_at = excluded.asked_at,
@@ -305,55 +296,100 @@ RETURNING id
 SELECT pg_advisory_xact_lock(%s)
 
 -- name: next_task
--- The task to work on next. Its owner has the fewest in work, and among these waits longest to be served; of the
--- owner's tasks it is a long one if the owner may have one more in work and a worker is kept free for others, else the
--- one that was worked on least often, and of these the newest.
+-- The task to work on next: one of the installation's own, if these leave a worker to the tasks of owners. Else one of the
+-- caller with the fewest in work, and among these of the one who waits longest; then of the caller's owner of whom the same
+-- holds. The caller is the person who asked, or the owner. Of the owner's tasks it is a long one if caller and owner may
+-- have one more in work and a worker is kept free for others, else the one that was worked on least often, and of these the
+-- newest.
 WITH working AS (
-    SELECT
-        owner_id,
-        count(*) AS tasks,
-        count(*) FILTER (WHERE is_long) AS long_tasks,
-        count(*) FILTER (WHERE is_long AND cluster = %(cluster)s) AS long_tasks_here
+    SELECT owner_id, coalesce(person_id, owner_id) AS caller_id, is_long, cluster = %(cluster)s AS is_here
     FROM core_ownertask
     WHERE leased_until > %(now)s
-    GROUP BY owner_id
 ),
 
 room AS (
-    SELECT coalesce(sum(long_tasks_here), 0) < %(most_long)s AS here FROM working
+    SELECT
+        count(*) FILTER (WHERE is_long AND is_here) < %(most_long)s AS for_long,
+        count(*) FILTER (WHERE owner_id IS NULL AND is_here) < %(most_long)s AS for_installation
+    FROM working
 ),
 
-owners AS (
-    SELECT
-        o.owner_id,
-        coalesce(w.tasks, 0) AS tasks,
-        s.served_at,
-        (SELECT here FROM room) AND coalesce(w.long_tasks, 0) < %(most_long_of_owner)s AS may_be_long
-    FROM (SELECT DISTINCT owner_id FROM core_ownertask) AS o
-    LEFT JOIN working AS w ON w.owner_id = o.owner_id
-    LEFT JOIN core_ownerservice AS s ON s.owner_id = o.owner_id
-)
+waiting AS (
+    SELECT DISTINCT coalesce(person_id, owner_id) AS caller_id, owner_id
+    FROM core_ownertask
+    WHERE owner_id IS NOT NULL
+),
 
-SELECT t.id
-FROM owners AS o
-CROSS JOIN LATERAL (
+services AS (
+    SELECT coalesce(person_id, owner_id) AS caller_id, owner_id, max(served_at) AS served_at
+    FROM core_ownerservice
+    GROUP BY 1, 2
+),
+
+services_of_callers AS (
+    SELECT caller_id, max(served_at) AS served_at FROM services GROUP BY 1
+),
+
+turns AS (
+    SELECT
+        t.caller_id,
+        t.owner_id,
+        (SELECT count(*) FROM working AS w WHERE w.caller_id = t.caller_id) AS tasks_of_caller,
+        (SELECT count(*) FROM working AS w WHERE w.owner_id = t.owner_id) AS tasks_of_owner,
+        c.served_at AS caller_served_at,
+        s.served_at AS owner_served_at,
+        (SELECT for_long FROM room)
+        AND %(most_long_of_caller)s > (
+            SELECT greatest(
+                count(*) FILTER (WHERE w.caller_id = t.caller_id), count(*) FILTER (WHERE w.owner_id = t.owner_id)
+            )
+            FROM working AS w
+            WHERE w.is_long
+        ) AS may_be_long
+    FROM waiting AS t
+    LEFT JOIN services AS s ON s.caller_id = t.caller_id AND s.owner_id = t.owner_id
+    LEFT JOIN services_of_callers AS c ON c.caller_id = t.caller_id
+),
+
+of_installation AS (
     SELECT id
     FROM core_ownertask
     WHERE
-        owner_id = o.owner_id
+        owner_id IS NULL
         AND due_at <= %(now)s
         AND (leased_until IS NULL OR leased_until <= %(now)s)
-        AND (o.may_be_long OR NOT is_long)
-    ORDER BY is_long AND %(keeps_one_free)s DESC, slices, asked_at DESC, id DESC
+        AND (SELECT for_installation FROM room)
+    ORDER BY slices, asked_at, id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
-) AS t
-ORDER BY o.tasks, o.served_at NULLS FIRST, t.id
-LIMIT 1
+),
 
--- name: count_waiting_tasks
--- How many tasks of all people were due by then and are in nobody's hands; no more are counted than matter.
-SELECT convmemory_waiting_tasks(%(due_by)s, %(at_most)s)
+of_owners AS (
+    SELECT t.id
+    FROM turns
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM core_ownertask
+        WHERE
+            owner_id = turns.owner_id
+            AND coalesce(person_id, owner_id) = turns.caller_id
+            AND due_at <= %(now)s
+            AND (leased_until IS NULL OR leased_until <= %(now)s)
+            AND (turns.may_be_long OR NOT is_long)
+        ORDER BY is_long AND %(keeps_one_free)s DESC, slices, asked_at DESC, id DESC
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) AS t
+    WHERE NOT EXISTS (SELECT FROM of_installation)
+    ORDER BY
+        turns.tasks_of_caller, turns.caller_served_at NULLS FIRST, turns.tasks_of_owner,
+        turns.owner_served_at NULLS FIRST, t.id
+    LIMIT 1
+)
+
+SELECT id FROM of_installation
+UNION ALL
+SELECT id FROM of_owners
 
 -- name: place_owner
 -- Add an owner to the smallest group, by its share of all bytes and its share of all owners.

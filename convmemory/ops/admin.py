@@ -11,14 +11,12 @@ import django_q.admin  # noqa: F401 (registers the models that are unregistered 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django_q.models import Failure, OrmQ, Schedule, Success
-from django_q.tasks import async_task
+from django_q.models import Failure, Schedule, Success
 
 from convmemory.core.administration.lists import OwnerFilter, UptoFilter
 from convmemory.core.administration.metadata import DeletableAdmin, MetadataAdmin, confirmed_action
 from convmemory.core.models import OwnerTask
-from convmemory.core.queue.fair_queue import enqueue_for, function_of
-from convmemory.core.queue.safe_queue import is_task
+from convmemory.core.queue.fair_queue import enqueue, enqueue_for, function_of, is_task
 from convmemory.ops.models import Erasure, IndexSample, SweepRun
 from convmemory.ops.observability.index_samples import error_kind
 from convmemory.ops.privacy.task_arguments import owners_of_call
@@ -37,7 +35,7 @@ def retry_tasks(rows: Sequence[Failure]) -> None:
             if len(owners) == 1:
                 enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
         elif is_task(row.func):
-            async_task(row.func, *(row.args or ()), group=row.group, **(row.kwargs or {}))
+            enqueue(row.func, *(row.args or ()), group=row.group or "")
         row.delete()
 
 
@@ -104,27 +102,12 @@ class ScheduleAdmin(MetadataAdmin):
 
 @admin.register(OwnerTask)
 class OwnerTaskAdmin(DeletableAdmin):
-    """Waiting tasks of users, in the order of their requests; the sweep recreates deleted ones."""
+    """Waiting tasks, in the order of their requests; sweeps and schedules recreate deleted ones."""
 
     ordering = ("asked_at",)
     list_display: tuple[str, ...] = ("id", "func", "owner", "asked_at", "due_at", "leased_until", "slices", "attempts")
     list_filter = (OwnerFilter, "func")
     fields = ("func", "group", "owner", "asked_at", "due_at", "leased_until", "cluster", "slices", "attempts")
-
-
-class QueueAdmin(DeletableAdmin):
-    """Waiting entries of the queue, if that is in the database."""
-
-    list_display = ("id", "func", "group", "lock")
-    list_filter = ()
-    fields = ("key", "func", "group", "lock")
-    readonly_fields = ("func", "group")
-
-    def func(self, obj: OrmQ) -> str:
-        return str(obj.func())
-
-    def group(self, obj: OrmQ) -> str:
-        return str(obj.group() or "")
 
 
 @admin.register(SweepRun)
@@ -147,8 +130,3 @@ class ErasureAdmin(MetadataAdmin):
 class IndexSampleAdmin(MetadataAdmin):
     list_display = ("id", "taken_at", "turns", "pending", "failed", "queued")
     fields = ("taken_at", "turns", "pending", "failed", "queued", "spaces", "reasons")
-
-
-if admin.site.is_registered(OrmQ):  # not registered if the queue is on Redis
-    admin.site.unregister(OrmQ)
-    admin.site.register(OrmQ, QueueAdmin)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from convmemory.core.acting import in_group_of
-from convmemory.core.queue.queueing import enqueue
+from convmemory.core.queue.fair_queue import enqueue
 from convmemory.ops.observability.index_samples import take_sample
 from convmemory.ops.observability.turn_maps import compute_map
 

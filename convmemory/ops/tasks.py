@@ -4,8 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from convmemory.core.queue.fair_queue import enqueue_for, long_owner_task, slice_end
-from convmemory.core.queue.queueing import enqueue
+from convmemory.core.queue.fair_queue import enqueue, enqueue_for, long_owner_task, slice_end, unrecorded
 from convmemory.ops.doctor import alerting
 from convmemory.ops.doctor.models_area import remember_models
 from convmemory.ops.models import OwnArchive, SweepRun
@@ -17,13 +16,14 @@ from search.tasks import enqueue_sources
 
 
 def enqueue_erasure(user_id: int) -> None:
-    """Enqueue the next part of erasing a user. No result of the task is stored, because it names the user.
+    """Enqueue the next part of erasing a user. The history does not keep the task, because it names the user.
 
     It is not a task of that user: those are deleted with the user's rows.
     """
-    enqueue("convmemory.ops.tasks.erase", user_id, group="erase", save=False)
+    enqueue("convmemory.ops.tasks.erase", user_id, group="erase")
 
 
+@unrecorded
 def erase(user_id: int) -> dict[str, Any]:
     """Erase a user who was shut out before; a large archive continues in a further task."""
     user = User.objects.filter(pk=user_id).first()

@@ -18,7 +18,7 @@ from django.utils import timezone
 from convmemory.core.acting import in_group
 from convmemory.core.models import OwnerTask
 from convmemory.core.postgres.groups import every_group
-from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space

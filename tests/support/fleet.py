@@ -1,4 +1,4 @@
-"""Several web and worker processes on one PostgreSQL and one Redis, as on several machines.
+"""Several web and worker processes on one PostgreSQL, as on several machines.
 
 `python -m tests.support.fleet --turns 5000` is the large run: turns are sent to both web processes through the
 API, one worker is killed with everything it holds, and every turn must be embedded exactly once. The
@@ -83,7 +83,6 @@ class Fleet:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     webs: list[str] = field(default_factory=list)
     database_url: str = ""
-    redis_url: str = ""
     keys: list[str] = field(default_factory=list)
     """One for each person."""
     settings: dict[str, str] = field(default_factory=dict)
@@ -93,7 +92,6 @@ class Fleet:
         return os.environ | {
             "DATABASE_URL": self.database_url,
             **{f"DATABASE_{part.name}_URL": self._url_of(role) for part, role in ROLES.items()},
-            "REDIS_URL": self.redis_url,
             "SECRET_KEY": "the same on every machine of a fleet",
             "CONVMEMORY_VAR": str(self.folder / "var"),
             "WORKERS": "1",
@@ -105,7 +103,7 @@ class Fleet:
         }
 
     def start_servers(self, *, people: int = 1) -> None:
-        """PostgreSQL on a TCP address of its own, and Redis; and accounts that may use the API."""
+        """PostgreSQL on a TCP address of its own, and accounts that may use the API."""
         address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
         folder = self.folder / "postgres"
         copy_prepared_folder(folder)
@@ -115,11 +113,6 @@ class Fleet:
         os.kill(int((folder / "postmaster.pid").read_text().split()[0]), signal.SIGHUP)  # it reads the file again
         self.database_url = f"postgres://postgres@{address}:5432/{embedded.DATABASE}"
         wait_until(self._accepts_connections, "PostgreSQL on its address")
-        port = free_port()
-        self.redis_url = f"redis://127.0.0.1:{port}/0"
-        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
-        self._spawn("redis", command)
-        wait_until(lambda: _answers_tcp(port), "Redis")
         for number in range(people):
             self.keys.append(self.manage("create_api_key", f"person-{number}", "--create").split()[-1])
 
@@ -239,7 +232,7 @@ class Fleet:
 
 @contextmanager
 def fleet(folder: Path, *, people: int = 1, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Fleet]:
-    """Two web processes on a PostgreSQL and a Redis; workers are started by the caller."""
+    """Two web processes on a PostgreSQL; workers are started by the caller."""
     made = Fleet(folder, settings=dict(settings))
     try:
         made.start_servers(people=people)
@@ -319,12 +312,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _answers_tcp(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
 
 
 def main() -> None:

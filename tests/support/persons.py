@@ -18,7 +18,6 @@ from django.db import connection, models
 from django.test import Client
 from django.utils import timezone
 from django_q.models import Task
-from django_q.tasks import async_task
 from pgvector.django import HalfVectorField
 
 from convmemory.accounts.keys import create_key
@@ -28,6 +27,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, EventDra
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from convmemory.core.postgres import groups
+from convmemory.core.queue.fair_queue import enqueue
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 from search.adapters.conversations import index_conversation
@@ -127,7 +127,7 @@ def _account(user: User, marker: str, conversation: Conversation) -> None:
         LogEntry.objects.create(
             user=actor, content_type=kind, object_id=str(conversation.pk), object_repr=marker, action_flag=CHANGE
         )
-    async_task("search.tasks.index", source_id(conversation), group="index")
+    enqueue("convmemory.ops.dashboard_tasks.map_turns", user.pk, group="dashboard")
     now = timezone.now()
     Task.objects.create(
         id=uuid.uuid4().hex, name="done", func="search.tasks.index", args=(source_id(conversation),), kwargs={},

@@ -11,13 +11,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
-from django_q.models import Failure, OrmQ, Task
+from django_q.models import Failure, Task
 
 from convmemory.accounts.models import AuditEntry
 from convmemory.conversations.models import Conversation
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.models import OwnerTask
-from convmemory.core.queue.fair_queue import TICKET
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample, TurnMap
 from convmemory.ops.observability import measures
@@ -128,7 +127,7 @@ def test_all_panels_draw_and_have_tables(ada: User, staff: User) -> None:
 def test_measuring_now_asks_worker(staff: User) -> None:
     assert client_of(staff).get(reverse("measure-index")).status_code == 405
     client_of(staff).post(reverse("measure-index"))
-    assert OrmQ.objects.get().func() == "convmemory.ops.dashboard_tasks.sample_index"
+    assert OwnerTask.objects.get(owner=None).func == "convmemory.ops.dashboard_tasks.sample_index"
 
 
 def test_map_is_same_each_time_and_holds_one_owner(ada: User) -> None:
@@ -176,7 +175,7 @@ def test_foreign_map_needs_permission_and_is_recorded(ada: User, staff: User) ->
         assert answer.status_code == 403
     root = User.objects.create_superuser("root", password="x")
     assert client_of(root).post(page).status_code == 403
-    assert not OrmQ.objects.exists()
+    assert not OwnerTask.objects.filter(owner=None).exists()
     permit(staff)
     assert "zebrawood" not in client.get(page).content.decode()
     shown = client.post(page).content.decode()
@@ -185,7 +184,7 @@ def test_foreign_map_needs_permission_and_is_recorded(ada: User, staff: User) ->
     assert f"{address}?turn=0" in shown
     assert AuditEntry.objects.get(action="read").about == ada
     client.post(reverse("compute-map"), {"owner": "ada"})
-    assert OrmQ.objects.get().func() == "convmemory.ops.dashboard_tasks.map_turns"
+    assert OwnerTask.objects.get(owner=None).func == "convmemory.ops.dashboard_tasks.map_turns"
 
 
 def test_task_pages_show_kind_of_error_alone(staff: User) -> None:
@@ -200,7 +199,7 @@ def test_task_pages_show_kind_of_error_alone(staff: User) -> None:
         reverse("admin:django_q_failure_change", args=["f" * 32]),
         reverse("admin:django_q_success_changelist"),
         reverse("admin:django_q_schedule_changelist"),
-        reverse("admin:django_q_ormq_changelist"),
+        reverse("admin:core_ownertask_changelist"),
     ):
         answer = client.get(page)
         assert answer.status_code == 200, page
@@ -220,5 +219,5 @@ def test_failed_tasks_are_retried(staff: User, ada: User) -> None:
     data = {"action": "retry", "_selected_action": [letter * 32 for letter in calls], "post": "yes"}
     client_of(staff).post(reverse("admin:django_q_failure_changelist"), data)
     assert not Failure.objects.exists()
-    assert [waiting.func() for waiting in OrmQ.objects.all() if waiting.func() != TICKET] == [calls["e"][0]]
+    assert OwnerTask.objects.get(owner=None).func == calls["e"][0]
     assert OwnerTask.objects.filter(owner=ada, func=INDEX).values_list("args", flat=True).get() == [source.pk]

@@ -12,7 +12,6 @@ from django.contrib.auth.models import Permission, User
 from django.core import mail as django_mail
 from django.test import Client
 from django.utils import timezone
-from django_q.models import OrmQ
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
@@ -21,7 +20,8 @@ from convmemory.accounts.keys import create_key, user_of_key
 from convmemory.accounts.models import Invitation, Mail
 from convmemory.accounts.tasks import send_mail
 from convmemory.core import acting
-from convmemory.core.queue.queueing import MAIL
+from convmemory.core.models import OwnerTask
+from convmemory.core.queue.retrying import MAIL
 from convmemory.sign_in.attempts import PAIR
 from tests.factories import make_user
 from tests.support.installation import ROOT
@@ -86,7 +86,7 @@ def test_mailed_invitation_makes_one_account(
     with django_capture_on_commit_callbacks(execute=True):
         page = invite(root)
     assert "waits for a worker" in page
-    assert [entry.task["func"] for entry in OrmQ.objects.all()] == ["convmemory.accounts.tasks.send_mail"]
+    assert list(OwnerTask.objects.values_list("func", flat=True)) == ["convmemory.accounts.tasks.send_mail"]
     assert (mailbox.attempts, work(), work(), len(mailbox.messages)) == (0, 1, 0, 1)
     assert django_mail.outbox == []
     assert mailbox.messages[0]["To"] == ADDRESS

@@ -21,7 +21,7 @@ from convmemory.conversations.importing import queue
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.importing.models import Import
 from convmemory.core import acting
-from convmemory.core.queue.queueing import MAIL
+from convmemory.core.queue.retrying import MAIL
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.tasks import write_own_archive

@@ -26,7 +26,6 @@ from convmemory.ops.observability import measures
 from search.adapters.conversations import index_conversation
 from search.models import Source, SourceIndex
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
-from tests.surfaces.test_up import free_port
 
 pytestmark = pytest.mark.django_db
 
@@ -86,7 +85,6 @@ def test_metrics_count_activity_without_user_text(settings: Settings) -> None:
     assert found["convmemory_turns", "all"] == 3
     assert found["convmemory_turns", "behind"] == 1
     assert [found[f"convmemory_{name}", ""] for name in ("conversations", "messages", "users")] == [2, 6, 1]
-    assert found["convmemory_queue_up", ""] == 1
     assert ("convmemory_queue_tasks", "waiting") in found
     assert found["convmemory_table_bytes", "search_passage"] > 0
     text = Client().get("/metrics", headers={"Authorization": "Bearer t"}).content.decode()
@@ -154,12 +152,8 @@ def test_ready_names_what_is_missing(settings: Settings, tmp_path: Path, monkeyp
     assert Client().get("/health").json() == {"status": "ok"}
     assert Client().get("/ready").json() == {
         "status": "ok",
-        "checks": ["process", "database", "migrations", "queue", "disk"],
+        "checks": ["process", "database", "migrations", "disk"],
     }
-    settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
-    answer = Client().get("/ready")
-    assert (answer.status_code, answer.json()["failed"]) == (503, ["queue"])
-    settings.REDIS_URL = ""
     settings.VAR_DIR = tmp_path / "gone"
     answer = Client().get("/ready")
     assert (answer.status_code, answer.json()["failed"]) == (503, ["disk"])

@@ -3,9 +3,9 @@
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from django_q.models import OrmQ
 from pytest_django import Settings
 
+from convmemory.core.models import OwnerTask
 from convmemory.ops import views
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy.ownership import owned_tables
@@ -79,8 +79,8 @@ def test_large_account_is_finished_in_background(
     assert "is being deleted" in client.post(PAGE, {"confirmation": "correct horse"}).content.decode()
     ada.refresh_from_db()
     assert not ada.is_active
-    (queued,) = OrmQ.objects.all()
-    assert (queued.task["func"], queued.task["args"]) == ("convmemory.ops.tasks.erase", (ada.pk,))
+    queued = OwnerTask.objects.get()
+    assert (queued.func, queued.args) == ("convmemory.ops.tasks.erase", [ada.pk])
     settings.TASK_TIMEOUT_S = 600
     erase(ada.pk)
     assert not User.objects.exists()

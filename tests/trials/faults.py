@@ -60,9 +60,8 @@ PASS_TIME = """
 UPDATE conversations_import SET lease_until = now()
     WHERE state = 'running' AND lease_until < %(struck)s::timestamptz + interval '60 s';
 UPDATE core_ownertask SET leased_until = NULL WHERE leased_until < %(struck)s::timestamptz
-    + CASE WHEN is_long THEN interval '660 s' ELSE interval '120 s' END;
-UPDATE core_ownertask SET due_at = now() WHERE due_at > now();
-UPDATE django_q_ormq SET lock = now() - interval '1 day' WHERE lock < %(struck)s::timestamptz
+    + CASE WHEN is_long OR owner_id IS NULL THEN interval '660 s' ELSE interval '120 s' END;
+UPDATE core_ownertask SET due_at = now() WHERE due_at > now()
 """
 """Leases that were last renewed before the fault run out, and pauses between attempts end."""
 

@@ -1,6 +1,6 @@
 """A trial, not a test: an installation of several machines loses one of each kind while people write and search.
 
-`python -m tests.trials.machines` starts PostgreSQL, which is reached over TCP, Redis, two web processes and two workers
+`python -m tests.trials.machines` starts PostgreSQL, which is reached over TCP, two web processes and two workers
 on scratch folders. As many people as there are groups (`--groups 1`: one of both) are spread over these, one in each.
 Turns are sent to both webs while others search without a pause; on the way a worker and a web process are killed and
 started again. As behind a proxy, a request that a web process does not take is sent to the other. It ends with 1 if a

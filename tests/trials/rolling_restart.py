@@ -1,6 +1,6 @@
 """A trial, not a test: two web processes are restarted one after the other under load, as an update does.
 
-`make rolling-restart` starts PostgreSQL, Redis, a worker and two web processes on scratch folders, sends 20 requests a
+`make rolling-restart` starts PostgreSQL, a worker and two web processes on scratch folders, sends 20 requests a
 second (pages, searches, new conversations) and keeps chat streams open. Requests go to the processes whose `/ready`
 answers 200, as a load balancer sends them, without a second try; with `--caddy PROGRAM` they go through that Caddy,
 configured by `deploy/Caddyfile`. It ends with 1 if a request failed or a stream did not reach its end, and

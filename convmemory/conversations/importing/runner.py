@@ -30,7 +30,6 @@ from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InTrash
 from convmemory.core.files.decoding import DecodedBytes, decoding
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes.child_limits import DISK_FULL
-from convmemory.core.queue.fair_queue import ticket_every_second
 from convmemory.core.text import storable
 
 PROGRESS_EVERY = 500  # messages
@@ -159,14 +158,13 @@ def import_paths(
     walk = Walk(format=format)
     report = ImportReport()
     run = _Run(owner, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview)
-    with ticket_every_second():
-        for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
-            file = FileReport(path=clean(found.source.label or str(found.source.path)))
-            report.files.append(file)
-            _import_file(run, found if importer is None else DetectedSource(found.source, (importer,)), file)
-            run.progress(report)
-            if report.is_cut_short:
-                break
+    for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
+        file = FileReport(path=clean(found.source.label or str(found.source.path)))
+        report.files.append(file)
+        _import_file(run, found if importer is None else DetectedSource(found.source, (importer,)), file)
+        run.progress(report)
+        if report.is_cut_short:
+            break
     report.ignored = dict(walk.ignored)
     # After all files, because a parent can come after its children.
     link_children(owner=owner)

@@ -21,7 +21,6 @@ from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, Invalid
 from convmemory.core.postgres import embedded
 from convmemory.core.processes.child_limits import DISK_FULL
 from convmemory.core.processes.confinement import Access, confine_this_process
-from convmemory.core.queue.queueing import keep_connection
 
 PROGRESS_S = 1.0
 EXIT_WITHOUT_DATABASE = 72  # the worker queues the import again
@@ -109,7 +108,6 @@ def _confine(row: Import, folder: Path) -> None:
     lives.
     """
     embedded.leave()
-    keep_connection()
     uploads = [Path(row.file.path).parent] if row.file else []
     confine_this_process(Access(writable=[folder, *uploads], programs=True))
 

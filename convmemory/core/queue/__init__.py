@@ -1,1 +1,1 @@
-"""The queue: one round by owner, its transport, and what may be stored in it."""
+"""The queue: one round by person and archive, what is ours of django-q2, and the policy for retrying failed work."""

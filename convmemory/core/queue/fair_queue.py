@@ -1,19 +1,20 @@
-"""The queue of people's tasks, which takes turns by owner. Reads and writes `OwnerTask` and `OwnerService`.
+"""The queue: tasks of users, which take turns, and those of the installation.
 
-django-q carries identical tickets, on the database or on Redis: each lets a worker do one task. The worker chooses the
-task when it takes the ticket, so that the few tasks of one owner never wait behind the many of another. Reasons:
-docs/adr/0024-fair-scheduling-by-owner.md.
+Reads and writes `OwnerTask` and `OwnerService`. Turns go to the person who asked and then to the archive, so that the
+few tasks of one person never wait behind the many of another, however many archives these are in. A worker chooses its
+task when it is free, not before: `broker` only wakes it. Reasons: docs/adr/0024-fair-scheduling-by-owner.md.
 """
 
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,18 +30,21 @@ from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.models import OwnerService, OwnerTask
 from convmemory.core.postgres.locks import AdvisoryLock
-from convmemory.core.queue.queueing import enqueue, waiting_calls
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 
-TICKET = "convmemory.core.tasks.work"
 MAX_ATTEMPTS = 5
 RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
 LEASE = timedelta(minutes=2)  # of a task that stops after some seconds; a killed worker's is taken up again after it
-LEASE_MARGIN = timedelta(minutes=1)  # of a long one, beyond its time limit
-SILENCE = timedelta(seconds=30)  # a task that has waited for so long has lost its ticket, or its ticket was too early
+LEASE_MARGIN = timedelta(minutes=1)  # of a task that cannot stop, beyond its time limit
 KEY_CHARS = 40
-OWNER_TASK, IS_LONG = "runs_for_owner", "is_long"
+OWNER_TASK, IS_LONG, IS_UNRECORDED = "runs_for_owner", "is_long", "is_unrecorded"
+
+TASK_NAME = re.compile(r"(?:convmemory(?:\.[a-z_]+)+|memory|search|summaries)\.(?:[a-z]+_)?tasks\.[a-z][a-z_]*")
+"""Functions in modules `tasks` and `*_tasks` of this program, which rows may name as tasks of the installation."""
+
+MOVED = {"convmemory.ops.sweep_tasks": "convmemory.ops.tasks"}
+"""Modules of tasks by the names under which version 0.1 has scheduled them."""
 
 Task = Callable[..., dict[str, Any]]
 
@@ -49,31 +53,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Describes the task that a ticket's worker ran, as the history names it, and whether it is complete."""
+    """Describes the task that a worker ran, as the history names it, and whether it belongs there."""
 
     task_id: str
     func: str
     args: tuple[Any, ...]
     group: str
-    finished: bool
+    is_recorded: bool
 
 
 last_work: ContextVar[Work | None] = ContextVar("last_work", default=None)
-"""The work of this process's last ticket, until the history has stored it."""
+"""The last work of this process, until the history has stored it."""
 
 _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 """The task that this process works on."""
-
-
-@dataclass(slots=True)
-class _Pace:
-    """When tickets may be looked for again, and whether a task was requested since."""
-
-    next: float = 0.0
-    is_due: bool = False
-
-
-_pace: ContextVar[_Pace | None] = ContextVar("pace", default=None)
 
 
 def owner_task(function: Task) -> Task:
@@ -95,61 +88,73 @@ def long_owner_task(function: Task) -> Task:
     return owner_task(function)
 
 
+def unrecorded(function: Task) -> Task:
+    """Mark a task that enters the history only if it fails."""
+    setattr(function, IS_UNRECORDED, True)
+    return function
+
+
 # --- enqueueing ---------------------------------------------------------------------------------------
 
 
 def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", as_of: datetime | None = None) -> bool:
-    """Request that a worker runs `func`, the path of an `owner_task`, for a person; False if that person is gone.
+    """Request that a worker runs `func`, the path of an `owner_task`, for an owner; False if that owner is gone.
 
     Of an owner's tasks the newest is next; for content from the past, `as_of` says how old it is. A second request for
     the same task adds none. `func` stops after `slice_end` and returns `again_in_s` if work is left; a function that
     cannot stop is a `long_owner_task`.
     """
+    who, running = acting.current(), _in_work.get()
+    person_id = who.person_id if who.owner_id == owner_id else None
+    if person_id is None and running is not None and running.owner_id == owner_id:
+        person_id = running.person_id  # the tasks that a task requests count for the same person
+    # A reader of a space may request its upkeep, such as the drawing of a page, though they change nothing else.
+    with acting.acting_for(owner_id) if who.person_id is not None and who.owner_id == owner_id else nullcontext():
+        return _ask(
+            func,
+            args,
+            key=task_key(func, args, owner_id=owner_id),
+            owner=owner_id,
+            person=person_id,
+            group=group,
+            is_long=getattr(function_of(func), IS_LONG, False),
+            as_of=as_of,
+        )
+
+
+def enqueue(func: str, *args: Any, group: str = "", task_id: str = "") -> None:
+    """Request that a worker runs `func`, a task of the installation, unless it already waits with these arguments."""
+    _ask(func, args, key=task_key(func, args), group=group, task_id=task_id)
+
+
+def _ask(
+    func: str,
+    args: Sequence[Any],
+    *,
+    key: str,
+    owner: int | None = None,
+    person: int | None = None,
+    group: str,
+    is_long: bool = False,
+    as_of: datetime | None = None,
+    task_id: str = "",
+) -> bool:
     now = timezone.now()
     parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "task_id": uuid.uuid4(),
-        "key": task_key(func, args, owner_id=owner_id),
+        "owner": owner,
+        "person": person,
+        "task_id": task_id or uuid.uuid4(),
+        "key": key,
         "func": func,
         "args": json.dumps(args),
         "group": group,
-        "is_long": getattr(function_of(func), IS_LONG, False),
+        "is_long": is_long,
         "now": now,
         "as_of": min(as_of or now, now),
     }
-    who = acting.current()
-    # A reader of a space may request its upkeep, such as the drawing of a page, though they change nothing else.
-    for_space = who.person_id is not None and who.owner_id == owner_id
-    with acting.acting_for(owner_id) if for_space else nullcontext(), connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "ask_for_task"), parameters)
-        row = cursor.fetchone()
-    if row is not None:
-        transaction.on_commit(_add_ticket_by_pace)
-    return row is not None
-
-
-@contextmanager
-def ticket_every_second() -> Iterator[None]:
-    """Look for missing tickets once a second in this block and at its end, instead of after each requested task."""
-    pace = _Pace()
-    token = _pace.set(pace)
-    try:
-        yield
-    finally:
-        _pace.reset(token)
-        if pace.is_due:
-            _add_missing_ticket()
-
-
-def _add_ticket_by_pace() -> None:
-    pace = _pace.get()
-    if pace is None:
-        _add_missing_ticket()
-    elif time.monotonic() < pace.next:
-        pace.is_due = True
-    else:
-        pace.is_due, pace.next = False, time.monotonic() + 1
-        _add_missing_ticket()
+        return cursor.fetchone() is not None
 
 
 def asked_for(func: str) -> QuerySet[OwnerTask]:
@@ -157,7 +162,7 @@ def asked_for(func: str) -> QuerySet[OwnerTask]:
     return OwnerTask.objects.filter(func=func)
 
 
-def task_key(func: str, args: Sequence[Any], *, owner_id: int) -> str:
+def task_key(func: str, args: Sequence[Any], *, owner_id: int | None = None) -> str:
     """Return the key by which a repeated request finds its task: `func:argument`, or a hash of owner and arguments.
 
     A single argument is the number of a row, which belongs to one owner.
@@ -176,38 +181,38 @@ def slice_end() -> float:
 
 
 def work() -> dict[str, Any]:
-    """Do the work of one ticket: choose a task, run it for a slice, and put it back if work is left.
+    """Choose a task, run it for a slice, and put it back if work is left; without a task, do nothing.
 
     Tasks are chosen and put back as maintenance; the work itself is done as its owner.
     """
     task = claim()
     if task is None:
         return {}
-    _add_missing_ticket()  # with more tasks than tickets, this ticket also served others
     call = (task.task_id.hex, task.func, tuple(task.args), task.group)
-    last_work.set(Work(*call, finished=False))
+    last_work.set(Work(*call, is_recorded=False))
     in_work = _in_work.set(task)
     _limit_time()
     try:
-        function = function_of(task.func)
+        function = find_task(task.func) if task.owner_id is None else function_of(task.func)
         if function is None:
-            raise ValueError(f"{task.func!r} is no task that runs for a person.")
-        with acting.acting_for(task.owner_id):
-            result = function(*task.args, owner_id=task.owner_id)
+            raise ValueError(f"{task.func!r} is no task of this program.")
+        if task.owner_id is None:
+            result = function(*task.args)
+        else:
+            with acting.acting_for(task.owner_id):
+                result = function(*task.args, owner_id=task.owner_id)
     except Exception:
         _put_back(task, attempts=task.attempts, pause=RETRY_AFTER * 2**task.attempts)
         raise
     finally:
         _in_work.reset(in_work)
     again_in_s = result.get("again_in_s")
-    last_work.set(Work(*call, finished=again_in_s is None))
+    last_work.set(Work(*call, is_recorded=again_in_s is None and not getattr(function, IS_UNRECORDED, False)))
     if again_in_s is not None:
         attempts = task.attempts - 1 if again_in_s else 0  # a pause means no progress was possible, not failure
         _put_back(task, attempts=attempts, pause=timedelta(seconds=again_in_s))
     elif not _own(task).filter(version=task.version).delete()[0]:
         _put_back(task, attempts=0, pause=timedelta())  # asked for again meanwhile
-    elif task.is_long:
-        _add_missing_ticket()  # tickets taken while all places for long tasks were full found no task
     return dict(result)
 
 
@@ -225,7 +230,7 @@ def keep_task() -> None:
 
 
 def _limit_time() -> None:
-    """Shorten the time limit that the ticket set in a worker, which is that of the longest task."""
+    """Shorten the time limit that the broker set for a worker, which is that of the longest task."""
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         signal.alarm(int(config.task_timeout_s))
 
@@ -233,14 +238,6 @@ def _limit_time() -> None:
 def claim(now: datetime | None = None) -> OwnerTask | None:
     """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
     now = now or timezone.now()
-    most_long = max(1, config.workers - 1)
-    parameters: dict[str, Any] = {
-        "now": now,
-        "cluster": _cluster(),
-        "most_long": most_long,
-        "most_long_of_owner": max(1, most_long - 1),
-        "keeps_one_free": config.workers > 1,
-    }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [AdvisoryLock.CLAIM])
         # Delete tasks that failed or killed their worker `MAX_ATTEMPTS` times; the sweeps find work that is left
@@ -249,23 +246,50 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
         for func, owner_id in dead.values_list("func", "owner_id"):
             logger.error("%s for user %s is given up after %d attempts", func, owner_id, MAX_ATTEMPTS)
         dead.delete()
+        pk = next_task(now)
+        if pk is None:
+            return None
+        task = OwnerTask.objects.get(pk=pk)
+        can_stop = task.owner_id is not None and not task.is_long
+        lease = LEASE if can_stop else timedelta(seconds=config.task_timeout_s) + LEASE_MARGIN
+        task.leased_until, task.cluster, task.attempts = now + lease, _cluster(), task.attempts + 1
+        if task.owner_id is None:
+            # A request during the work adds another task: else a killed worker's sweep would keep all sweeps waiting
+            # until its lease ends.
+            task.key = f"{task.key.partition('#')[0]}#{task.pk}"
+        else:
+            served = {"person_id": task.person_id, "owner_id": task.owner_id}
+            if not OwnerService.objects.filter(**served).update(served_at=now):
+                OwnerService.objects.create(**served, served_at=now)
+        task.save(update_fields=["leased_until", "cluster", "attempts", "key"])
+    return task
+
+
+def can_begin() -> bool:
+    """Return whether a worker of this machine would find a task now; an idle one asks the first question alone."""
+    now = timezone.now()
+    return OwnerTask.objects.filter(_free(now), due_at__lte=now).exists() and next_task(now) is not None
+
+
+def next_task(now: datetime) -> int | None:
+    """Return the id of the task that a worker of this machine would choose now."""
+    most_long = max(1, config.workers - 1)
+    parameters: dict[str, Any] = {
+        "now": now,
+        "cluster": _cluster(),
+        "most_long": most_long,
+        "most_long_of_caller": max(1, most_long - 1),
+        "keeps_one_free": config.workers > 1,
+    }
+    with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "next_task"), parameters)
         row = cursor.fetchone()
-        if row is None:
-            return None
-        task = OwnerTask.objects.get(pk=row[0])
-        lease = timedelta(seconds=config.task_timeout_s) + LEASE_MARGIN if task.is_long else LEASE
-        task.leased_until, task.cluster, task.attempts = now + lease, _cluster(), task.attempts + 1
-        task.save(update_fields=["leased_until", "cluster", "attempts"])
-        OwnerService.objects.update_or_create(owner_id=task.owner_id, defaults={"served_at": now})
-    return task
+    return row[0] if row else None
 
 
 def _put_back(task: OwnerTask, *, attempts: int, pause: timedelta) -> None:
     due_at = timezone.now() + pause
     _own(task).update(leased_until=None, due_at=due_at, attempts=attempts, slices=F("slices") + 1)
-    if task.is_long or not pause:
-        _add_missing_ticket()
 
 
 def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
@@ -280,6 +304,18 @@ def function_of(path: str) -> Task | None:
     return found if callable(found) and getattr(found, OWNER_TASK, False) else None
 
 
+def is_task(name: object) -> bool:
+    """Return whether a worker would run a function of this name."""
+    return isinstance(name, str) and TASK_NAME.fullmatch(name) is not None
+
+
+def find_task(name: object) -> Task | None:
+    """Return the task of the installation or of an owner with this name; None for any other function."""
+    module, _, function = str(name).rpartition(".")
+    found = locate(f"{MOVED.get(module, module)}.{function}") if is_task(name) else None
+    return found if callable(found) else None
+
+
 def _cluster() -> str:
     """Return the name that the workers of one `manage.py worker` share."""
     return f"{_host()}:{os.getppid()}"
@@ -289,65 +325,27 @@ def _host() -> str:
     return socket.gethostname()[:80]
 
 
-# --- tickets --------------------------------------------------------------------------------------
-# There are as many tickets as waiting tasks, but no more than `tickets_wanted`; a worker that takes one adds another
-# if one is missing. So every worker of every machine finds one, and the installation's own tasks wait behind these few
-# at most.
+# --- waiting tasks ------------------------------------------------------------------------------------
 
 
-def tickets_wanted() -> int:
-    """How many tickets the queue holds at most."""
-    return 2 * int(config.workers) + 4
-
-
-def revive() -> int:
-    """Add the tickets that are missing for tasks that have waited for a while; returns how many.
-
-    Tickets are lost with a Redis or a killed worker. Raises: RedisError.
-    """
-    now = timezone.now()
-    # End the leases of this machine's tasks whose worker's parent process has ended.
-    leased = OwnerTask.objects.filter(leased_until__gt=now, cluster__startswith=f"{_host()}:")
+def release_leases() -> None:
+    """End the leases of this machine's tasks whose worker's parent process has ended."""
+    leased = OwnerTask.objects.filter(leased_until__gt=timezone.now(), cluster__startswith=f"{_host()}:")
     clusters = set(leased.values_list("cluster", flat=True))
     dead = [cluster for cluster in clusters if not psutil.pid_exists(int(cluster.rpartition(":")[2]))]
-    leased.filter(cluster__in=dead).update(leased_until=None)
-    # Tasks that were due a while ago and that no worker has leased.
-    due = now - SILENCE
-    waiting = len(OwnerTask.objects.filter(_free(due), due_at__lte=due).values_list("pk")[: tickets_wanted()])
-    missing = max(0, waiting - sum(1 for _ in waiting_calls(TICKET)))
-    for _ in range(missing):
-        _add_ticket(at_most=waiting)
-    return missing
+    if dead:
+        leased.filter(cluster__in=dead).update(leased_until=None)
 
 
 def waiting_tasks() -> QuerySet[OwnerTask]:
-    """Return the tasks of people that no worker has leased."""
+    """Return the tasks that no worker has leased."""
     return OwnerTask.objects.filter(_free(timezone.now()))
 
 
 def tasks_in_work() -> QuerySet[OwnerTask]:
-    """Return the tasks of people that a worker has leased."""
+    """Return the tasks that a worker has leased."""
     return OwnerTask.objects.filter(leased_until__gt=timezone.now())
 
 
 def _free(now: datetime) -> Q:
     return Q(leased_until=None) | Q(leased_until__lte=now)
-
-
-def _add_missing_ticket() -> None:
-    """Add a ticket if there are fewer than waiting tasks and fewer than `tickets_wanted`.
-
-    A request sees no tasks of other owners; a function of the database counts them for it.
-    """
-    wanted = tickets_wanted()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            load_sql("convmemory.core", "count_waiting_tasks"), {"due_by": timezone.now(), "at_most": wanted}
-        )
-        (waiting,) = cursor.fetchone()
-    _add_ticket(at_most=waiting)
-
-
-def _add_ticket(*, at_most: int) -> None:
-    timeout_s = int(config.longest_task_s)
-    enqueue(TICKET, at_most=at_most, group="people", save=False, ack_failure=True, timeout=timeout_s)

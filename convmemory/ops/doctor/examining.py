@@ -12,9 +12,7 @@ from pathlib import Path
 from django.db import DatabaseError, connection
 from django.db.models import Count
 from django.utils import timezone
-from django_q.brokers import get_broker
 from django_q.models import Failure, Schedule
-from redis.exceptions import RedisError
 
 from convmemory.core import conf
 from convmemory.core.acting import schema_owner
@@ -22,13 +20,12 @@ from convmemory.core.config import config
 from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
 from convmemory.core.processes.confinement import missing_parts
-from convmemory.core.queue.fair_queue import TICKET, tasks_in_work, tickets_wanted, waiting_tasks
-from convmemory.core.queue.queueing import drop_foreign_entries, foreign_entries, waiting_calls
+from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.text import masked
 from convmemory.ops.doctor import database_area, models_area, rows_area
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.models import KeyFingerprint, RestoreCheck, SweepRun
-from convmemory.ops.observability.measures import oldest_arrival, waiting_count
+from convmemory.ops.observability.measures import oldest_arrival
 from convmemory.ops.privacy.backup_places import place_named
 from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.runtime import schedules
@@ -228,11 +225,12 @@ RECENT = timedelta(days=1)
 
 
 def queue_facts() -> Iterator[Fact]:
-    broker = get_broker()
-    yield "queue", f"{broker.info()}, {plural(broker.queue_size(), 'task')} waiting, {broker.lock_size() or 0} in work"
-    people = waiting_tasks().values("owner").distinct().count()
-    of_people = f"{plural(waiting_tasks().count(), 'task')} of {plural(people, 'user')} waiting"
-    yield "queue by owner", f"{of_people}, {tasks_in_work().count()} in work"
+    waiting, in_work = waiting_tasks(), tasks_in_work()
+    yield "queue", f"{plural(waiting.count(), 'task')} waiting, {in_work.count()} in work"
+    waiting, in_work = waiting.exclude(owner=None), in_work.exclude(owner=None)
+    people = waiting.values("owner").distinct().count()
+    of_people = f"{plural(waiting.count(), 'task')} of {plural(people, 'user')} waiting"
+    yield "queue by owner", f"{of_people}, {in_work.count()} in work"
     last = SweepRun.objects.order_by("-started_at").first()
     yield "last sweep", f"{last.started_at:%Y-%m-%d %H:%M:%S}, found {last.found}" if last else "never"
 
@@ -275,33 +273,8 @@ def check_waiting() -> Iterator[Finding]:
         yield Finding(
             "queue.waiting",
             Severity.WARNING,
-            f"The oldest task of {plural(waiting_count(), 'task')} has been waiting since {_ago(arrived)}.",
+            f"The oldest task of {plural(waiting_tasks().count(), 'task')} has been waiting since {_ago(arrived)}.",
             "Check that workers are running (queue.no-worker); after a large import just wait, or raise WORKERS.",
-        )
-
-
-def check_foreign_entries() -> Iterator[Finding]:
-    if entries := foreign_entries():
-        yield Finding(
-            "queue.foreign-entries",
-            Severity.WARNING,
-            f"The queue in Redis has {plural(len(entries), 'task')} not made with this SECRET_KEY, which workers drop.",
-            "Give this installation a database of its own in REDIS_URL, such as /1, and all its processes one "
-            "SECRET_KEY. `manage.py doctor --fix` deletes these tasks.",
-            lambda: f"{plural(drop_foreign_entries(), 'task')} deleted.",
-        )
-
-
-def check_tickets() -> Iterator[Finding]:
-    """Report more tickets of people's tasks than the workers keep: each costs a worker a query, and delays others."""
-    waiting = sum(1 for _ in waiting_calls(TICKET))
-    if waiting > tickets_wanted():
-        yield Finding(
-            "queue.tickets",
-            Severity.NOTICE,
-            f"{waiting} tickets wait for workers, more than the {tickets_wanted()} that are kept for WORKERS.",
-            "Nothing is lost: running workers use them up within minutes. If the number grows, set WORKERS to the same "
-            "number on all machines.",
         )
 
 
@@ -327,7 +300,7 @@ def _ago(moment: datetime | None) -> str:
 QUEUE = Area(
     "queue",
     queue_facts,
-    (check_schedules, check_workers, check_waiting, check_foreign_entries, check_tickets, check_failures),
+    (check_schedules, check_workers, check_waiting, check_failures),
 )
 
 # --- examining ------------------------------------------------------------------------------------
@@ -343,7 +316,7 @@ AREAS = (
     DISK,
 )
 
-CANNOT_BE_EXAMINED = (ConvMemoryError, DatabaseError, OSError, RedisError)
+CANNOT_BE_EXAMINED = (ConvMemoryError, DatabaseError, OSError)
 
 logger = logging.getLogger(__name__)
 

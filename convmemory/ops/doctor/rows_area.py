@@ -15,7 +15,7 @@ from convmemory.core.acting import in_group
 from convmemory.core.config import config
 from convmemory.core.files.private_files import has_digest
 from convmemory.core.postgres import groups
-from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.documents.models import Document

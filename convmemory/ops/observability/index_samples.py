@@ -12,9 +12,9 @@ from django.db import connection
 from django.utils import timezone
 from django_q.models import Failure
 
+from convmemory.core.queue.fair_queue import waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import IndexSample
-from convmemory.ops.observability.measures import waiting_count
 from search.indexing.status import count_index
 
 KEPT_DAYS = 30
@@ -32,7 +32,7 @@ def take_sample() -> IndexSample:
         turns=counts.items,
         pending=counts.pending,
         failed=counts.failed + counts.given_up,
-        queued=waiting_count(),
+        queued=waiting_tasks().count(),
         spaces=[dict(zip(names, row, strict=True)) for row in _rows("space_coverage", {})],
         reasons=failure_reasons(),
     )

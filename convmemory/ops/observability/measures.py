@@ -19,16 +19,14 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.db.models import Min
 from django.utils import timezone
-from django_q.brokers import get_broker
 from django_q.humanhash import humanize
-from django_q.models import OrmQ
 from django_q.signals import post_execute_in_worker, pre_execute
 
 from convmemory.core import logs
 from convmemory.core.config import config
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.queue import fair_queue
-from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
+from convmemory.core.queue.fair_queue import waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Measure
 
@@ -188,12 +186,12 @@ def on_start(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
 def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
     """Log and count the end of a task. Arguments and results are not logged: they can contain private text."""
     seconds = time.monotonic() - task.pop("started_at_s", time.monotonic())
-    # Enter a ticket in the history as the task that it led to, once that has ended or failed.
+    # Enter the entry of the broker in the history as the task that it led to, once that has ended or failed.
     done = fair_queue.last_work.get()
     fair_queue.last_work.set(None)
     if done is not None:
         task.update(id=done.task_id, name=humanize(done.task_id), func=done.func, args=done.args, group=done.group)
-        task["save"] = done.finished
+        task["save"] = done.is_recorded
     failed = not task.get("success", False)
     name = task["func"] if isinstance(task["func"], str) else getattr(task["func"], "__qualname__", "callable")
     level = logging.ERROR if failed else logging.DEBUG
@@ -202,28 +200,8 @@ def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
     logs.task_id.set("")
 
 
-# --- waiting --------------------------------------------------------------------------------------
-# Counts the waiting tasks of the queue: those of users, and the installation's own.
-
-
-def waiting_count() -> int:
-    """Return the number of waiting tasks, including tickets. Raises: RedisError."""
-    return int(get_broker().queue_size()) + waiting_tasks().count()
-
-
-def working_count() -> int:
-    """Return the number of tasks in progress; with a queue on Redis, only those of users. Raises: RedisError."""
-    return int(get_broker().lock_size() or 0) + tasks_in_work().count()
-
-
 def oldest_arrival() -> datetime | None:
-    """Return since when the oldest waiting task has been due.
-
-    Redis records no arrival times of the installation's own tasks.
-    """
-    now = timezone.now()
-    arrivals = [
-        OrmQ.objects.filter(lock__lte=now).aggregate(at=Min("lock"))["at"],
-        waiting_tasks().filter(due_at__lte=now).aggregate(at=Min("due_at"))["at"],
-    ]
-    return min(filter(None, arrivals), default=None)
+    """Return since when the oldest waiting task has been due."""
+    due = waiting_tasks().filter(due_at__lte=timezone.now())
+    oldest: datetime | None = due.aggregate(at=Min("due_at"))["at"]
+    return oldest

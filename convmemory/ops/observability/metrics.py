@@ -1,7 +1,7 @@
 """Computes the installation's figures in Prometheus' text format, on request.
 
 Any web process reports for all processes, because all figures come from the database: counts and durations from
-`Measure`, the queue's depth from its broker, coverage from the index's state. Names and labels come from the code; they
+`Measure`, the queue's depth from its rows, coverage from the index's state. Names and labels come from the code; they
 contain no text of a user.
 """
 
@@ -18,17 +18,16 @@ from django.utils import timezone
 from django_q.models import Task
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from redis.exceptions import RedisError
 
 import convmemory
 from convmemory.conversations.models import StoredUse
 from convmemory.core.config import config
 from convmemory.core.postgres import groups
-from convmemory.core.queue.fair_queue import waiting_tasks
+from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import RestoreCheck, SweepRun
-from convmemory.ops.observability.measures import BOUNDS_S, oldest_arrival, totals, waiting_count, working_count
+from convmemory.ops.observability.measures import BOUNDS_S, oldest_arrival, totals
 from search.indexing.status import count_index
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class _Installation:
         waiting = GaugeMetricFamily(
             "convmemory_queue_oldest_seconds", "How long the oldest task of each kind is due", labels=["function"]
         )
-        due = waiting_tasks().filter(due_at__lte=timezone.now()).values_list("func").annotate(at=Min("due_at"))
-        for function, at in due.order_by("func"):
+        due = waiting_tasks().exclude(owner=None).filter(due_at__lte=timezone.now())
+        for function, at in due.values_list("func").annotate(at=Min("due_at")).order_by("func"):
             waiting.add_metric([function], (timezone.now() - at).total_seconds())
         yield waiting
         swept = GaugeMetricFamily(
@@ -131,15 +130,10 @@ class _Collector:
                 items.add_metric([row.label], row.items)
                 failures.add_metric([row.label], row.failures)
             yield from (durations, items, failures)
-        reachable = GaugeMetricFamily("convmemory_queue_up", "1 where the queue answers")
         depth = GaugeMetricFamily("convmemory_queue_tasks", "Tasks in the queue", labels=["state"])
-        try:
-            depth.add_metric(["waiting"], waiting_count())
-            depth.add_metric(["running"], working_count())
-            reachable.add_metric([], 1)
-        except RedisError:
-            reachable.add_metric([], 0)
-        yield from (reachable, depth)
+        depth.add_metric(["waiting"], waiting_tasks().count())
+        depth.add_metric(["running"], tasks_in_work().count())
+        yield depth
         oldest = oldest_arrival()
         age = (timezone.now() - oldest).total_seconds() if oldest else 0.0
         yield GaugeMetricFamily("convmemory_queue_oldest_task_seconds", "How long the oldest waiting task waits", age)

@@ -26,7 +26,7 @@ SHARED = {
     "auth.Group_permissions": "rights of roles",
     "auth.Permission": "names of rights",
     "contenttypes.ContentType": "names of tables",
-    "django_q.OrmQ": "queued tasks name rows in their arguments: `task_arguments.py` finds them",
+    "django_q.OrmQ": "empty: `core.OwnerTask` is the queue",
     "django_q.Schedule": "periodic tasks of the installation",
     "django_q.Task": "finished tasks name rows in their arguments: `task_arguments.py` finds them",
     "embeddings.EmbeddingSpace": "models, not texts",

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django_q.brokers import get_broker
-from django_q.brokers.orm import ORM
-from django_q.core_signing import BadSignature
-from django_q.models import OrmQ, Task
-from django_q.signing import SignedPackage
+from django_q.models import Task
 
 from convmemory.core.models import OwnerTask
-from convmemory.core.queue.safe_queue import find_task
+from convmemory.core.queue.fair_queue import find_task
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name
 
@@ -79,16 +75,9 @@ def table_of_parameter(name: str) -> OwnedTable | None:
 def drop_queued(owner_id: int) -> int:
     """Remove tasks from the queue that name rows of this user, or deleted rows; return their number."""
     dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
-    broker = get_broker()
-    if not isinstance(broker, ORM):  # but Redis
-        entries = broker.connection.lrange(broker.list_key, 0, -1)
-        payloads = [(payload, _unpacked(payload.decode())) for payload in entries]
-        about = _about(payloads, owner_id)
-        return dropped + sum(int(broker.connection.lrem(broker.list_key, 0, payload)) for payload in about)
-    for batch in _batches(OrmQ.objects.order_by("pk").values_list("pk", "payload").iterator()):
-        payloads = [(pk, _unpacked(payload)) for pk, payload in batch]
-        dropped += OrmQ.objects.filter(pk__in=_about(payloads, owner_id)).delete()[0]
-    return dropped
+    own = OwnerTask.objects.filter(owner=None)
+    calls = [(pk, named_rows(func, args, {})) for pk, func, args in own.values_list("pk", "func", "args")]
+    return dropped + own.filter(pk__in=_about(calls, owner_id)).delete()[0]
 
 
 def drop_finished(owner_id: int) -> int:
@@ -102,14 +91,6 @@ def drop_finished(owner_id: int) -> int:
         calls = [(pk, named_rows(func, args or (), kwargs or {})) for pk, func, args, kwargs in batch]
         dropped += Task.objects.filter(pk__in=[*unreadable, *_about(calls, owner_id)]).delete()[0]
     return dropped
-
-
-def _unpacked(payload: str) -> list[NamedRow]:
-    try:
-        task = SignedPackage.loads(payload)
-    except (BadSignature, TypeError):
-        return []  # a task of another installation on the same Redis
-    return named_rows(task["func"], task.get("args", ()), task.get("kwargs", {}))
 
 
 def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:

@@ -3,7 +3,7 @@
 from django.db import transaction
 from django_q.models import Schedule
 
-from convmemory.core.queue.queueing import enqueue
+from convmemory.core.queue.fair_queue import enqueue
 
 SWEEP = "convmemory.ops.tasks.sweep"
 SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between two runs)

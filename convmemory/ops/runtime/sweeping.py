@@ -21,7 +21,6 @@ from convmemory.core.acting import in_group
 from convmemory.core.files.work_folders import sweep_work_folders
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.postgres.groups import every_group
-from convmemory.core.queue import fair_queue
 from convmemory.core.sql import load_sql
 from convmemory.documents.drawing import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
@@ -57,7 +56,7 @@ class Swept:
 def sweep(*, enqueue: Enqueue) -> SweepRun:
     """Find missed and stuck work; `enqueue` enqueues the indexing of sources."""
     missed = _in_every_group(lambda: _enqueue_all(sources_to_index(limit=BATCH), enqueue))
-    return _run({"missed": missed, "stuck": _stuck, "tickets": _tickets, "work folders": _work_folders}, deep=False)
+    return _run({"missed": missed, "stuck": _stuck, "work folders": _work_folders}, deep=False)
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
@@ -95,11 +94,6 @@ def _in_every_group(look: Callable[[], Swept]) -> Callable[[], Swept]:
 def _stuck() -> Swept:
     released = len(release_abandoned_responses(limit=BATCH))
     return Swept(released, released)
-
-
-def _tickets() -> Swept:
-    added = fair_queue.revive()
-    return Swept(added, added)
 
 
 def _orphaned() -> Swept:

@@ -1,36 +1,30 @@
 """The queue goes round by owner, in slices; nothing in it is lost or done twice."""
 
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.db import transaction
 from django.utils import timezone
-from django_q import brokers
-from django_q.brokers import orm, redis_broker
 from django_q.conf import Conf
-from django_q.models import OrmQ, Schedule
+from django_q.models import Schedule
 from django_q.scheduler import scheduler
-from django_q.signing import SignedPackage
-from redis import Redis
-from redis.exceptions import RedisError
 
+from convmemory.accounts import spaces
+from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerTask
-from convmemory.core.queue import fair_queue, queueing
-from convmemory.core.queue.fair_queue import claim, enqueue_for, revive, ticket_every_second, tickets_wanted, work
-from convmemory.core.queue.queueing import enqueue
+from convmemory.core.queue import broker as brokers
+from convmemory.core.queue import fair_queue
+from convmemory.core.queue.broker import FairBroker
+from convmemory.core.queue.fair_queue import claim, enqueue, enqueue_for, release_leases, work
 from convmemory.ops.observability import measures
 from convmemory.ops.privacy.task_arguments import drop_queued
 from convmemory.ops.runtime import schedules
 from tests.factories import make_user
-from tests.support.fleet import free_port, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,68 +40,35 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     return lambda function: monkeypatch.setattr(fair_queue, "function_of", lambda path: function)
 
 
-@pytest.fixture(scope="module")
-def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    if not shutil.which("redis-server"):
-        pytest.skip("redis-server is not installed")
-    folder, port = tmp_path_factory.mktemp("redis"), free_port()
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with Path(folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
-        wait_until(lambda: _answers(port), "Redis")
-        yield port
-        server.terminate()
+@pytest.fixture
+def broker() -> FairBroker:
+    return FairBroker()
 
 
-def _answers(port: int) -> bool:
-    try:
-        with Redis(port=port) as client:
-            return bool(client.ping())
-    except RedisError:
-        return False
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Conf, "POLL", 0)
 
 
-@pytest.fixture(params=["orm", "redis"])
-def broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> brokers.Broker:
-    """The queue that the tickets are in."""
-    if request.param == "orm":
-        return orm.ORM()
-    port = request.getfixturevalue("redis_port")
-    monkeypatch.setattr(Conf, "ORM", None)
-    monkeypatch.setattr(Conf, "REDIS", f"redis://127.0.0.1:{port}/0")
-    broker = redis_broker.Redis()
-    broker.delete_queue()
-    return broker
+def take(broker: FairBroker) -> bool:
+    """Return whether the broker wakes a worker."""
+    return bool(broker.dequeue())
 
 
-def take(broker: brokers.Broker) -> dict[str, Any] | None:
-    """Return the next task of the queue as a worker gets it, or None."""
-    tasks = broker.dequeue()
-    if not tasks:
-        return None
-    (number, payload), *_ = tasks
-    if number:
-        broker.acknowledge(number)
-    task: dict[str, Any] = SignedPackage.loads(payload)
-    return task
-
-
-def work_off(broker: brokers.Broker, *, at_most: int = 1_000) -> int:
-    """Work on tickets as one worker does until none is left; how many there were."""
+def work_off(broker: FairBroker, *, at_most: int = 1_000) -> int:
+    """Work as one worker does until the broker has nothing for it; return the number of tasks."""
     for count in range(at_most):
-        if broker.queue_size() == 0:
+        if not take(broker):
             return count
-        task = take(broker)
-        assert task is not None
-        assert task["func"] == fair_queue.TICKET
         work()
-    raise AssertionError(f"still tickets after {at_most}")
+    raise AssertionError(f"still tasks after {at_most}")
 
 
 def owners_served(user_by_id: dict[int, str], count: int) -> list[str]:
     served = []
     for number in range(count):
         task = claim(NOON + timedelta(seconds=number))
-        served.append(user_by_id[task.owner_id] if task else "-")
+        served.append(user_by_id[task.owner_id or 0] if task else "-")
         if task:
             task.delete()
     return served
@@ -267,7 +228,7 @@ def test_task_enqueued_during_its_run_is_run_again(answer: Callable[[Answer], No
 
     answer(index)
     enqueue_for(ada.pk, FUNC, 1)
-    work_off(orm.ORM())
+    work_off(FairBroker())
     assert done == [1, 1]
     assert not OwnerTask.objects.exists()
 
@@ -290,7 +251,7 @@ def test_task_whose_workers_were_stopped_need_not_wait_for_end_of_its_lease() ->
     assert alive
     assert dead
     OwnerTask.objects.filter(pk=dead.pk).update(cluster=alive.cluster.rpartition(":")[0] + f":{ended.pid}")
-    revive()
+    release_leases()
     assert dict(OwnerTask.objects.values_list("pk", "leased_until")) == {alive.pk: alive.leased_until, dead.pk: None}
 
 
@@ -325,7 +286,7 @@ def test_task_with_progress_may_take_any_number_of_slices(answer: Callable[[Answ
 
     answer(index)
     enqueue_for(make_user().pk, FUNC, 1)
-    work_off(orm.ORM())
+    work_off(FairBroker())
     assert left == [0]
     assert not OwnerTask.objects.exists()
 
@@ -354,23 +315,23 @@ def test_erasure_drops_queued_tasks_of_owner_only() -> None:
     assert list(OwnerTask.objects.values_list("owner", flat=True)) == [bob.pk]
 
 
-def test_history_shows_task_and_not_ticket(answer: Callable[[Answer], None]) -> None:
+def test_history_shows_task_and_not_entry_of_broker(answer: Callable[[Answer], None]) -> None:
     answer(lambda number, owner_id: {})
     ask(make_user(), 7)
-    ticket: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
-    measures.on_start(None, task=ticket)
+    entry = brokers.entry() | {"success": True}
+    measures.on_start(None, task=entry)
     work()
-    measures.on_end(None, task=ticket)
-    assert (ticket["func"], ticket["args"], ticket["group"], ticket["save"]) == (FUNC, (7,), "", True)
-    idle: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
+    measures.on_end(None, task=entry)
+    assert (entry["func"], entry["args"], entry["group"], entry["save"]) == (FUNC, (7,), "", True)
+    idle = brokers.entry() | {"success": True}
     measures.on_end(None, task=idle)
-    assert (idle["func"], "save" in idle) == (fair_queue.TICKET, False)
+    assert (idle["func"], idle["save"]) == (brokers.run_next, False)
 
 
-# --- tickets, on both brokers -----------------------------------------------------------------------
+# --- the broker -------------------------------------------------------------------------------------
 
 
-def test_every_task_is_done_in_rounds(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
+def test_every_task_is_done_in_rounds(broker: FairBroker, answer: Callable[[Answer], None]) -> None:
     ada, bob = make_user(), make_user()
     done: list[int] = []
     slices = {number: 3 if number < 100 else 1 for number in (1, 2, 3, 100, 101)}
@@ -391,60 +352,9 @@ def test_every_task_is_done_in_rounds(broker: brokers.Broker, answer: Callable[[
     assert not OwnerTask.objects.exists()
 
 
-def test_tickets_stay_bounded_during_large_import(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
-    answer(lambda number, owner_id: {})
-    ada = make_user()
-    for number in range(3 * tickets_wanted()):
-        enqueue_for(ada.pk, FUNC, number)
-    assert broker.queue_size() <= tickets_wanted() + 1
-    worked = 0
-    while OwnerTask.objects.exists():
-        assert take(broker), "a task without a ticket"
-        work()
-        worked += 1
-        assert broker.queue_size() <= tickets_wanted() + 1
-    assert worked == 3 * tickets_wanted()
-
-
-def test_tasks_requested_in_one_block_have_tickets_at_once_and_at_its_end(broker: brokers.Broker) -> None:
-    ada = make_user()
-    with ticket_every_second():
-        enqueue_for(ada.pk, FUNC, 1)
-        assert take(broker)  # by a worker that has not claimed the task yet
-        with CaptureQueriesContext(connection) as ran:
-            enqueue_for(ada.pk, FUNC, 2)
-        assert len(ran) == 1
-        assert broker.queue_size() == 0
-    assert broker.queue_size() == 1
-
-
-def test_asking_again_and_again_adds_no_ticket_while_workers_are_busy(broker: brokers.Broker) -> None:
-    ada = make_user()
-    for _ in range(100):
-        enqueue_for(ada.pk, FUNC, 1)
-    assert broker.queue_size() == 1
-    for number in range(100):
-        enqueue_for(ada.pk, LONG, number)
-    assert broker.queue_size() == tickets_wanted()
-
-
-def test_many_sweeps_without_free_worker_add_one_ticket_for_each_task(broker: brokers.Broker) -> None:
-    ask(make_user(), 1, 2)
-    for _ in range(10):
-        revive()
-    assert broker.queue_size() == 2
-
-
-def test_queue_entries_of_installation_are_no_tickets(broker: brokers.Broker) -> None:
-    for number in range(20):
-        enqueue("convmemory.ops.tasks.erase", number)
-    enqueue_for(make_user().pk, FUNC, 1)
-    assert broker.queue_size() == 21
-
-
 @pytest.mark.parametrize("fails", [False, True])
-def test_end_of_long_task_calls_one_that_waited_for_its_place(
-    broker: brokers.Broker, answer: Callable[[Answer], None], settings: Any, fails: bool
+def test_end_of_long_task_wakes_worker_for_one_that_waited_for_its_place(
+    broker: FairBroker, answer: Callable[[Answer], None], settings: Any, fails: bool
 ) -> None:
     settings.WORKERS = 2
     ada, bob = make_user(), make_user()
@@ -454,8 +364,7 @@ def test_end_of_long_task_calls_one_that_waited_for_its_place(
 
     def convert(number: int, *, owner_id: int) -> dict[str, Any]:
         if not done:
-            while take(broker):
-                assert work() == {}, "the other worker may do no long task"
+            assert not take(broker), "the other worker may do no long task"
         done.append(number)
         if fails and len(done) == 1:
             raise OSError("the disk is full")
@@ -465,12 +374,11 @@ def test_end_of_long_task_calls_one_that_waited_for_its_place(
     assert take(broker)
     with suppress(OSError):
         work()
-    assert broker.queue_size() == 1
     work_off(broker)
     assert sorted(done) == [1, 2]  # one that failed is tried again later
 
 
-def test_periodic_task_waits_once_however_many_schedulers_there_are(broker: brokers.Broker) -> None:
+def test_periodic_task_waits_once_however_many_schedulers_there_are(broker: FairBroker) -> None:
     schedules.ensure_schedules()
     for _ in range(3):
         Schedule.objects.update(next_run=timezone.now() - timedelta(hours=1))
@@ -478,38 +386,138 @@ def test_periodic_task_waits_once_however_many_schedulers_there_are(broker: brok
         schedules.enqueue_sweep()
     assert broker.queue_size() == len(schedules.SCHEDULES)
     assert not Schedule.objects.filter(next_run__lt=timezone.now()).exists()
-    while broker.queue_size():
-        take(broker)
+    claimed = [claim() for _ in range(2)]
+    assert all(claimed)
     Schedule.objects.update(next_run=timezone.now() - timedelta(hours=1))
     scheduler(broker)
     assert broker.queue_size() == len(schedules.SCHEDULES), "those that a worker took are added again"
+    assert broker.lock_size() == 2
 
 
-def test_lost_tickets_are_found(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
-    answer(lambda number, owner_id: {})
-    ask(make_user(), 1, 2)
-    broker.delete_queue()
-    assert revive() == 2
-    work_off(broker)
-    assert not OwnerTask.objects.exists()
-    assert revive() == 0
+def test_schedule_shows_task_that_it_led_to(broker: FairBroker, answer: Callable[[Answer], None]) -> None:
+    schedules.ensure_schedules()
+    Schedule.objects.exclude(func=schedules.SWEEP).delete()
+    for _ in range(2):
+        Schedule.objects.update(next_run=timezone.now() - timedelta(hours=1))
+        scheduler(broker)
+    assert Schedule.objects.get().task == OwnerTask.objects.get().task_id.hex
 
 
-def test_without_redis_tasks_wait_for_their_tickets(broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(broker, orm.ORM):
-        pytest.skip("the database is the queue")
-    monkeypatch.setattr(Conf, "REDIS", f"redis://127.0.0.1:{free_port()}/0")
-    enqueue_for(make_user().pk, FUNC, 1)
-    assert OwnerTask.objects.count() == 1
-    assert not OrmQ.objects.exists()
+def test_task_is_visible_to_workers_once_its_transaction_commits(broker: FairBroker) -> None:
+    with transaction.atomic():
+        enqueue_for(make_user().pk, FUNC, 1)
+        enqueue(schedules.SWEEP)
+        transaction.set_rollback(True)
+    assert not take(broker)
+    with transaction.atomic():
+        enqueue(schedules.SWEEP)
+    assert take(broker)
 
 
-def test_process_that_keeps_its_connection_to_queue_opens_no_other(
-    broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queueing._held, "broker", None)
-    queueing.keep_connection()
-    monkeypatch.setattr(Conf, "REDIS", f"redis://127.0.0.1:{free_port()}/0")
-    enqueue_for(make_user().pk, FUNC, 1)
-    enqueue_for(make_user().pk, FUNC, 2)
-    assert broker.queue_size() == 2
+# --- tasks of the installation ----------------------------------------------------------------------
+
+
+def test_installation_goes_first_and_leaves_worker_for_owners(settings: Any) -> None:
+    settings.WORKERS = 3
+    ask(make_user(), 1)
+    for number in range(3):
+        enqueue("convmemory.ops.tasks.erase", number)
+    now = timezone.now()
+    assert numbers_of(*(claim(now) for _ in range(4))) == [0, 1, 1, None]
+    assert [task.owner_id is None for task in OwnerTask.objects.order_by("-leased_until")] == [True, True, True, False]
+
+
+def test_running_task_of_installation_is_added_again_but_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+
+    def erase(number: int) -> dict[str, Any]:
+        done.append(number)
+        if len(done) == 1:
+            for _ in range(3):
+                enqueue("convmemory.ops.tasks.erase", number)
+        return {}
+
+    monkeypatch.setattr(fair_queue, "find_task", lambda name: erase)
+    enqueue("convmemory.ops.tasks.erase", 7)
+    assert work_off(FairBroker()) == 2
+    assert done == [7, 7]
+
+
+def test_failed_task_of_installation_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> dict[str, Any]:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(fair_queue, "find_task", lambda name: fail)
+    enqueue(schedules.SWEEP)
+    with pytest.raises(OSError, match="full"):
+        work()
+    task = OwnerTask.objects.get()
+    assert (task.attempts, task.leased_until) == (1, None)
+    assert task.due_at > timezone.now() + timedelta(minutes=1)
+
+
+# --- whose task it is: the person's and the archive's -----------------------------------------------
+
+
+def make_spaces(person: User, count: int) -> list[int]:
+    return [spaces.create_space(person=person, name=f"Room {number}").account.pk for number in range(count)]
+
+
+def test_person_with_eight_archives_counts_as_one_caller() -> None:
+    ada, bob = make_user(), make_user()
+    for number, space in enumerate(make_spaces(ada, 8)):
+        with acting_for(space, person_id=ada.pk):
+            enqueue_for(space, FUNC, number)
+    for number in (100, 101):
+        enqueue_for(bob.pk, FUNC, number)
+    assert set(OwnerTask.objects.values_list("person", flat=True)) == {ada.pk, None}
+    claims = [claim(timezone.now() + timedelta(seconds=number)) for number in range(4)]
+    assert [task.owner_id == bob.pk for task in claims if task] == [False, True, False, True]
+
+
+def test_hanging_long_tasks_of_person_in_eight_archives_delay_no_other_person(settings: Any) -> None:
+    settings.WORKERS = 3
+    ada, bob = make_user(), make_user()
+    for number, space in enumerate(make_spaces(ada, 8)):
+        with acting_for(space, person_id=ada.pk):
+            enqueue_for(space, LONG, number)
+    hanging = [claim() for _ in range(3)]
+    assert [task is not None for task in hanging] == [True, False, False]
+    enqueue_for(bob.pk, FUNC, 100)
+    enqueue_for(bob.pk, LONG, 101)
+    assert numbers_of(claim(), claim()) == [101, 100]
+
+
+def test_archives_of_one_person_take_turns() -> None:
+    ada = make_user()
+    first, second = make_spaces(ada, 2)
+    for space, numbers in ((first, (1, 2, 3)), (second, (11, 12)), (ada.pk, (21,))):
+        for number in numbers:
+            with acting_for(space, person_id=ada.pk):
+                enqueue_for(space, FUNC, number)
+    served = []
+    for second_s in range(6):
+        task = claim(timezone.now() + timedelta(seconds=second_s))
+        assert task
+        served.append(task.owner_id)
+        task.delete()
+    assert served == [first, second, ada.pk, first, second, first]
+
+
+def test_task_enqueued_by_task_counts_for_same_person(answer: Callable[[Answer], None]) -> None:
+    ada = make_user()
+    (space,) = make_spaces(ada, 1)
+    answer(lambda number, owner_id: {"asked": enqueue_for(owner_id, FUNC, number + 1)})
+    with acting_for(space, person_id=ada.pk):
+        enqueue_for(space, FUNC, 1)
+    work()
+    assert list(OwnerTask.objects.values_list("args", "owner", "person")) == [([2], space, ada.pk)]
+
+
+def test_sweep_that_asks_again_leaves_task_to_person() -> None:
+    ada = make_user()
+    (space,) = make_spaces(ada, 1)
+    with acting_for(space, person_id=ada.pk):
+        enqueue_for(space, FUNC, 1)
+    enqueue_for(space, FUNC, 1)
+    assert OwnerTask.objects.get().person_id == ada.pk

@@ -34,12 +34,11 @@ from django_q.monitor import monitor
 from django_q.worker import worker
 from psycopg import sql
 
-import search.tasks
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from convmemory.core.logs import JsonFormatter, PlainFormatter, quoted, safe_traceback
 from convmemory.core.postgres import configuration, embedded, server
 from convmemory.core.postgres.locks import AdvisoryLock
-from convmemory.core.queue import fair_queue
+from convmemory.core.queue import broker, fair_queue
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.observability.index_samples import failure_reasons
 from convmemory.ops.privacy.erasing import erase_user
@@ -293,13 +292,11 @@ def test_task_history_of_error_holds_its_place_but_no_values(
     fail: Callable[[], None], written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django.db.close_old_connections", lambda: None)
-    monkeypatch.setattr(search.tasks, "index", lambda source_id: fail())
-    fair_queue.last_work.set(None)  # another test of this process may have left a ticket's work
+    monkeypatch.setattr(fair_queue, "function_of", lambda path: lambda source_id, owner_id: fail())
+    fair_queue.enqueue_for(make_user().pk, "search.tasks.index", 7)
     tasks: Queue[Any] = Queue()
     results: Queue[Any] = Queue()
-    now = make_user().date_joined
-    task = {"id": "f" * 32, "name": "one", "func": "search.tasks.index", "args": (7,), "kwargs": {}, "started": now}
-    for entry in (task, "STOP"):
+    for entry in (broker.entry(), "STOP"):
         tasks.put(entry)
     worker(tasks, results, Value("f", -1))
     results.put("STOP")

@@ -15,7 +15,6 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.utils import ProgrammingError
-from django_q.models import OrmQ
 
 from convmemory.accounts import spaces
 from convmemory.accounts.models import SharedSpace, SpaceMember
@@ -26,8 +25,7 @@ from convmemory.core.models import OwnerTask
 from convmemory.core.postgres import logins, server
 from convmemory.core.postgres.failures import ChangedInTransaction
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
-from convmemory.core.queue.fair_queue import TICKET, enqueue_for
-from convmemory.core.queue.queueing import waiting_calls
+from convmemory.core.queue.fair_queue import enqueue, enqueue_for
 from convmemory.ops.doctor.database_area import check_logins, check_policies, check_validity
 from convmemory.ops.management.commands import setup_roles
 from tests.factories import exchange, make_conversation, make_user
@@ -213,15 +211,16 @@ class TestLogins:
                 enqueue_for(others, "convmemory.conversations.tasks.count_for_statistics")
             assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {mine}
 
-    def test_tickets_of_all_owners_are_counted_when_enqueuing(self, people: tuple[int, int]) -> None:
+    def test_requests_enqueue_tasks_of_installation_and_see_no_others_of_owners(self, people: tuple[int, int]) -> None:
         with maintenance():
             OwnerTask.objects.all().delete()
-            OrmQ.objects.all().delete()
-        for number, person in enumerate(people, 1):
+        for person in people:
             with acting_for(person):
-                for _ in range(5):
-                    enqueue_for(person, "convmemory.conversations.tasks.count_for_statistics")
-                assert len(list(waiting_calls(TICKET))) == number
+                enqueue_for(person, "convmemory.conversations.tasks.count_for_statistics")
+                enqueue("convmemory.ops.tasks.sweep")
+                assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {person, None}
+        with maintenance():
+            assert OwnerTask.objects.count() == 3
 
     def test_doctor_ignores_index_under_construction(self) -> None:
         with index_under_construction(), maintenance():

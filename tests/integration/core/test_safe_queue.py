@@ -3,6 +3,7 @@
 import base64
 import os
 import pickle
+import tempfile
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
@@ -19,18 +20,19 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from django_q import core_signing
-from django_q.brokers import Broker, get_broker
+from django_q.brokers import get_broker
 from django_q.conf import Conf
 from django_q.models import Failure, OrmQ, Schedule, Success, Task
 from django_q.monitor import monitor
 from django_q.pusher import pusher
 from django_q.scheduler import scheduler
-from django_q.signing import BadSignature, SignedPackage
 from django_q.status import Stat
 from django_q.tasks import async_task
 from django_q.worker import worker
 
-from convmemory.core.queue import safe_queue
+from convmemory.core.models import OwnerTask
+from convmemory.core.queue import fair_queue
+from convmemory.core.queue.broker import FairBroker, worker_runs
 from convmemory.ops.doctor.examining import examine
 from convmemory.ops.observability.index_samples import failure_reasons
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
@@ -118,20 +120,27 @@ def test_forged_pickle_runs_code_when_unpickled(tmp_path: Path) -> None:
     assert (tmp_path / "harm").exists()
 
 
-def test_worker_drops_signed_pickle(harm: Path) -> None:
+def test_queue_of_earlier_version_is_not_read(harm: Path) -> None:
     OrmQ.objects.create(key=Conf.CLUSTER_NAME, payload=forged_payload(harm), lock=timezone.now())
-    with pytest.raises(BadSignature):
-        SignedPackage.loads(forged_payload(harm))
     assert run_worker() == []
-    assert not OrmQ.objects.exists()
+
+
+@pytest.mark.parametrize("func", ["os.mkdir", "convmemory.core.queue.broker.Path.mkdir", "search.tasks.os.mkdir"])
+@pytest.mark.parametrize("has_owner", [False, True])
+def test_forged_task_runs_no_other_function(harm: Path, func: str, has_owner: bool) -> None:
+    now = timezone.now()
+    owner = make_user("ada") if has_owner else None
+    OwnerTask.objects.create(key="forged", func=func, args=[str(harm)], owner=owner, asked_at=now, due_at=now)
+    (task,) = run_worker()
+    assert not task["success"]
+    assert "ValueError" in task["result"]
 
 
 def test_administration_shows_forged_rows_without_reading_them(harm: Path, root: User) -> None:
     failure, success = forge_task(harm, success=False), forge_task(harm, success=True)
-    waiting = OrmQ.objects.create(key=Conf.CLUSTER_NAME, payload=forged_payload(harm), lock=timezone.now())
     client = Client()
     client.force_login(root)
-    for name, pk in (("failure", failure), ("success", success), ("ormq", waiting.pk)):
+    for name, pk in (("failure", failure), ("success", success)):
         assert client.get(reverse(f"admin:django_q_{name}_changelist")).status_code == 200
         assert client.get(reverse(f"admin:django_q_{name}_change", args=[pk])).status_code == 200
     assert client.get("/admin/").status_code == 200
@@ -140,7 +149,7 @@ def test_administration_shows_forged_rows_without_reading_them(harm: Path, root:
     assert Success.objects.get().result is None
 
 
-@pytest.mark.parametrize("func", ["os.mkdir", "search.tasks.os.mkdir", "convmemory.core.queue.safe_queue.pydoc.locate"])
+@pytest.mark.parametrize("func", ["os.mkdir", "search.tasks.os.mkdir", "convmemory.core.queue.fair_queue.locate"])
 def test_retrying_forged_failure_runs_nothing(harm: Path, root: User, func: str) -> None:
     root.user_permissions.add(Permission.objects.get(codename="change_failure"))
     pk = forge_task(harm, success=False, func=func)
@@ -149,7 +158,7 @@ def test_retrying_forged_failure_runs_nothing(harm: Path, root: User, func: str)
     client.force_login(root)
     data = {"action": "retry", "_selected_action": pk, "post": "yes"}
     client.post(reverse("admin:django_q_failure_changelist"), data)
-    assert not OrmQ.objects.exists()
+    assert not OwnerTask.objects.exists()
     assert not Failure.objects.exists()
 
 
@@ -164,47 +173,23 @@ def test_erasure_doctor_and_samples_read_no_pickle(harm: Path) -> None:
     assert not Task.objects.exists()
 
 
-def test_redis_list_with_signed_pickle_is_passed_over(harm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django_q.brokers.redis_broker import Redis
-
-    class Connection:
-        def __init__(self) -> None:
-            self.entries = [forged_payload(harm).encode()]
-
-        def lrange(self, *_: Any) -> list[bytes]:
-            return self.entries
-
-        def blpop(self, *_: Any) -> tuple[bytes, bytes] | None:
-            return (b"list", self.entries.pop()) if self.entries else None
-
-    monkeypatch.setattr(Redis, "get_connection", staticmethod(lambda list_key=None: Connection()))
-    broker = Redis()
-    monkeypatch.setattr("convmemory.ops.privacy.task_arguments.get_broker", lambda: broker)
-    assert drop_queued(make_user("ada").pk) == 0
-    tasks: Queue[Any] = Queue()
-    stop = Event()
-    stop.set()
-    pusher(tasks, stop, broker)
-    tasks.put("STOP")
-    assert tasks.get() == "STOP"
-
-
 @pytest.mark.parametrize("func", ["os.mkdir", "pathlib.Path.mkdir", "search.tasks.time.sleep", "shutil.rmtree"])
 def test_forged_schedule_runs_no_other_function(harm: Path, func: str) -> None:
     Schedule.objects.create(
         name="forged", func=func, args=repr(str(harm)), hook="os.mkdir", schedule_type=Schedule.ONCE,
         next_run=timezone.now() - timedelta(minutes=1),
     )  # fmt: skip
-    (task,) = run_worker()
-    assert not task["success"]
-    assert "is not defined" in task["result"]
+    assert run_worker() == []
+    assert not OwnerTask.objects.exists()
 
 
-def test_hook_is_never_called(harm: Path) -> None:
+def test_hook_is_never_called() -> None:
     async_task("memory.tasks.sweep", hook="tests.integration.core.test_safe_queue.never")
     (task,) = run_worker()
     assert task["success"]
-    assert Success.objects.get().hook == "tests.integration.core.test_safe_queue.never"
+    row = Success.objects.get()
+    row.hook = "tests.integration.core.test_safe_queue.never"
+    row.save()
 
 
 def never(task: Any) -> None:
@@ -212,29 +197,36 @@ def never(task: Any) -> None:
 
 
 def test_tasks_of_this_program_run_and_their_results_are_kept() -> None:
-    async_task("memory.tasks.sweep", group="sweep")
+    fair_queue.enqueue("memory.tasks.sweep", group="sweep")
     (task,) = run_worker()
     assert task["success"]
     row = Success.objects.get()
+    assert (row.func, row.group) == ("memory.tasks.sweep", "sweep")
     assert (row.args, row.kwargs, row.result) == ([], {}, {"enqueued": 0, "given_up": 0})
     with connection.cursor() as cursor:
         cursor.execute("SELECT args, kwargs, result FROM django_q_task")
         assert cursor.fetchone() == ("[]", "{}", '{"enqueued": 0, "given_up": 0}')
+    assert not OwnerTask.objects.exists()
+
+
+def test_task_that_names_user_leaves_no_history() -> None:
+    fair_queue.enqueue("convmemory.ops.tasks.erase", 0)
+    (task,) = run_worker()
+    assert task["success"]
+    assert not Task.objects.exists()
 
 
 def test_task_carries_ids_and_texts_alone() -> None:
-    async_task("search.tasks.index", 7, names=["a", "b"], note=None)
-    task = OrmQ.objects.get().task
-    assert (task["args"], task["kwargs"]) == ((7,), {"names": ["a", "b"], "note": None})
-    assert task["started"].tzinfo is not None
-    with pytest.raises(TypeError, match="cannot carry a User"):
+    async_task("search.tasks.index", 7, "a")
+    assert OwnerTask.objects.get().args == [7, "a"]
+    async_task("search.tasks.index", 8, names=["keyword arguments are not stored"])
+    with pytest.raises(TypeError, match="not JSON serializable"):
         async_task("search.tasks.index", make_user())
-    assert OrmQ.objects.count() == 1
+    assert OwnerTask.objects.count() == 1
 
 
-def test_state_of_cluster_goes_through_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep = Broker.set_stat
-    monkeypatch.setattr(Broker, "set_stat", lambda self, key, value, timeout: keep(self, key, value, 3_600))
+def test_state_of_cluster_is_stored_nowhere_but_its_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     class Sentinel:
         parent_pid, pid, reincarnations, cluster_id, tob = 1, 2, 3, uuid.uuid4(), timezone.now()
@@ -246,17 +238,17 @@ def test_state_of_cluster_goes_through_broker(monkeypatch: pytest.MonkeyPatch) -
         def status(self) -> str:
             return str(Conf.IDLE)
 
-    state = Stat(Sentinel())
-    state.save()
-    read = Stat.get(pid=1, cluster_id=str(Sentinel.cluster_id))
-    assert read.cluster_id == Sentinel.cluster_id
-    assert (read.tob, read.sentinel, read.workers, read.status) == (Sentinel.tob, 2, [], Conf.IDLE)
+    assert isinstance(Sentinel.broker, FairBroker)
+    assert not worker_runs()
+    Stat(Sentinel()).save()
+    assert worker_runs()
+    assert Stat.get_all() == []
 
 
 def test_every_task_that_is_scheduled_may_run() -> None:
     from convmemory.ops.runtime.schedules import SCHEDULES
 
     for func, _ in SCHEDULES.values():
-        assert safe_queue.find_task(func), func
+        assert fair_queue.find_task(func), func
     for name in ("os.system", "search.tasks", "builtins.eval", "search.tasks.time", "xsearch.tasks.index", None, print):
-        assert safe_queue.find_task(name) is None
+        assert fair_queue.find_task(name) is None

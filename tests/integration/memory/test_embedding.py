@@ -13,7 +13,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.parts import TextPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
-from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.core.queue.retrying import EMBEDDING
 from memory.embedding import embed_messages, request_embeddings
 from memory.models import MessageEmbedding
 from memory.records import give_up_dead, memory_stats, messages_to_embed

@@ -11,11 +11,8 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from django.utils import timezone
-from django_q.models import OrmQ
-from django_q.tasks import async_task
 
 from convmemory.conversations.models import Message
-from convmemory.core.queue.fair_queue import TICKET
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.embedding import request_embeddings
 from memory.models import MessageEmbedding
@@ -30,7 +27,9 @@ PAIRS = [(f"What is the colour of planet number {n}?", f"Planet number {n} is of
 TIMEOUT_S = 60
 
 
-def embedding_worker(endpoint: FakeEndpoint, log: Path) -> AbstractContextManager[psutil.Process]:
+def embedding_worker(
+    endpoint: FakeEndpoint, log: Path, *, longest_task_s: int = 600
+) -> AbstractContextManager[psutil.Process]:
     """A `qcluster` of one process that embeds at `endpoint`."""
     variables = {
         "EMBEDDING_PROVIDER": "openai",
@@ -40,7 +39,7 @@ def embedding_worker(endpoint: FakeEndpoint, log: Path) -> AbstractContextManage
         "EMBEDDING_API_KEY": endpoint.key,
         "WORKERS": "1",
     }
-    return running_worker(variables, log)
+    return running_worker(variables, log, longest_task_s=longest_task_s)
 
 
 def wait_until(done: Callable[[], bool], log: Path) -> None:
@@ -110,9 +109,8 @@ def test_process_that_does_not_react_is_replaced_after_its_time(ids: list[int], 
     log = tmp_path / "worker.log"
     with running_endpoint(faults=deque([Fault(delay_s=TIMEOUT_S)])) as endpoint:
         enqueue(ids)
-        OrmQ.objects.all().delete()
-        async_task(TICKET, timeout=3)  # longer than a busy machine needs until it is connected
-        with embedding_worker(endpoint, log) as worker:
+        # Three seconds are longer than a busy machine needs until it is connected.
+        with embedding_worker(endpoint, log, longest_task_s=3) as worker:
             wait_until(lambda: bool(connected(worker, endpoint)), log)
             [stuck] = connected(worker, endpoint)
             stuck.suspend()

@@ -14,11 +14,12 @@ from django.contrib.sessions.models import Session
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
-from django_q.models import OrmQ, Task
+from django_q.models import Task
 
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.models import Conversation
 from convmemory.core.files.work_folders import work_folder
+from convmemory.core.models import OwnerTask
 from convmemory.embeddings.models import CachedVector
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy import erasing
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.django_db
 
 ADA, BOB = "zebrafinch", "quaggamussel"
 LAST_ROWS = "DELETE FROM conversations_conversation WHERE"
-AFTER_THE_ROWS = 'FROM "django_q_ormq"'  # the step between a person's rows and the person
+AFTER_THE_ROWS = '"core_ownertask"."owner_id" IS NULL'  # the step between a person's rows and the person
 LOOSE = {"conversations_message": ("element_id", "opening_id"), "conversations_conversation": ("object_id",)}
 """Columns that name rows of a table without a foreign key, and under another name."""
 REFERENCES = """
@@ -97,7 +98,7 @@ def test_erasure_removes_all_rows_of_person_and_none_of_others() -> None:
     assert not [s for s in Session.objects.all() if s.get_decoded().get("_auth_user_id") == str(ada.pk)]
     named = [row for task in Task.objects.all() for row in named_rows(task.func, task.args, task.kwargs)]
     assert {row.pk for row in named} == {sources_of(bob)[0]}
-    assert [q.task["args"][0] for q in OrmQ.objects.all()] == [sources_of(bob)[0]]
+    assert list(OwnerTask.objects.filter(owner=None).values_list("args", flat=True)) == [[bob.pk]]
     assert erased not in {row.pk for row in named}
     before["django_admin_log"] -= 1  # Bob's entry about a conversation of Ada's
     assert {table.name: rows_of(table, bob) for table in owned_tables()} == before

@@ -1,15 +1,12 @@
-"""Two web and two worker processes on an external PostgreSQL and Redis, one worker killed on the way."""
+"""Two web and two worker processes on an external PostgreSQL, one worker killed on the way."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.fleet import Fleet, fleet, run, wait_until
-
-pytestmark = pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
+from tests.support.fleet import Fleet, fleet, run
 
 TURNS = 120
 TIMEOUT_S = 400
@@ -49,27 +46,3 @@ def test_both_web_processes_find_all_conversations(made: Fleet) -> None:
         found = made.get(f"{web}/api/v1/conversations/search?query=note%207-3")
         assert found
         assert "note 7-3" in json.dumps(found["results"])
-
-
-def test_conversation_sent_while_redis_is_down_is_indexed_later(made: Fleet) -> None:
-    made.kill("redis")
-    web = made.webs[0]
-    body: dict[str, object] = {
-        "messages": [{"role": "user", "content": "where is the okapi?"}, {"role": "assistant", "content": "In Ituri."}]
-    }
-    assert made.post(f"{web}/api/v1/conversations", body) == 201
-    assert made.get(f"{web}/ready") is None
-    assert made.get(f"{web}/health") == {"status": "ok"}
-    assert "Redis does not answer" in made.manage("worker", "--check")
-    assert "The queue does not answer" in made.log(next(name for name in made.processes if web[-5:] in name))
-    port = made.redis_url.rsplit(":", 1)[1].partition("/")[0]
-    made._spawn("redis", ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""])
-    made.kill("worker-3")
-    made.start_worker("worker-4")  # looks for missed work when it starts, as each does every minute
-    search = f"{web}/api/v1/conversations/search?query=okapi"
-
-    def is_found() -> bool:
-        found = json.dumps(made.get(search))
-        return "Ituri" in found or "okapi" in found
-
-    wait_until(is_found, "it", TIMEOUT_S)

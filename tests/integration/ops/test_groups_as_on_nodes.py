@@ -22,7 +22,7 @@ from convmemory.conversations.importing import queue
 from convmemory.conversations.models import Conversation, Import, Message
 from convmemory.core.acting import acting_for, maintenance, schema_owner
 from convmemory.core.postgres import groups
-from convmemory.core.queue.queueing import EMBEDDING
+from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space

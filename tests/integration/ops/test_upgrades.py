@@ -92,6 +92,8 @@ SHAPES = {
     "functions": """
         SELECT p.proname, pg_get_function_arguments(p.oid), p.prosrc FROM pg_proc AS p
         WHERE p.pronamespace = 'public'::regnamespace AND p.proname LIKE 'convmemory%'
+            -- It is called by web processes of the earlier version, which serve until they are replaced.
+            AND p.proname <> 'convmemory_waiting_tasks'
     """,
     "text search": """
         SELECT c.cfgname, m.maptokentype, d.dictname FROM pg_ts_config AS c

@@ -14,7 +14,7 @@ from convmemory.context.values import ContextRecipe
 from convmemory.conversations.messages.parts import spoken_text
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.queue.queueing import SUMMARIES
+from convmemory.core.queue.retrying import SUMMARIES
 from search.adapters.conversations import index_conversation
 from summaries.by_model import PROMPT_VERSION
 from summaries.making import SummaryOutcome, make_summary, summaries_to_make

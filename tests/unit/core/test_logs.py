@@ -71,9 +71,7 @@ def test_only_fit_request_id_is_taken_over(given: str, kept: bool) -> None:
     assert len(accepted) >= 8
 
 
-def test_unknown_format_and_parameters_of_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_format_names_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FORMAT", "xml")
     with pytest.raises(SettingError, match="plain or json"):
         conf.env_choice("LOG_FORMAT", "plain", ("plain", "json"))
-    assert conf.with_parameters("redis://h/0", {"a": "1"}) == "redis://h/0?a=1"
-    assert conf.with_parameters("redis://h/0?a=2", {"a": "1", "b": "3"}) == "redis://h/0?a=2&b=3"

@@ -55,6 +55,11 @@ def test_out_of_range_setting_names_allowed_range(start: pytest.MonkeyPatch, nam
     assert said in message
 
 
+@pytest.mark.parametrize("name", ["REDIS_URL", "REDIS_URL_FILE"])
+def test_redis_of_earlier_version_is_refused_with_remedy(start: pytest.MonkeyPatch, name: str) -> None:
+    assert "remove REDIS_URL and REDIS_URL_FILE" in refused(start, name, "redis://127.0.0.1")
+
+
 @pytest.mark.parametrize("name", sorted(numeric_settings()))
 @pytest.mark.parametrize("value", ["-1", "9" * 18])
 def test_every_number_has_range(start: pytest.MonkeyPatch, name: str, value: str) -> None:

@@ -1,20 +1,17 @@
 """`manage.py worker`: prepare the data that tasks need, then become the queue's worker (`qcluster`).
 
 The preparation runs in this process, which then replaces itself: a loaded model has threads, and django-q forks its
-workers. `--check`, for the probes of containers, reads the state that a running worker writes to Redis twice a second.
+workers. `--check`, for the probes of containers, looks at the file that a running worker touches twice a second.
 """
 
 import logging
 import os
-import socket
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
-from django_q.status import Stat
-from redis.exceptions import RedisError
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
@@ -22,6 +19,7 @@ from convmemory.core.errors import ConvMemoryError
 from convmemory.core.postgres.failures import UNMIGRATED
 from convmemory.core.postgres.row_security import is_migrated
 from convmemory.core.processes.child_limits import step_back
+from convmemory.core.queue.broker import worker_runs
 from convmemory.ops.runtime import instance, schedules
 
 logger = logging.getLogger(__name__)
@@ -31,7 +29,7 @@ class Command(ArchiveCommand):
     help = "Run a worker: prepare the embedding model, look for missed work, then run qcluster."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--check", action="store_true", help="fail unless a worker runs on this host (REDIS_URL)")
+        parser.add_argument("--check", action="store_true", help="fail unless a worker runs on this host")
 
     def handle(self, *args: Any, check: bool, **options: Any) -> None:
         if check:
@@ -63,15 +61,8 @@ class Command(ArchiveCommand):
         os.execv(sys.executable, [sys.executable, manage, "qcluster", "--skip-checks"])  # noqa: S606
 
     def check_worker(self) -> None:
-        """Raises: CommandError unless a worker of this host has written its state within the last three seconds."""
-        if not config.redis_url:
-            raise CommandError("Workers write their state to Redis alone: set REDIS_URL, or look at the process.")
-        try:
-            hosts = {state.host for state in Stat.get_all()}
-        except RedisError as error:  # a restart of the worker would not help
-            self.stdout.write(f"Unknown: Redis does not answer ({type(error).__name__}).")
-            return
-        if socket.gethostname() not in hosts:
+        """Raises: CommandError unless a worker of this host runs."""
+        if not worker_runs():
             raise CommandError("No worker runs on this host.")
         self.stdout.write("A worker runs.")
 
