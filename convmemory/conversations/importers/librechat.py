@@ -11,13 +11,12 @@ from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import Block, content_parts, result_text
+from convmemory.conversations.importers.content import AnyBlock, Block, content_parts
 from convmemory.conversations.importers.json_arrays import json_bytes, read_elements
 from convmemory.conversations.importers.threads import Node, named, read_thread
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import told_apart
-from convmemory.conversations.messages.parts import Part, ToolCallPart, ToolResultPart
 
 NO_PARENT = "00000000-0000-0000-0000-000000000000"
 _MARKS = re.compile(rb'"(?:parentMessageId|messagesTree|isCreatedByUser)"\s*:')
@@ -96,7 +95,9 @@ def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
 def _message(value: Message, model: str, report: FileReport) -> Iterator[MessageDraft]:
     by_user = value.get("isCreatedByUser") is True or value.get("role") == "user"
     text = text_of(value.get("text")) or text_of(value.get("content"))
-    parts = _blocks(value.get("content"), report) or content_parts(text)
+    blocks = _blocks(value.get("content"))
+    parts = [part for block in blocks for part in content_parts([block], unknown=report.unknown)]
+    parts = parts or content_parts(text)
     for file in map(mapping_of, list_of(value.get("files"))):
         parts.append(named_file(file.get("filename"), file.get("type"), size=file.get("bytes")))
     if parts:
@@ -110,22 +111,15 @@ def _message(value: Message, model: str, report: FileReport) -> Iterator[Message
         )
 
 
-def _blocks(content: object, report: FileReport) -> list[Part]:
-    parts: list[Part] = []
+def _blocks(content: object) -> Iterator[AnyBlock]:
     for block in map(mapping_of, list_of(content)):
-        kind = block.get("type")
+        kind, call = block.get("type"), block.get("tool_call")
         if kind == "think":
-            parts.extend(content_parts([Block.thinking(text_of(block.get("think")))]))
-        elif kind == "tool_call" and isinstance(block.get("tool_call"), Mapping):
+            yield Block.thinking(text_of(block.get("think")))
+        elif kind == "tool_call" and isinstance(call, Mapping):
             # A call, followed by its result if it has ended.
-            call = block["tool_call"]
-            [made] = content_parts([{**call, "type": "tool_call", "arguments": call.get("args")}])
-            assert isinstance(made, ToolCallPart)
-            parts.append(made)
+            yield Block.call(id=call.get("id"), name=call.get("name"), input=call.get("args"))
             if call.get("output") is not None:
-                parts.append(ToolResultPart(call_id=made.id, text=result_text(call["output"]), name=made.name))
-        elif kind == "error":
-            parts.extend(content_parts(text_of(block.get("error")) or "(error)"))
+                yield Block.result(id=call.get("id"), name=call.get("name"), content=call["output"])
         else:
-            parts.extend(content_parts([block], unknown=report.unknown))
-    return parts
+            yield Block.text(text_of(block.get("error")) or "(error)") if kind == "error" else block

@@ -178,7 +178,7 @@ class Timeline:
         return key
 
 
-def named(draft: ConversationDraft, given: str, *, former: str) -> ConversationDraft:
+def named(draft: ConversationDraft, given: str, *, former: str = "") -> ConversationDraft:
     """Return the draft with the id that its producer gave, or without one with an id that its first messages give.
 
     `former` is the name that earlier versions gave to such a conversation.
@@ -186,7 +186,7 @@ def named(draft: ConversationDraft, given: str, *, former: str) -> ConversationD
     own_id = key_of(given, max_chars=MAX_ID_CHARS)
     if own_id:
         return replace(draft, source_id=own_id, has_weak_id=not is_global_id(own_id))
-    return named_by_opening(draft, former_ids=[key_of(former, max_chars=MAX_ID_CHARS)])
+    return named_by_opening(draft, former_ids=filter(None, [key_of(former, max_chars=MAX_ID_CHARS)]))
 
 
 @dataclass(slots=True)
