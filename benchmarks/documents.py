@@ -27,12 +27,12 @@ from convmemory.documents.processing import process_document
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.ops.reembed.own_ranking import Bm25
 from search.adapters.documents import KIND
-from search.archives import search_documents
 from search.indexing.active import index_source
 from search.models import Source
-from search.query import SEARCHED_CHARS, SearchQuery
+from search.query import SEARCHED_CHARS, DocumentScope, SearchQuery
 from search.ranking.rankers import scale
 from search.results.matching import stems_of
+from search.searching import search
 
 CUTOFFS = (1, 5, 10, 20)
 # A plain splitter for comparison: windows of 400 tokens, each beginning in the middle of the one before.
@@ -116,10 +116,12 @@ def measure_search(
     items: list[list[Found]] = []
     passages: list[list[Found]] = []
     for number, question in enumerate(questions, 1):
-        query = SearchQuery(text=question.text[:SEARCHED_CHARS], limit=max(CUTOFFS), mode=mode)
-        hits = search_documents(caller=owner, query=query).sections
-        items.append([(names[hit.document_id], hit.start, hit.end) for hit in hits])
-        passages.append([(names[hit.document_id], hit.passage_start, hit.passage_end) for hit in hits])
+        query = SearchQuery(
+            text=question.text[:SEARCHED_CHARS], limit=max(CUTOFFS), mode=mode, document_scope=DocumentScope()
+        )
+        hits = search(caller=owner, query=query).hits
+        items.append([(names[hit.object_id], hit.section.start, hit.section.end) for hit in hits])
+        passages.append([(names[hit.object_id], hit.passage_start, hit.passage_end) for hit in hits])
         progress("searched", number, len(questions))
     return _figures("section", questions, items) | _figures("passage", questions, passages)
 

@@ -34,8 +34,8 @@ def rerank_haystack(
     found: list[Reranked] = []
     for observation in observed:
         question = observation.question
-        query = query_of(question, mode, limit=options.top_k)
-        hits = search(caller=owner, query=query, may_rerank=False).hits
+        query = replace(query_of(question, mode, limit=options.top_k), may_rerank=False)
+        hits = search(caller=owner, query=query).hits
         scores = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in hits]) if hits else []
         found.append(
             Reranked(

@@ -13,10 +13,9 @@ from convmemory.accounts.spaces import MINE, spaces_seen_by
 from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
 from convmemory.core.web.asgi_types import site_of
-from memory.archives import recall_archives
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
-from memory.recall import RecallQuery, alive_passages
+from memory.recall import RecallQuery, alive_passages, recall_archives
 from memory.records import MemoryStats, memory_stats
 from memory.schemas import (
     ConversationRecallIn,

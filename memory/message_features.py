@@ -20,7 +20,6 @@ from convmemory.core.numbers import MAX_INTEGER
 from convmemory.core.sql import load_sql
 from search.adapters.conversations import KIND, element_of
 from search.models import Source
-from search.pipeline import RankedItems
 from search.query import shown_kinds_in
 from search.ranking.exchanges import LEAST_SPREAD, named_share, names_in
 from search.ranking.late_interaction import PassageMatches, max_sim_features, weighted_query_tokens
@@ -29,6 +28,7 @@ from search.results.matching import stem, stems_of
 from search.results.runs import PassagePlace
 from search.retrieval.candidates import ITEM_BITS, FeatureTable, ItemKeys, MessageFeature, Scores, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import SearchState
 from search.sources import Kind, Utterance
 from search.vectors.passages import KINDS
 from search.vectors.splitting import split_parts
@@ -66,7 +66,7 @@ class MessageCandidate:
 
 
 def message_candidates(
-    ranked: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
+    ranked: SearchState, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
 ) -> tuple[list[MessageCandidate], FeatureTable]:
     """Return the messages of the best turns at these positions, except alive ones, and the table of their features.
 

@@ -13,6 +13,9 @@ import numpy as np
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
 
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.pages import archive_of_address
+from convmemory.accounts.spaces import chosen_archives, name_of, reading
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.parts import Role, part_text, speaker_of
@@ -25,7 +28,7 @@ from convmemory.core.sql import load_sql
 from memory.context import ChunkId, Opening, RecalledMessage, RecalledPassage, Side
 from memory.message_features import ANYWHERE, MessageCandidate, Positions, message_candidates
 from search.models import Passage
-from search.pipeline import RankedItems, rank_items
+from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.rankers import LinearRanker, best_first, weights_of
 from search.reasons import (
@@ -36,11 +39,14 @@ from search.reasons import (
     Pending,
     Reason,
     explain_empty,
+    explanation_of_all,
     pending_of,
+    pending_of_all,
 )
 from search.results.matching import QueryStems
 from search.retrieval.candidates import FeatureTable, item_keys
-from search.searching import TURNS_ALONE
+from search.retrieval.retriever import SearchState
+from search.searching import OWN, TURNS_ALONE, merge_ranked
 
 MAX_TOP_K = 50
 # White space before a passage is kept up to this, to show the line breaks between passages.
@@ -181,6 +187,53 @@ def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery
     )
 
 
+def recall_archives(
+    *,
+    caller: AbstractBaseUser | AnonymousUser | None,
+    spaces: Sequence[SpaceMember],
+    query: RecallQuery,
+    chosen: str = "",
+) -> Recall:
+    """Return what `recall` brings from the caller's archive and their `spaces`, best first.
+
+    `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; a conversation, to the
+    archive that holds it. Messages of several archives are merged like the hits of a search.
+
+    Raises: like `recall`, and NotFound for another space.
+    """
+    archives = chosen_archives(spaces, chosen)
+    if query.conversation_id is not None and spaces:
+        owner_id = archive_of_address({"conversation_id": query.conversation_id})
+        archives = [member for member in archives if member and member.space_id == owner_id] or [None]
+    found: dict[int, Recall] = {}
+    for member in archives:
+        owner = member.space if member else caller
+        with reading(member):
+            page = recall(owner=owner, query=query)
+        space = name_of(member)
+        messages = tuple(replace(message, space=space) for message in page.messages) if space else page.messages
+        found[member.space_id if member else OWN] = replace(page, messages=messages)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    ranked = merge_ranked({number: page.messages for number, page in found.items()}, limit=query.top_k)
+    # Something answers if it does in one archive; nothing does only if that is known of each.
+    answers = {page.answered for page in found.values()}
+    said = [page.explanation for page in found.values() if page.explanation and (page.pending or not ranked)]
+    waiting = pending_of_all(page.waiting for page in found.values())
+    explanation = explanation_of_all(said)
+    if explanation and explanation.reason is Reason.PENDING:
+        explanation = waiting.explanation  # that of all archives
+    return Recall(
+        query.text,
+        messages=tuple(message for _, message in ranked),
+        notes=tuple(dict.fromkeys(note for page in found.values() for note in page.notes)),
+        answered=next((answer for answer in (True, None, False) if answer in answers), None),
+        total_found=sum(page.total_found for page in found.values()),
+        explanation=explanation,
+        waiting=waiting,
+    )
+
+
 def _filters_of(query: RecallQuery, owner: AbstractBaseUser) -> Filters:
     """Return the query's filters for turns, limited to its conversation and to turns at its positions, if any."""
     if query.conversation_id is None:
@@ -205,14 +258,14 @@ class RankedMessages:
     `table` has their features, in the order of its keys.
     """
 
-    turns: RankedItems
+    turns: SearchState
     candidates: tuple[MessageCandidate, ...] = ()
     scores: tuple[float, ...] = ()
     table: FeatureTable = field(default_factory=FeatureTable)
 
 
 def rank_messages(
-    turns: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
+    turns: SearchState, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
 ) -> RankedMessages:
     """Rank the messages of the turns that search ranks best."""
     candidates, table = message_candidates(turns, positions, alive)

@@ -12,19 +12,16 @@ from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
 from convmemory.conversations.schemas import ONE_ARCHIVE, SPACES
 from convmemory.core.errors import NotFound
-from search.archives import search_archives, search_documents
 from search.indexing.status import IndexStatus, index_status
 from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
 from search.searching import (
     TURNS_ALONE,
-    Hit,
-    MixedResults,
+    DocumentScope,
     SearchQuery,
     SearchResults,
     parse_kinds,
     parse_scope,
     search,
-    search_items,
 )
 
 router = Router(tags=["search"])
@@ -45,7 +42,7 @@ def search_conversations(
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     space: QueryEx[str, P(description=SPACES)] = "",
     cursor: str = "",
-) -> SearchResults[Hit]:
+) -> SearchResults:
     filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
         # The caller's conversation with this source id.
@@ -60,7 +57,7 @@ def search_conversations(
     )  # fmt: skip
     caller = caller_of(request)
     spaces = spaces_seen_by(caller) if space != MINE else []
-    return search_archives(search, caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
+    return search(caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
 
 
 @router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")
@@ -74,18 +71,14 @@ def search_in_documents(
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     space: QueryEx[str, P(description=SPACES)] = "",
     cursor: str = "",
-) -> MixedResults:
-    checked = SearchQuery(text=query, limit=limit, mode=mode, has_operators=True, is_timeless=when == "any")
+) -> SearchResults:
+    checked = SearchQuery(
+        text=query, limit=limit, mode=mode, has_operators=True, is_timeless=when == "any",
+        document_scope=DocumentScope(document_id, conversation_id),
+    )  # fmt: skip
     caller = caller_of(request)
-    return search_documents(
-        caller=caller,
-        spaces=spaces_seen_by(caller) if space != MINE else [],
-        chosen=space,
-        query=checked,
-        document_id=document_id,
-        conversation_id=conversation_id,
-        cursor=cursor,
-    )
+    spaces = spaces_seen_by(caller) if space != MINE else []
+    return search(caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
 
 
 @router.get("/search", response=MixedPage, by_alias=False, summary="Find turns and sections together")
@@ -100,14 +93,14 @@ def search_everything(
     when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     space: QueryEx[str, P(description=SPACES)] = "",
     cursor: str = "",
-) -> MixedResults:
+) -> SearchResults:
     checked = SearchQuery(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=chosen.filters(kinds=parse_kinds(kind)),
         has_operators=True, is_timeless=when == "any",
     )  # fmt: skip
     caller = caller_of(request)
     spaces = spaces_seen_by(caller) if space != MINE else []
-    return search_archives(search_items, caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
+    return search(caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")

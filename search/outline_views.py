@@ -83,10 +83,9 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
         with suppress(InvalidInput):
             query = SearchQuery(
                 text=box.q, limit=MAX_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters,
-                has_operators=True,
+                has_operators=True, may_rerank=False,
             )  # fmt: skip
-            results = search(caller=request.user, query=query, may_rerank=False)
-            hits = {hit.turn_number: hit for hit in results.hits}
+            hits = {hit.number: hit for hit in search(caller=request.user, query=query).hits}
     address = f"/conversations/{conversation_id}?turn="
     keep = f"&{box.query_string}" if box.parameters else ""
     rows = [

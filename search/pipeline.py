@@ -3,7 +3,7 @@
 `Pipeline` lists the retrievers and `Rankers` the rankers; a new pipeline checks that they fit together.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,11 +14,10 @@ from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector, unit_rows
-from convmemory.embeddings.models import EmbeddingSpace
 from search.languages import is_sign
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
-from search.ranking.exchanges import passages_of_best, with_late_features
+from search.ranking.exchanges import add_late_features, passages_of_best
 from search.ranking.imputing import has_any_vector, with_imputed
 from search.ranking.in_time import (
     date_features,
@@ -38,23 +37,19 @@ from search.ranking.rankers import (
     diversify,
     weights_of,
 )
-from search.ranking.relevance import RELATED_RELEVANCE, Relevance, relevance_of
+from search.ranking.relevance import relevance_of
 from search.ranking.times.reading import Anchor
 from search.ranking.times.relative import DayRange
 from search.ranking.topics import one_of_each_source, topic_of
 from search.retrieval.candidates import (
     EXCHANGES,
-    ITEM_BITS,
     LATE_INTERACTION,
-    NO_ITEMS,
     Feature,
     FeatureTable,
+    Ints,
     ItemKeys,
     Scores,
-    are_among,
-    distinct,
     split_keys,
-    spread_all,
 )
 from search.retrieval.corpus import PendingCorpus, send_moments_query
 from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
@@ -62,9 +57,8 @@ from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.rare_words import rarest_words
-from search.retrieval.retriever import Retrieved, Retriever
+from search.retrieval.retriever import Retriever, SearchState
 from search.retrieval.signs import items_with_sign
-from search.retrieval.word_scores import MatchedTerms
 from search.vectors.small_owners import ComparedPassages
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -110,92 +104,51 @@ MADE_BY_RANKING: frozenset[str] = frozenset({Feature.DATE}) | LATE_INTERACTION |
 """The features that ranking makes and no retriever."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankedItems:
-    """Candidates with their features and scores, and `order`: indices into the table's keys, best first."""
-
-    query: PreparedQuery
-    table: FeatureTable = field(default_factory=FeatureTable)
-    scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
-    order: Order = field(default_factory=lambda: np.empty(0, np.int64))
-    word_weights: Mapping[str, float] = field(default_factory=dict)
-    held: MatchedTerms = field(default_factory=MatchedTerms)
-    compared: ComparedPassages | None = None
-    relevance: Relevance = field(default_factory=Relevance)
-    is_listing: bool = False
-    is_incomplete: bool = False  # as in `Corpus`
-    space: EmbeddingSpace | None = None  # the space whose vectors were compared, None if none were
-
-    def is_answered(self, bar: float) -> bool | None:
-        """Return whether any result answers with at least the probability `bar`; None if that is unknown.
-
-        An item that contains a quoted phrase, or all words of the query, counts as an answer, as do those of a listing.
-        """
-        if not len(self.order):
-            return False
-        if self.is_listing:
-            return True
-        if self.relevance.answerable is None:
-            return None
-        if self.query.text.phrases or (self.relevance.evidence and self.relevance.evidence.has_every_word):
-            return True
-        return self.relevance.answerable >= bar
-
-    def likely(self, bar: float) -> ItemKeys:
-        """Return the items that may answer, best first: all where that is unknown, or where `bar` is 0."""
-        return self.table.keys[self.relevance.at_least(min(bar, RELATED_RELEVANCE), self.order)]
+def rank_candidates(state: SearchState, *, rankers: Rankers) -> None:
+    """Order the candidates by the query's mode, and compute their relevance. At most three queries."""
+    if not len(state.table.keys):
+        return
+    _rank(state, rankers)
+    state.relevance = relevance_of(state.query, state.table, state.scores, state.order, state.word_weights)
 
 
-def rank_candidates(retrieved: Retrieved, *, rankers: Rankers) -> RankedItems:
-    """Return the candidates in the order of the query's mode, with their relevance. At most three queries."""
-    ranked = replace(_rank(retrieved, rankers), is_incomplete=retrieved.is_incomplete, space=retrieved.query.space)
-    if not len(ranked.order):
-        return ranked
-    return replace(
-        ranked,
-        held=retrieved.held,
-        compared=retrieved.compared,
-        relevance=relevance_of(ranked.query, ranked.table, ranked.scores, ranked.order, ranked.word_weights),
-    )
-
-
-def _rank(retrieved: Retrieved, rankers: Rankers) -> RankedItems:
-    query, table = retrieved.query, retrieved.table
-    if not len(table.keys):
-        return RankedItems(query, table, word_weights=retrieved.word_weights)
+def _rank(state: SearchState, rankers: Rankers) -> None:
+    keys = state.table.keys
     moments = None
-    if query.time:
-        moments = read_moments(query, table.keys, item_count=table.item_count, of_all=retrieved.moments)
-    table = table.with_columns(date_features(query, table.keys, moments), of={Feature.DATE})
-    if query.space is not None and query.mode == "hybrid":
-        if has_any_vector(table):
-            table = with_imputed(retrieved, table)
+    if state.query.time:
+        moments = read_moments(state.query, keys, item_count=state.table.item_count, of_all=state.moments)
+    state.table = state.table.with_columns(date_features(state.query, keys, moments), of={Feature.DATE})
+    if state.query.space is not None and state.query.mode == "hybrid":
+        if has_any_vector(state.table):
+            state.table = with_imputed(state.query, state.table, state.behind)
         else:
-            query = replace(query, space=None)
+            state.query = replace(state.query, space=None)
+    query = state.query
     if query.space is None:
-        scores = in_order_of_time(query, rankers.full_text.score(table), table.keys, moments)
-        return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
+        state.scores = in_order_of_time(query, rankers.full_text.score(state.table), keys, moments)
+        state.order = best_first(state.scores, keys)
+        return
     if query.by_distance:
-        scores = table.similarities
-        if table.imputed is not None:
-            scores = np.maximum(scores, table.imputed * scores.max())
-        return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
-    scores = rankers.first_stage.score(table)
-    best = np.sort(best_few(scores, table.keys, RESCORED))
+        state.scores, imputed = state.table.similarities, state.table.imputed
+        if imputed is not None:
+            state.scores = np.maximum(state.scores, imputed * state.scores.max())
+        state.order = best_first(state.scores, keys)
+        return
+    scores = rankers.first_stage.score(state.table)
+    best = np.sort(best_few(scores, keys, RESCORED))
     with pipelined():
-        passages = passages_of_best(retrieved, table.keys[best]) if config.late_interaction else None
+        passages = passages_of_best(state, keys[best]) if config.late_interaction else None
         read_vectors = None
         if config.mmr_lambda < 1:
-            read_vectors = send_vectors_query(query, table.keys[best], retrieved.compared)
+            read_vectors = send_vectors_query(query, keys[best], state.compared)
         if config.late_interaction:  # while PostgreSQL looks up the vectors
-            table = with_late_features(retrieved, table, table.keys[best], passages)
-            if Feature.MAX_SIM in table.columns:
-                scores = second_ranker(query, rankers).score(table)
-        scores = in_order_of_time(query, scores, table.keys, moments)
-        order = best_first(scores, table.keys)
+            add_late_features(state, keys[best], passages)
+            if Feature.MAX_SIM in state.table.columns:
+                scores = second_ranker(query, rankers).score(state.table)
+        state.scores = in_order_of_time(query, scores, keys, moments)
+        state.order = best_first(state.scores, keys)
         if read_vectors is not None:
-            order = with_diverse_top(order, scores, best, read_vectors(), relevance=config.mmr_lambda)
-    return RankedItems(query, table, scores, order, retrieved.word_weights)
+            state.order = with_diverse_top(state.order, state.scores, best, read_vectors(), relevance=config.mmr_lambda)
 
 
 def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
@@ -243,7 +196,7 @@ PIPELINE = Pipeline()
 """The pipeline that the product uses."""
 
 
-def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
+def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> SearchState:
     """Rank all items that any retriever found.
 
     A long text is searched for by its rarest words. A question of a time alone lists what was written then, and a
@@ -255,153 +208,131 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     query = replace(query, filters=with_known_names(owner_id, query.filters))
     # The topic if the query asks for conversations about one, and may find other conversations than one.
     kinds, is_within_one = query.filters.kinds, query.filters.conversation_id is not None
-    if query.by_distance or query.reading is not None or is_within_one or (kinds and CONVERSATION not in kinds):
-        topic = ""
-    else:
-        topic = topic_of(query.parsed)
+    may_ask_for_topic = not (query.by_distance or is_within_one or (kinds and CONVERSATION not in kinds))
+    topic = topic_of(query.parsed) if may_ask_for_topic else ""
     if topic:
         filters = replace(query.filters, kinds=frozenset({CONVERSATION}))
-        about = replace(query, reading=QueryText(topic), filters=filters)
-        ranked = rank_items(owner_id=owner_id, query=about, pipeline=pipeline)
-        said = gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic}
-        order = one_of_each_source(ranked.query, ranked.table.keys, ranked.scores, ranked.order)
-        return _with_notes(replace(ranked, order=order), said)
+        query = replace(query, text=topic, min_chars=1, has_operators=False, filters=filters)
+    state = _rank_text(PreparedQuery.of(owner_id, query), pipeline)
+    if topic:
+        state.order = one_of_each_source(state.query, state.table.keys, state.scores, state.order)
+        state.note(gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic})
+    return state
+
+
+def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     # Of a long text, the rarest words are searched for.
-    whole, is_long, is_incomplete = query.parsed.text, len(query.parsed.text) > SEARCHED_CHARS, False
+    whole, is_long, is_incomplete = query.text.text, len(query.text.text) > SEARCHED_CHARS, False
     if is_long:
-        rarest, is_incomplete = rarest_words(owner_id, whole, query.filters)
-        query = replace(query, reading=replace(query.parsed, text=rarest), is_timeless=True)
-    if (reading := query.time) is not None:
-        query = replace(query, found_time=reading)  # read once for all later stages
-    if (listed := _listed_by_time(owner_id, query) or _listed_by_sign(owner_id, query)) is not None:
+        rarest, is_incomplete = rarest_words(query.owner_id, whole, query.filters)
+        query = replace(query, text=replace(query.text, text=rarest), time=None)
+    if (listed := _listed_by_time(query) or _listed_by_sign(query)) is not None:
         return listed
-    ranked = _rank_items(owner_id, _in_time(owner_id, query, pipeline), pipeline)
+    state = _rank_with_operators(_in_time(query, pipeline), pipeline)
     if not is_long:
-        return ranked
+        return state
     if is_incomplete:  # the words that were left out would have spoken against an answer
-        ranked = replace(ranked, relevance=replace(ranked.relevance, answerable=None))
+        state.relevance = replace(state.relevance, answerable=None)
     said = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
-    return _with_notes(ranked, said % {"count": len(query.parsed.text.split()), "all": len(whole.split())})
+    state.note(said % {"count": len(query.text.text.split()), "all": len(whole.split())})
+    return state
 
 
-def _listed_by_time(owner_id: int, query: SearchQuery) -> RankedItems | None:
+def _listed_by_time(query: PreparedQuery) -> SearchState | None:
     """Return the turns of the days that a query names if it names nothing else, the newest first; otherwise None."""
-    reading = query.time
-    days = reading.days_alone(query.parsed.text) if reading else None
-    if reading is None or days is None:
+    time = query.time
+    days = time.days_alone(query.text.text) if time else None
+    if time is None or days is None:
         return None
     kinds = query.filters.kinds or frozenset({CONVERSATION})
-    of_kinds = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
-    prepared, moments = prepare_query(owner_id=owner_id, query=of_kinds), send_moments_query(owner_id)
-    prepared = prepared.looked_up()  # after the items, so that the filters have seen each of their sources
-    keys, seconds = items_written_in(prepared, days, moments)
+    query = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
+    moments = send_moments_query(query.owner_id)
+    query = query.looked_up()  # after the items, so that the filters have seen each of their sources
+    keys, seconds = items_written_in(query, days, moments)
     if not len(keys):
         return None
-    said = gettext("Everything from %(time)s, the newest first.") % {"time": reading.label}
-    return RankedItems(
-        replace(prepared, notes=(said,)), FeatureTable(keys), np.zeros(len(keys), np.float32),
+    said = gettext("Everything from %(time)s, the newest first.") % {"time": time.label}
+    return _listing(query, keys, seconds, said)
+
+
+def _listed_by_sign(query: PreparedQuery) -> SearchState | None:
+    """Return the items that contain a query of one CJK character or emoji, the newest first; None if there are none."""
+    sign = query.text.text.strip()
+    if query.mode == "semantic" or query.by_distance or not is_sign(sign):
+        return None
+    query = replace(query, mode="full_text").looked_up()
+    keys, is_all = items_with_sign(query, sign)
+    if not len(keys):
+        return None
+    seconds = read_moments(query, keys, item_count=len(keys))
+    said = gettext("Everything with %(sign)s, the newest first.")
+    if not is_all:
+        said = gettext("The newest of all with %(sign)s: more was not looked through.")
+    state = _listing(query, keys, seconds, said % {"sign": sign})
+    state.word_weights = {sign: 1.0}
+    return state
+
+
+def _listing(query: PreparedQuery, keys: ItemKeys, seconds: Ints, note: str) -> SearchState:
+    return SearchState(
+        replace(query, notes=(note,)), FeatureTable(keys), np.zeros(len(keys), np.float32),
         np.lexsort((-keys, -seconds)), is_listing=True,
     )  # fmt: skip
 
 
-def _listed_by_sign(owner_id: int, query: SearchQuery) -> RankedItems | None:
-    """Return the items that contain a query of one CJK character or emoji, the newest first; None if there are none."""
-    sign = query.parsed.text.strip()
-    if query.mode == "semantic" or query.by_distance or not is_sign(sign):
-        return None
-    prepared = prepare_query(owner_id=owner_id, query=replace(query, mode="full_text")).looked_up()
-    keys, is_all = items_with_sign(prepared, sign)
-    if not len(keys):
-        return None
-    seconds = read_moments(prepared, keys, item_count=len(keys))
-    said = gettext("Everything with %(sign)s, the newest first.")
-    if not is_all:
-        said = gettext("The newest of all with %(sign)s: more was not looked through.")
-    return RankedItems(
-        replace(prepared, notes=(said % {"sign": sign},)), FeatureTable(keys), np.zeros(len(keys), np.float32),
-        np.lexsort((-keys, -seconds)), {sign: 1.0}, is_listing=True,
-    )  # fmt: skip
-
-
-def _rank_items(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
-    ranked = _retrieve_and_rank(owner_id, query, pipeline)
-    text = query.parsed
-    if text.phrases and not len(ranked.order):
+def _rank_with_operators(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
+    state, text = _retrieve_and_rank(query, pipeline), query.text
+    if text.phrases and not len(state.order):
         text = replace(text, phrases=())
-        ranked = _retrieve_and_rank(owner_id, replace(query, reading=text), pipeline)
-        if len(ranked.order):
+        state = _retrieve_and_rank(replace(query, text=text), pipeline)
+        if len(state.order):
             said = gettext("No turn holds %(quoted)s word for word: the words were searched for.")
-            ranked = _with_notes(ranked, said % {"quoted": listed([f'"{phrase}"' for phrase in query.parsed.phrases])})
-    if not text.operators:
-        return ranked
-    free = _retrieve_and_rank(owner_id, replace(query, reading=QueryText(text.text)), pipeline)
-    return _with_notes(ranked, *notes_on_operators(text, ranked, free))
+            state.note(said % {"quoted": listed([f'"{phrase}"' for phrase in query.text.phrases])})
+    if text.operators:
+        free = _retrieve_and_rank(replace(query, text=QueryText(text.text)), pipeline)
+        state.note(*notes_on_operators(text, state, free))
+    return state
 
 
-def _retrieve_and_rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
-    # All candidates. The query is embedded while PostgreSQL looks up its words.
+def _retrieve_and_rank(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
+    # The query is embedded while PostgreSQL looks up its words.
     # The first search ever creates the space, in a transaction, and none can begin inside the pipeline.
-    prepared = prepare_query(owner_id=owner_id, query=query)
-    applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
+    query = prepare_query(query)
+    applying = [retriever for retriever in pipeline.retrievers if retriever.applies(query)]
     with pipelined():
-        with_moments = prepared.time is not None and len(prepared.text.text) >= LONG_CHARS
-        pending_corpus = PendingCorpus(owner_id, prepared.space, query.filters.kinds, with_moments=with_moments)
-        prepared = prepared.looked_up()  # after the corpus, so that it has seen each of its sources
-        pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
-        prepared = embed_query(prepared)
-        if prepared.space is not None:
-            pending += [r.send(prepared, pending_corpus) for r in applying if r.needs_vector]
-        corpus = pending_corpus.corpus
-        read = [read_candidates(prepared, corpus) for read_candidates in pending]
-        moments = pending_corpus.moments
-    # Merge all found items into one table; `features` that no retriever made are unavailable.
-    found_by_each = [candidates.found for candidates in read]
-    keys = distinct(np.concatenate(found_by_each)) if found_by_each else NO_ITEMS
-    keys = keys[are_among(keys >> ITEM_BITS, corpus.sources)]  # no filter has seen a source that was stored since
-    columns: dict[str, Scores] = {}
-    word_weights: dict[str, float] = {}
-    held, scanned, compared = MatchedTerms(), None, None
-    for candidates in read:
-        scanned, compared = candidates.scanned or scanned, candidates.compared or compared
-        held = candidates.held or held
-        word_weights |= candidates.word_weights
-        columns |= spread_all(keys, candidates.keys, candidates.features, unseen=candidates.unseen)
-    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
-    table = table.with_columns(columns, of=pipeline.features)
-    behind = corpus.behind if prepared.space is not None else ()
-    found = replace(
-        Retrieved(prepared, table, word_weights, held, scanned=scanned, compared=compared, behind=behind),
-        moments=moments,
-        is_incomplete=corpus.is_incomplete,
-    )
-    return rank_candidates(found, rankers=pipeline.rankers)
+        with_moments = query.time is not None and len(query.text.text) >= LONG_CHARS
+        pending_corpus = PendingCorpus(query.owner_id, query.space, query.filters.kinds, with_moments=with_moments)
+        query = query.looked_up()  # after the corpus, so that it has seen each of its sources
+        pending = [r.send(query, pending_corpus) for r in applying if not r.needs_vector]
+        query = embed_query(query)
+        if query.space is not None:
+            pending += [r.send(query, pending_corpus) for r in applying if r.needs_vector]
+        corpus, state = pending_corpus.corpus, SearchState(query)
+        for read_candidates in pending:
+            read_candidates(state, corpus)
+        state.moments = pending_corpus.moments
+    state.merge(corpus, pipeline.features)
+    rank_candidates(state, rankers=pipeline.rankers)
+    return state
 
 
-def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:
-    """Return the query with the time that it names, if any, read once for all later stages.
+def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
+    """Return the query with the time of the event that it names, if any.
 
-    If a conversation or document began in these days, the words that only name them are left out of the search. The
-    event of "before the launch" is searched for first, so that its date is known.
+    The event of "before the launch" is searched for first, so that its date is known. If a conversation or document
+    began in the days that the query names, the words that only name them are left out of the search.
     """
-    reading = query.time
-    if reading is not None and isinstance(reading.meaning, Anchor):
-        found = _retrieve_and_rank(
-            owner_id,
-            replace(query, text=reading.meaning.event, reading=QueryText(reading.meaning.event), is_timeless=True),
-            pipeline,
-        )
-        place = place_of_best(found.table.keys[found.order], found.query)
-        reading = reading.at(place) if place else None
-    if reading is None:
-        return replace(query, is_timeless=True)
-    query = replace(query, found_time=reading)
-    if not reading.rest or not isinstance(reading.meaning, DayRange) or not has_begun(owner_id, reading.meaning):
+    time = query.time
+    if time is not None and isinstance(time.meaning, Anchor):
+        event = _retrieve_and_rank(replace(query, text=QueryText(time.meaning.event), time=None), pipeline)
+        place = place_of_best(event.table.keys[event.order], event.query)
+        time = time.at(place) if place else None
+        query = replace(query, time=time)
+    if time is None or not time.rest or not isinstance(time.meaning, DayRange):
         return query
-    return replace(query, reading=replace(query.parsed, text=reading.rest))
-
-
-def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
-    return replace(ranked, query=replace(ranked.query, notes=(*ranked.query.notes, *notes)))
+    if not has_begun(query.owner_id, time.meaning):
+        return query
+    return replace(query, text=replace(query.text, text=time.rest))
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -414,7 +345,7 @@ def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
 LOOKED_AT = 50
 
 
-def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) -> list[str]:
+def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) -> list[str]:
     """Return a note naming the operators that exclude all items or the best one; none if they exclude neither."""
     best_first = free.table.keys[free.order[:LOOKED_AT]]
     if not len(best_first) or best_first[0] in ranked.table.keys:

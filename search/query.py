@@ -23,12 +23,32 @@ SEARCHED_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentScope:
+    """The documents whose sections alone are searched; without values, all.
+
+    They are one document, or those attached to a conversation, or `among` some. The second half of a page begins with
+    further passages of the sections in its first half.
+    """
+
+    document_id: int | None = None
+    conversation_id: int | None = None
+    among: frozenset[int] | None = None
+
+    @property
+    def named(self) -> dict[str, int]:
+        """Return the object that decides whose archive is searched, under the name of its id; none is empty."""
+        if self.conversation_id is not None:
+            return {"conversation_id": self.conversation_id}
+        return {} if self.document_id is None else {"document_id": self.document_id}
+
+
+@dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A checked query: plain words, unless it `has_operators`, as typed into a search box.
 
-    `reading` replaces the operators read from the text. `by_distance` ranks by cosine distance alone. A time named in
-    the text is relative to `today`, unless the query `is_timeless`; `found_time` replaces the time of an event. Raises:
-    InvalidInput for an invalid query.
+    `by_distance` ranks by cosine distance alone. A time named in the text is relative to `today`, unless the query
+    `is_timeless`. With a `document_scope` it finds sections alone, of those documents. `may_rerank` is false if the
+    order does not matter: no reranker is called. Raises: InvalidInput for an invalid query.
     """
 
     text: str
@@ -38,11 +58,11 @@ class SearchQuery:
     filters: Filters = EVERYTHING
     min_chars: int = MIN_QUERY_CHARS
     has_operators: bool = False
-    reading: QueryText | None = None
     by_distance: bool = False
     is_timeless: bool = False
     today: date | None = None
-    found_time: TimeReading | None = None
+    document_scope: DocumentScope | None = None
+    may_rerank: bool = True
 
     def __post_init__(self) -> None:
         if is_too_short(self.text, self.min_chars) or len(self.text) > MAX_QUERY_CHARS:
@@ -59,8 +79,6 @@ class SearchQuery:
     @property
     def parsed(self) -> QueryText:
         """Return the text without its operators, and the operators."""
-        if self.reading is not None:
-            return self.reading
         return parse_query(self.text) if self.has_operators else QueryText(self.text)
 
     @property
@@ -68,8 +86,6 @@ class SearchQuery:
         """Return the time that the text names, if any."""
         if self.is_timeless or self.by_distance:
             return None
-        if self.found_time is not None:
-            return self.found_time
         return read_time(self.parsed.text, self.today or timezone.localdate())
 
     @property

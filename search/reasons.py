@@ -111,6 +111,10 @@ NOT_SIMILAR = Explanation(
 )
 
 
+EMPTY = {Reason.NO_MATCH: 0, Reason.FILTERED_OUT: 1, Reason.NOT_READY: 2}
+"""In this order, the reasons of archives that show nothing say more of what is stored in all of them."""
+
+
 # --- pending --------------------------------------------------------------------------------------
 
 
@@ -212,6 +216,18 @@ def pending_of(owner_id: int, filters: Filters, *, space: EmbeddingSpace | None)
             states = (Import.State.QUEUED, Import.State.RUNNING)
             imports = Import.objects.filter(owner_id=owner_id, is_preview=False, state__in=states).count()
     return Pending(kinds, unread, imports)
+
+
+def explanation_of_all(explanations: Iterable[Explanation]) -> Explanation | None:
+    """Return the explanation of one archive that is true of all archives that show nothing; None without any.
+
+    A name that is unknown in one archive can be known in another: an explanation that names none comes first.
+    """
+    return min(
+        explanations,
+        key=lambda each: (EMPTY.get(each.reason, len(EMPTY)), bool(each.values.get("unknown"))),
+        default=None,
+    )
 
 
 # --- empty answers --------------------------------------------------------------------------------

@@ -45,7 +45,9 @@ class MarkOut(Schema):
     note: str
 
 
-MARK: Any = Field(None, description="what the owner says of the turn; recall leaves out what is wrong")
+MARK: Any = Field(
+    None, alias="where.mark", description="what the owner says of the turn; recall leaves out what is wrong"
+)
 
 
 class HitOut(Schema):
@@ -53,18 +55,20 @@ class HitOut(Schema):
 
     conversation_id: int = Field(alias="object_id")
     conversation_title: str = Field(alias="title")
-    turn_number: int
-    message_id: int
+    turn_number: int = Field(alias="number")
+    message_id: int = Field(alias="where.message_id")
     similarity: float = Field(description="cosine similarity, 0 to 1")
     score: float = Field(description="fused score, comparable within this query only")
     relevance: float | None = Field(
         description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"
     )
-    user_question: str
+    user_question: str = Field(alias="heading")
     passage: str = Field(description="the part of the turn that answers best")
     marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
-    passage_message_id: int | None = Field(description="the message that holds the passage")
-    passage_part: int
+    passage_message_id: int | None = Field(
+        alias="where.passage_message_id", description="the message that holds the passage"
+    )
+    passage_part: int = Field(alias="where.passage_part")
     passage_start: int = Field(description="characters of the part's text")
     passage_end: int
     url: str
@@ -94,13 +98,13 @@ class SectionOut(Schema):
     """One ranked section of a document. Offsets count characters of the document's text."""
 
     kind: Literal["section"] = "section"
-    document_id: int
+    document_id: int = Field(alias="object_id")
     title: str
-    section: int
-    heading_path: list[str]
-    page: int | None = Field(description="page, slide or sheet, from 1")
-    start: int
-    end: int
+    section: int = Field(alias="number")
+    heading_path: list[str] = Field(alias="where.heading_path")
+    page: int | None = Field(alias="where.page", description="page, slide or sheet, from 1")
+    start: int = Field(alias="where.start")
+    end: int = Field(alias="where.end")
     passage: str = Field(description="the part of the section that answers best")
     passage_start: int
     passage_end: int
@@ -114,6 +118,10 @@ class SectionOut(Schema):
     url: str
     created_at: datetime
     space: SpaceOut | None = SPACE
+
+    @staticmethod
+    def resolve_kind(hit: object) -> str:
+        return "section"
 
 
 class SectionPage(_Page):

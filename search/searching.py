@@ -3,94 +3,97 @@
 The functions take the caller, never an owner from input; without a caller the result is empty. Candidates are retrieved
 and ranked (`pipeline.py`), the page of hits is filled in (`results/hits.py`), and a reranker, if one is set up,
 reorders the best of them (`ranking/reranking.py`).
+
+Each archive is searched by itself, as the identity that the database admits to it (ADR 101), so that a search of
+several archives finds in each what a search of that archive finds. Hits of several archives are ordered by the
+probability that they answer, or by their cosines, which mean the same in all of them.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Generic, TypeVar
+from heapq import merge
+from itertools import accumulate, chain, islice, zip_longest
+from operator import attrgetter
+from typing import Protocol, TypeVar
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext
 
-from convmemory.accounts.spaces import SpaceName
+from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.pages import archive_of_address
+from convmemory.accounts.spaces import MAX_SPACES, chosen_archives, name_of, reading
 from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
-from convmemory.core.text import Span
-from convmemory.documents.models import Section
+from convmemory.documents.library import attached_ids, get_document
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Passage
 from search.pipeline import rank_items
-from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
+from search.query import (
+    DEFAULT_SCOPE,
+    MAX_LIMIT,
+    MIN_QUERY_CHARS,
+    MODES,
+    SCOPES,
+    DocumentScope,
+    Mode,
+    SearchQuery,
+    parse_scope,
+)
 from search.ranking.reranking import RerankOptions, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
-from search.reasons import NOTHING_PENDING, ONLY_NEAREST, Explanation, Pending, Reason, explain_empty, pending_of
-from search.results.hits import Hit, show_hits
+from search.reasons import (
+    NOTHING_PENDING,
+    ONLY_NEAREST,
+    Explanation,
+    Pending,
+    Reason,
+    explain_empty,
+    explanation_of_all,
+    pending_of,
+    pending_of_all,
+)
+from search.results.hits import MAX_TITLES, Hit, SectionPlace, TitleHit, TurnPlace, find_titles, show_hits
 from search.retrieval.candidates import put_first
-from search.titles import TitleHit, find_titles
 
 __all__ = [
     "DEFAULT_SCOPE",
+    "KINDS",
     "MAX_LIMIT",
     "MIN_QUERY_CHARS",
     "MODES",
     "SCOPES",
+    "TURNS_ALONE",
+    "DocumentScope",
     "Hit",
     "Mode",
     "SearchQuery",
     "SearchResults",
+    "SectionPlace",
+    "TurnPlace",
+    "merge_ranked",
+    "parse_kinds",
     "parse_scope",
     "search",
 ]
 
+KINDS = {"turn": TURNS, "section": SECTIONS}
+"""The kinds of items in queries, and the kinds of their sources."""
+TURNS_ALONE, SECTIONS_ALONE = frozenset({TURNS}), frozenset({SECTIONS})
 
-Marks = tuple[Span, ...]
+OWN = 0  # in cursors: the number of the caller's own archive
+SECTIONS_FIRST = 10
+"""A page of sections begins with this many different sections, however long it is (ADR 49)."""
 
-
-@dataclass(frozen=True, slots=True)
-class SectionHit:
-    """One ranked section. `start` and `end` locate it in the document's text, as do those of the passage.
-
-    `marks` are the places of the query's words in `passage`; `further` are other passages of the section, each with its
-    start, its end, its marks and its headings. `space` is None in the archive of the caller.
-    """
-
-    document_id: int
-    title: str
-    section: int
-    heading_path: tuple[str, ...]
-    page: int | None
-    start: int
-    end: int
-    passage: str
-    passage_start: int
-    passage_end: int
-    marks: Marks
-    similarity: float
-    score: float
-    relevance: float | None
-    matched: tuple[str, ...]
-    url: str
-    created_at: datetime
-    further: tuple[tuple[str, int, int, Marks, tuple[str, ...]], ...] = ()
-    space: SpaceName | None = None
-
-    @property
-    def marked_url(self) -> str:
-        """Return the URL at which the owner sees the passage marked."""
-        return f"{self.url}&from={self.passage_start}&to={self.passage_end}#section-{self.section}"
-
-
-AnyHit_co = TypeVar("AnyHit_co", bound=Hit | SectionHit, covariant=True)
+Caller = AbstractBaseUser | AnonymousUser | None
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResults(Generic[AnyHit_co]):
+class SearchResults:
     """A page of hits, the cursor of the next one, and notes for the caller.
 
     `total` counts the items found on all pages; in a search by distance only those that may answer. `answered` is false
@@ -101,7 +104,7 @@ class SearchResults(Generic[AnyHit_co]):
     similarities is unknown.
     """
 
-    hits: Sequence[AnyHit_co]
+    hits: Sequence[Hit]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
     total: int = 0
@@ -120,53 +123,211 @@ class SearchResults(Generic[AnyHit_co]):
     def reason(self) -> Reason | None:
         return self.explanation.reason if self.explanation else None
 
-    @property
-    def sections(self) -> list[SectionHit]:
-        return [hit for hit in self.hits if isinstance(hit, SectionHit)]
 
-
-MixedResults = SearchResults[Hit | SectionHit]
-"""A page of turns and sections, best first."""
+def parse_kinds(text: str) -> frozenset[str]:
+    """Return the kinds of sources for a comma-separated list of kinds of items; "" means all. Raises: InvalidInput."""
+    names = {name.strip() for name in text.split(",") if name.strip()}
+    if unknown := names - KINDS.keys():
+        raise InvalidInput(f"There is no kind {', '.join(sorted(unknown))!r}: use {' or '.join(KINDS)}, or both.")
+    return frozenset(KINDS[name] for name in names) if len(names) < len(KINDS) else frozenset()
 
 
 def search(
-    *,
-    caller: AbstractBaseUser | AnonymousUser | None,
-    query: SearchQuery,
-    cursor: str = "",
-    start: int = 0,
-    may_rerank: bool = True,
-) -> SearchResults[Hit]:
-    """Return the caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor.
+    *, caller: Caller, query: SearchQuery, spaces: Sequence[SpaceMember] = (), chosen: str = "", cursor: str = ""
+) -> SearchResults:
+    """Return what answers the query in the caller's archive and in their `spaces`, best first.
 
-    The page begins where `cursor` says, or after the first `start` hits. `may_rerank` is false if the order does not
-    matter or is merged with others: no reranker is called.
+    `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; the `document_scope` of a
+    query, to the archive that holds the document or the conversation that it names. A reranker orders the hits of one
+    archive; no reranker is called for several. Raises: InvalidInput, also on a foreign cursor, NotFound for another
+    space, document or conversation.
     """
-    if caller is None or not caller.is_authenticated or caller.pk is None:
-        nobody = Explanation(Reason.NO_CALLER)
-        return SearchResults([], notes=(nobody.for_tools,), explanation=nobody)
+    if caller is None or not isinstance(caller, AbstractBaseUser) or not caller.is_authenticated or caller.pk is None:
+        return _explained(Reason.NO_CALLER)
+    if query.document_scope is None:
+        return _search_archives(caller, query, chosen_archives(spaces, chosen), cursor)
+    scope, archives = query.document_scope, chosen_archives(spaces, chosen)
+    documents = among = scope.among
+    if named := scope.named:
+        owner_id = archive_of_address(named) if spaces else None
+        member = next((each for each in archives if each and each.space_id == owner_id), None)
+        archives, owner = [member], member.space if member else caller
+        with reading(member):
+            if scope.conversation_id is not None:
+                documents = among = attached_ids(owner_id=owner.pk, conversation_id=scope.conversation_id)
+            if scope.document_id is not None:
+                only = frozenset({get_document(owner=owner, document_id=scope.document_id).pk})
+                documents = only if among is None else among & only
+    if among is not None and not documents:
+        return _explained(Reason.NOT_ATTACHED if among else Reason.NONE_ATTACHED)
+    query = replace(query, filters=replace(query.filters, kinds=SECTIONS_ALONE, documents=documents))
+    # A page of sections whose second half begins with further passages of the sections in its first half. Other
+    # passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
+    first = max(SECTIONS_FIRST, query.limit // 2)
+    found = _search_archives(caller, replace(query, limit=min(query.limit, first)), archives, cursor)
+    room = query.limit - len(found.hits)
+    if not room or len(found.hits) < first:
+        return found
+    further = [replace(other, space=hit.space) for hit in found.hits for other in hit.further]
+    hits = [*found.hits, *further[:room]]
+    room = query.limit - len(hits)
+    if not room or not found.next_cursor:
+        return replace(found, hits=hits)
+    rest = _search_archives(caller, replace(query, limit=room), archives, found.next_cursor)
+    return replace(found, hits=[*hits, *rest.hits], next_cursor=rest.next_cursor)
+
+
+def _explained(reason: Reason) -> SearchResults:
+    explanation = Explanation(reason)
+    return SearchResults([], notes=(explanation.for_tools,), explanation=explanation)
+
+
+# --- several archives -----------------------------------------------------------------------------
+
+
+def _search_archives(
+    caller: AbstractBaseUser, query: SearchQuery, archives: Sequence[SpaceMember | None], cursor: str
+) -> SearchResults:
+    """Return what the archives hold, which are the caller's own, as None, and spaces."""
+    if len(archives) == 1:
+        return _search_archive(caller, query, archives[0], cursor=cursor)
+    members = {member.space_id if member else OWN: member for member in archives}
+    starts = dict.fromkeys(members, 0)
+    identity = {**query.identity, "archives": "all"}
+    if cursor:
+        # Pairs of an archive and the place in its hits; archives that have no more hits are left out.
+        numbers = decode_numbers(identity, cursor, count=2, at_most=2 * (MAX_SPACES + 1))
+        places = dict(zip(numbers[::2], numbers[1::2], strict=False))
+        starts = {number: places[number] for number in members if number in places}
+    alone = replace(query, may_rerank=False)
+    found = {number: _search_archive(caller, alone, members[number], start=start) for number, start in starts.items()}
+    if not found:
+        raise InvalidInput("The cursor is of spaces that you no longer read: start again without one.")
+    ranked = merge_ranked({number: page.hits for number, page in found.items()}, limit=query.limit)
+    taken = Counter(number for number, _ in ranked)
+    following = [
+        place
+        for number, page in found.items()
+        if page.next_cursor or taken[number] < len(page.hits)
+        for place in (number, starts[number] + (query.limit if taken[number] == len(page.hits) else taken[number]))
+    ]
+    pages, hits = list(found.values()), [hit for _, hit in ranked]
+    # Something answers if it does in one archive; nothing does only if that is known of each.
+    answers = {page.answered for page in pages}
+    answered = next((answer for answer in (True, None, False) if answer in answers), None)
+    # The closest titles of each archive, then the next ones.
+    titles = [title for row in zip_longest(*(page.titles for page in pages)) for title in row if title is not None]
+    notes = dict.fromkeys(
+        note for page in pages for note in page.notes if not (page.explanation and note == page.explanation.for_tools)
+    )
+    waiting = pending_of_all(page.waiting for page in pages)
+    explanation = ONLY_NEAREST if hits and answered is False else waiting.explanation
+    if explanation is None and not (hits or titles):
+        explanation = explanation_of_all(page.explanation for page in pages if page.explanation)
+    return SearchResults(
+        hits=hits,
+        next_cursor=encode_cursor(identity, following) if following else None,
+        notes=(*notes, *([explanation.for_tools] if explanation else [])),
+        total=sum(page.total for page in pages),
+        answered=answered,
+        time=next((page.time for page in pages if page.time), None),
+        explanation=explanation,
+        waiting=waiting,
+        titles=tuple(titles[:MAX_TITLES]),
+        is_calibrated=all(page.is_calibrated for page in pages),
+    )
+
+
+class Comparable(Protocol):
+    """A hit or a recalled message, with the numbers by which it is compared with others."""
+
+    @property
+    def relevance(self) -> float | None: ...
+    @property
+    def similarity(self) -> float: ...
+    @property
+    def score(self) -> float: ...
+
+
+Ranked = TypeVar("Ranked", bound=Comparable)
+
+
+def merge_ranked(archives: Mapping[int, Sequence[Ranked]], *, limit: int) -> list[tuple[int, Ranked]]:
+    """Return the best of several archives, each with its archive; those of each are ranked.
+
+    They are ordered by the probability that they answer; without a calibration, as for documents alone, by their
+    cosines; and if one has no vector, by their scores, which compare hits of one archive. An archive keeps its order,
+    which knows more than one number of a hit: a hit counts like the best one that follows it there. Of equal ones, the
+    first archive's come first.
+    """
+    every = list(chain.from_iterable(archives.values()))
+    if all(hit.relevance is not None for hit in every):
+        strength = attrgetter("relevance")
+    else:
+        strength = attrgetter("similarity" if all(hit.similarity > 0 for hit in every) else "score")
+    rows = []
+    for number, ranked in archives.items():
+        strengths = list(accumulate((strength(hit) for hit in reversed(ranked)), max))[::-1]
+        rows.append([(best, number, hit) for best, hit in zip(strengths, ranked, strict=True)])
+    return [(number, hit) for _, number, hit in islice(merge(*rows, key=lambda row: -row[0]), limit)]
+
+
+def _search_archive(
+    caller: AbstractBaseUser, query: SearchQuery, member: SpaceMember | None, *, cursor: str = "", start: int = 0
+) -> SearchResults:
+    """Return what the caller's own archive holds, or with a membership that space; each hit names the space.
+
+    The page begins where `cursor` says, or after the first `start` hits.
+    """
+    if member is None:
+        return _find(caller.pk, query, cursor, start)
+    with reading(member):
+        found = _find(member.space_id, query, cursor, start)
+    space = name_of(member)
+    hits = [replace(hit, space=space) for hit in found.hits]
+    return replace(found, hits=hits, titles=tuple(replace(title, space=space) for title in found.titles))
+
+
+# --- one archive ----------------------------------------------------------------------------------
+
+
+def _find(owner_id: int, query: SearchQuery, cursor: str, start: int) -> SearchResults:
+    """Return a page of the owner's hits, in the order of a reranker if there is one for this query."""
+    by_words = ""
+    if query.filters.kinds == SECTIONS_ALONE and query.mode != "full_text":
+        if not config.rag_enabled:
+            query = replace(query, mode="full_text")
+            by_words = "Searched by words only: RAG_ENABLED is off on this server."
+        elif not _has_vectors(owner_id, query.filters.documents):
+            # A hybrid search goes by words where it finds no vector, and says what waits for one.
+            query = replace(query, mode="hybrid")
+            by_words = gettext("Searched by words only: no document is indexed by meaning yet.")
     # Where the page starts, and the keys of the hits that a reranker placed, while the page lies among them.
-    placed: list[int] = []
+    placed: Sequence[int] = ()
     if cursor:
         start, *placed = decode_numbers(query.identity, cursor, count=1, at_most=1 + MAX_LIMIT)
         if placed and (start >= len(placed) or len(set(placed)) < len(placed)):
             raise InvalidInput(UNREADABLE)
-    is_first = not (cursor or start)
-    reranker = RerankOptions.from_settings() if may_rerank and is_first and query.mode != "full_text" else None
+    is_reranked = query.may_rerank and not (cursor or start) and query.mode != "full_text" and config.rerank_url
     with timed("search", label=query.mode) as measurement:
-        found = _find(caller.pk, query, start, tuple(placed), reranker)
+        found = _page(owner_id, query, start, placed, RerankOptions.from_settings() if is_reranked else None)
         measurement.items = len(found.hits)
-    return found
+    # What waits, or is missing, says already why the search went by words.
+    if not by_words or found.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
+        return found
+    return replace(found, notes=(by_words, *found.notes))
 
 
-def _find(
-    owner_id: int, query: SearchQuery, start: int, placed: tuple[int, ...], reranker: RerankOptions | None
-) -> SearchResults[Hit]:
+def _page(
+    owner_id: int, query: SearchQuery, start: int, placed: Sequence[int], reranker: RerankOptions | None
+) -> SearchResults:
     """Return the page from `start`, with the items `placed` on earlier pages first, or in the order of `reranker`."""
     end = start + query.limit
     ranked = rank_items(owner_id=owner_id, query=query)
+    filters, words = ranked.query.filters, ranked.query.words
     keys = ranked.table.keys
     order = put_first(ranked.order, keys, placed)
+    titles = () if start or not words else find_titles(owner_id, words, filters)
     shown = show_hits(ranked, order[start : max(end, reranker.top_k) if reranker else end])
     notes: tuple[str, ...] = ()
     if reranker:
@@ -179,10 +340,7 @@ def _find(
     bar = config.search_min_relevance
     answered = ranked.is_answered(bar)
     # What waits among all that passes the filters could answer, too.
-    pending = NOTHING_PENDING
-    if ranked.is_incomplete:
-        pending = pending_of(owner_id, ranked.query.filters, space=ranked.space)
-    titles = () if start or not ranked.query.words else find_titles(owner_id, ranked.query.words, ranked.query.filters)
+    pending = pending_of(owner_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
     if answered is False and pending.items:
         answered = None
     if answered is False and titles:
@@ -194,9 +352,9 @@ def _find(
     elif start and len(order):
         explanation = Explanation(Reason.PAST_END)
     else:
-        explanation = explain_empty(owner_id=owner_id, filters=ranked.query.filters, pending=pending)
+        explanation = explain_empty(owner_id=owner_id, filters=filters, pending=pending)
     return SearchResults(
-        mark_reranked(shown, placed),
+        mark_reranked(shown, placed) if placed else shown,
         next_cursor,
         (*ranked.query.notes, *notes, *([explanation.for_tools] if explanation else [])),
         total=len(ranked.likely(bar)) if query.by_distance else len(order),
@@ -209,120 +367,9 @@ def _find(
     )
 
 
-# --- document search ------------------------------------------------------------------------------
-# Searches the sections of documents, alone or together with turns.
-#
-# The search is the same as for turns. A hit in a document also has the page, the headings, and offsets in the
-# document's text.
-
-
-KINDS = {"turn": TURNS, "section": SECTIONS}
-"""The kinds of items in queries, and the kinds of their sources."""
-
-TURNS_ALONE = frozenset({TURNS})
-
-Caller = AbstractBaseUser | AnonymousUser | None
-
-
-def search_items(
-    *, caller: Caller, query: SearchQuery, cursor: str = "", start: int = 0, may_rerank: bool = True
-) -> MixedResults:
-    """Return the caller's items of the kinds in `query.filters`, or of all kinds if it names none.
-
-    `start` and `may_rerank` are as in `search`. Raises: InvalidInput.
-    """
-    notes: tuple[str, ...] = ()
-    if query.filters.kinds == {SECTIONS} and query.mode != "full_text":
-        if not config.rag_enabled:
-            query = replace(query, mode="full_text")
-            notes = ("Searched by words only: RAG_ENABLED is off on this server.",)
-        elif isinstance(caller, AbstractBaseUser) and not _has_vectors(caller.pk, query.filters.documents):
-            # A hybrid search goes by words where it finds no vector, and says what waits for one.
-            query = replace(query, mode="hybrid")
-            notes = (gettext("Searched by words only: no document is indexed by meaning yet."),)
-    found = search(caller=caller, query=query, cursor=cursor, start=start, may_rerank=may_rerank)
-    if found.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
-        notes = ()  # what waits, or is missing, is said already
-    # The hits, with places for those of documents. At most one query.
-    sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], getattr(caller, "pk", None))
-    hits: list[Hit | SectionHit] = []
-    for hit in found.hits:
-        if hit.kind != SECTIONS:
-            hits.append(hit)
-        elif section := sections.get((hit.object_id, hit.turn_number)):
-            hits.append(_section_hit(hit, section))
-    mixed: MixedResults = found
-    return replace(mixed, hits=hits, notes=(*notes, *found.notes))
-
-
 def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
     """Return whether any of these documents has passages in the active space. One query."""
     rows = Passage.objects.filter(owner_id=owner_id, space=active_space(), kind=Passage.Kind.DOCUMENT)
     if documents is not None:
         rows = rows.filter(source__kind=SECTIONS, source__object_id__in=documents)
     return rows.exists()
-
-
-def parse_kinds(text: str) -> frozenset[str]:
-    """Return the kinds of sources for a comma-separated list of kinds of items; "" means all. Raises: InvalidInput."""
-    names = {name.strip() for name in text.split(",") if name.strip()}
-    if unknown := names - KINDS.keys():
-        raise InvalidInput(f"There is no kind {', '.join(sorted(unknown))!r}: use {' or '.join(KINDS)}, or both.")
-    return frozenset(KINDS[name] for name in names) if len(names) < len(KINDS) else frozenset()
-
-
-# --- places ------------------------------------------------------------------------------
-
-
-def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:
-    """Return the sections of the hits, by document and number."""
-    if not hits:
-        return {}
-    rows = Section.objects.filter(
-        owner_id=owner_id,
-        document_id__in={hit.object_id for hit in hits},
-        number__in={hit.turn_number for hit in hits},
-    )
-    return {(row.document_id, row.number): row for row in rows}
-
-
-def _section_hit(hit: Hit, section: Section) -> SectionHit:
-    return SectionHit(
-        document_id=hit.object_id,
-        title=hit.title,
-        section=hit.turn_number,
-        heading_path=_headings(section, hit.passage_start, hit.passage, hit.marks),
-        page=section.page,
-        start=section.start,
-        end=section.end,
-        passage=hit.passage,
-        passage_start=section.start + hit.passage_start,
-        passage_end=section.start + hit.passage_end,
-        marks=hit.marks,
-        similarity=hit.similarity,
-        score=hit.score,
-        relevance=hit.relevance,
-        matched=hit.matched,
-        url=hit.url,
-        created_at=hit.created_at,
-        further=tuple(
-            (
-                passage.text,
-                section.start + passage.start,
-                section.start + passage.end,
-                passage.marks,
-                _headings(section, passage.start, passage.text, passage.marks),
-            )
-            for passage in hit.further
-        ),
-    )
-
-
-def _headings(section: Section, start: int, passage: str, marks: Marks) -> tuple[str, ...]:
-    """Return the headings above most of the different words marked in a passage that begins at `start`.
-
-    Without marks these are the headings above the passage.
-    """
-    marked = dict.fromkeys((section.path_at(start + at), passage[at:end].lower()) for at, end in marks)
-    paths = Counter(path for path, _ in marked)
-    return paths.most_common(1)[0][0] if paths else section.path_at(start)

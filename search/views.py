@@ -36,7 +36,6 @@ from convmemory.core.numbers import parse_number
 from convmemory.core.templatetags.shell import unusable_in
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
-from search.archives import search_archives
 from search.home import home_values
 from search.indexing.status import index_status, indexing_pace
 from search.pages.chips import choices_of, presets_of, with_full_names
@@ -49,11 +48,10 @@ from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
     TURNS_ALONE,
-    MixedResults,
     SearchQuery,
+    SearchResults,
     parse_kinds,
     search,
-    search_items,
 )
 
 RESULTS_LIMIT = 30
@@ -93,9 +91,7 @@ def search_page(request: PageRequest) -> HttpResponse:
             query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
             # A page with a space open shows that space alone.
             spaces = [] if request.member else spaces_of(request.person)
-            results = search_archives(
-                search_items, caller=request.user, spaces=spaces, chosen=box.space, query=query, cursor=cursor
-            )
+            results = search(caller=request.user, spaces=spaces, chosen=box.space, query=query, cursor=cursor)
             status, context = 200, _results(request, box, results, cursor)
             if spaces:
                 context["spaces"] = [
@@ -173,7 +169,7 @@ def _moment(text: str, at: time) -> datetime | None:
         raise InvalidInput(f"{text[:40]!r} is too far away: choose a nearer date.") from None
 
 
-def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
+def _results(request: PageRequest, box: SearchBox, results: SearchResults, cursor: str) -> dict[str, Any]:
     """Return the hits in groups: best first, or the newest of the best first.
 
     There are none if no hit is likely to answer, unless the caller asks for the nearest.
@@ -235,15 +231,16 @@ def hits_in(request: PageRequest) -> HttpResponse:
     current = -1 if turn is None else turn
     try:
         filters = replace(_filters(box), kinds=TURNS_ALONE)
-        results = search(caller=request.user, query=_query(box, filters, MAX_LIMIT), may_rerank=False)
+        query = replace(_query(box, filters, MAX_LIMIT), may_rerank=False)
+        results = search(caller=request.user, query=query)
     except InvalidInput:
         return HttpResponse(status=204)
-    hits = sorted((hit for hit in results.hits if hit.object_id == number), key=lambda hit: hit.turn_number)
+    hits = sorted((hit for hit in results.hits if hit.object_id == number), key=lambda hit: hit.number)
     if not hits:
         return HttpResponse(status=204)
     if not request.member:
         remember_search(owner=request.user, box=box)  # the caller is reading one of its results
-    turns = [hit.turn_number for hit in hits]
+    turns = [hit.number for hit in hits]
     before = bisect_left(turns, current)
     after = bisect_right(turns, current)
     context = {

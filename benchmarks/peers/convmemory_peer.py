@@ -56,7 +56,7 @@ class Convmemory(Adapter):
         owner = self.archives[archive]
         with acting_for(owner.pk):  # as the application searches, under row-level security
             hits = search(caller=owner, query=query).hits
-        return [f"{self.names[hit.object_id]}#{hit.turn_number}" for hit in hits]
+        return [f"{self.names[hit.object_id]}#{hit.number}" for hit in hits]
 
     def bytes_on_disk(self) -> int:
         from benchmarks.running import database_bytes

@@ -21,11 +21,10 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search import vector_index
 from search.adapters.documents import facts_of, item_of
-from search.archives import search_documents
 from search.indexing.documents import store_documents
 from search.indexing.tracking import put_source
 from search.models import Source
-from search.searching import TURNS_ALONE, SearchQuery, search
+from search.searching import TURNS_ALONE, DocumentScope, SearchQuery, search
 from search.vectors.texts import item_texts
 
 ITEMS, PASSAGES_PER_ITEM, SECTIONS_PER_DOCUMENT = 6_250, 8, 50
@@ -46,7 +45,8 @@ def bench_documents() -> list[Figure]:
     for number in range(QUERIES + 1):  # alternating, so that both run under the same load
         query = SearchQuery(text=maker.question(), filters=Filters(kinds=TURNS_ALONE))
         turns_s = timed_s(partial(search, caller=speaker, query=query))
-        sections_s = timed_s(partial(search_documents, caller=reader, query=SearchQuery(text=maker.question())))
+        query = SearchQuery(text=maker.question(), document_scope=DocumentScope())
+        sections_s = timed_s(partial(search, caller=reader, query=query))
         if number:
             turns_ms.append(turns_s * 1000)
             sections_ms.append(sections_s * 1000)

@@ -163,7 +163,7 @@ def _search(owner: User, text: str) -> tuple[float, list[tuple[int, int]]]:
     started = time.perf_counter()
     hits = search(caller=owner, query=SearchQuery(text=text)).hits
     milliseconds = (time.perf_counter() - started) * 1000
-    return milliseconds, [(hit.object_id, hit.turn_number) for hit in hits]
+    return milliseconds, [(hit.object_id, hit.number) for hit in hits]
 
 
 # --- plans ----------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from convmemory.tools.definition import (
     site,
 )
 from convmemory.tools.searching import Space, named_like_query
-from search.archives import search_documents
 from search.reasons import Explanation, Reason
-from search.searching import SearchQuery
+from search.searching import DocumentScope, Hit, SearchQuery, search
 
 Documents = frozenset[int] | None
 
@@ -63,24 +62,26 @@ def document_search(
     if owner is None:
         nobody = Explanation(Reason.NO_CALLER)
         return DocumentSearchOutput(results=[], note=nobody.for_tools, reason=nobody.reason)
-    found = search_documents(
+    found = search(
         caller=owner,
         spaces=spaces_of_key(caller) if arguments.space != MINE else [],
         chosen=arguments.space,
-        query=SearchQuery(text=arguments.query, limit=arguments.limit),
-        document_id=arguments.document_id,
-        among=documents,
+        query=SearchQuery(
+            text=arguments.query,
+            limit=arguments.limit,
+            document_scope=DocumentScope(document_id=arguments.document_id, among=documents),
+        ),
         cursor=arguments.cursor,
     )
     return DocumentSearchOutput(
         titles=named_like_query(found.titles),
         results=[
             FoundSection(
-                cite=f"[{number}]({site()}{hit.marked_url})",
-                document_id=hit.document_id,
+                cite=f"[{number}]({site()}{_marked_url(hit)})",
+                document_id=hit.object_id,
                 title=hit.title,
-                headings=list(hit.heading_path),
-                page=hit.page,
+                headings=list(hit.section.heading_path),
+                page=hit.section.page,
                 passage=hit.passage,
                 similarity=hit.similarity,
                 relevance=hit.relevance,
@@ -88,13 +89,18 @@ def document_search(
                 space=hit.space.name if hit.space else None,
                 space_id=hit.space.id if hit.space else None,
             )
-            for number, hit in enumerate(found.sections, 1)
+            for number, hit in enumerate(found.hits, 1)
         ],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
         reason=found.reason,
         pending=found.pending or None,
     )
+
+
+def _marked_url(hit: Hit) -> str:
+    """Return the URL at which the owner sees the passage marked."""
+    return f"{hit.url}&from={hit.passage_start}&to={hit.passage_end}#section-{hit.number}"
 
 
 DOCUMENT_SEARCH = Tool(

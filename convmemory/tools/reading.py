@@ -39,8 +39,7 @@ from convmemory.tools.definition import (
     site,
 )
 from convmemory.tools.searching import Agent, Project, Space
-from search.archives import explanation_of_all
-from search.reasons import Explanation, Reason, explain_no_conversation
+from search.reasons import Explanation, Reason, explain_no_conversation, explanation_of_all
 from search.vectors.texts import head_and_tail
 
 MESSAGES_AT_ONCE = 50

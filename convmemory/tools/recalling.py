@@ -12,9 +12,8 @@ from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.definition import Caller, Optional, SearchOutput, Tool, archive_owner, site
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput, Space
-from memory.archives import recall_archives
 from memory.context import build_memory_context, enclosed
-from memory.recall import MAX_TOP_K, RecallQuery, alive_passages
+from memory.recall import MAX_TOP_K, RecallQuery, alive_passages, recall_archives
 
 MAX_TOKENS = 20_000
 MAX_ALIVE = 50_000

@@ -32,11 +32,10 @@ from convmemory.tools.definition import (
     site,
 )
 from memory.recall import load_openings
-from search.archives import search_archives
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
+from search.results.hits import TitleHit
 from search.searching import TURNS_ALONE, SearchQuery, search
-from search.titles import TitleHit
 
 # --- filters --------------------------------------------------------------------------------------
 # The filters of the search tools: speakers and conversations.
@@ -144,14 +143,13 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
     """
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     spaces = spaces_of_key(caller) if arguments.space != MINE else []
-    found = search_archives(
-        search, caller=caller, spaces=spaces, chosen=arguments.space, query=query, cursor=arguments.cursor
-    )
+    found = search(caller=caller, spaces=spaces, chosen=arguments.space, query=query, cursor=arguments.cursor)
     # The first passages of the answers in turns whose passage only repeats the question. One query for each archive.
     repeated: dict[int | None, list[int]] = {}
     for hit in found.hits:
-        if hit.passage_message_id is not None and _is_repeated(hit.passage, hit.user_question):
-            repeated.setdefault(hit.space.id if hit.space else None, []).append(hit.passage_message_id)
+        message_id = hit.turn.passage_message_id
+        if message_id is not None and _is_repeated(hit.passage, hit.heading):
+            repeated.setdefault(hit.space.id if hit.space else None, []).append(message_id)
     answers: dict[int, str] = {}
     if (owner := archive_owner(caller)) is not None:
         for space_id, message_ids in repeated.items():
@@ -164,17 +162,17 @@ def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> C
             FoundTurn(
                 conversation_id=hit.object_id,
                 conversation_title=hit.title,
-                turn_number=hit.turn_number,
+                turn_number=hit.number,
                 agent=hit.agent,
                 project=hit.project,
-                user_question=one_line(hit.user_question, QUESTION_CHARS),
+                user_question=one_line(hit.heading, QUESTION_CHARS),
                 passage=hit.passage,
-                answer=answers.get(hit.passage_message_id or 0),
+                answer=answers.get(hit.turn.passage_message_id or 0),
                 similarity=hit.similarity,
                 relevance=hit.relevance,
                 created_at=hit.created_at,
                 url=f"{site()}{hit.url}",
-                mark=str(hit.mark) if hit.mark else None,
+                mark=str(hit.turn.mark) if hit.turn.mark else None,
                 space=hit.space.name if hit.space else None,
                 space_id=hit.space.id if hit.space else None,
             )
@@ -303,8 +301,9 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
             filters=arguments.filters,
             min_chars=1,
             by_distance=True,
+            may_rerank=False,
         )
-        found = search(caller=caller, query=query, may_rerank=False)
+        found = search(caller=caller, query=query)
     except ConvMemoryError as error:
         return _nothing(arguments.query, str(error))
     # The boundary of this tool, whose format promises an answer for every error.
@@ -315,10 +314,10 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
         results=[
             Snippet(
                 conversationId=hit.object_id,
-                turnNumber=hit.turn_number,
-                snippet=hit.user_question[:SNIPPET_CHARS],
+                turnNumber=hit.number,
+                snippet=hit.heading[:SNIPPET_CHARS],
                 score=round(1 - hit.similarity, 4),
-                mark=str(hit.mark) if hit.mark else None,
+                mark=str(hit.turn.mark) if hit.turn.mark else None,
             )
             for hit in found.hits
         ],

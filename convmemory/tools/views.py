@@ -19,9 +19,8 @@ from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
 from convmemory.tools.recall_view import view_recall
 from convmemory.tools.recalling import MAX_TOKENS
-from memory.archives import recall_archives
 from memory.context import build_memory_context
-from memory.recall import MAX_TOP_K, RecallQuery
+from memory.recall import MAX_TOP_K, RecallQuery, recall_archives
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
 # --- forms ----------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ def _parts(parts: Iterable[Part], said: Kind | None, calls: frozenset[str] = fro
             kind = "call"
         elif isinstance(part, ToolResultPart):
             kind = "tool"
-        if kind is not None and not is_echo(part, calls):
+        if kind is not None and not (kind in ("call", "tool") and is_echo(part, calls)):
             label = part.name if isinstance(part, AttachmentPart) else ""
             in_vector = said is not None and isinstance(part, (TextPart, ToolCallPart))
             yield ElementPart(index, kind, without_recalled(part_text(part)), label, in_vector)

@@ -15,11 +15,10 @@ from convmemory.conversations.models import project_name
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.marks import Mark
 from convmemory.core.text import one_line
-from search.archives import Comparable
 from search.pages.snippets import Piece, mark_words, show_marks
 from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE
-from search.results.hits import Hit
-from search.searching import SectionHit
+from search.results.hits import Hit, SectionPlace
+from search.searching import Comparable
 
 QUESTION_CHARS = 200
 SHOWN_PER_GROUP = 3
@@ -94,35 +93,30 @@ class HitGroup:
         return self.shown[0].band
 
 
-def group_hits(
-    hits: Sequence[Hit | SectionHit], box: SearchBox, *, is_calibrated: bool, asked: str | None = None
-) -> list[HitGroup]:
+def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, asked: str | None = None) -> list[HitGroup]:
     """Group the hits by conversation or document, in the order of each group's best hit.
 
     In headings the words `asked` for are marked, by default all words of the query.
     """
     best = max((hit.score for hit in hits), default=0.0)
     words = box.q if asked is None else asked
-    by_home: dict[str, list[Hit | SectionHit]] = {}
+    by_home: dict[str, list[Hit]] = {}
     for hit in hits:
-        if isinstance(hit, SectionHit):
-            by_home.setdefault(f"document-{hit.document_id}", []).append(hit)
-        else:
-            by_home.setdefault(f"conversation-{hit.object_id}", []).append(hit)
+        kind = "document" if isinstance(hit.where, SectionPlace) else "conversation"
+        by_home.setdefault(f"{kind}-{hit.object_id}", []).append(hit)
     found: list[HitGroup] = []
     for home, of_home in by_home.items():
         first = of_home[0]
         views = tuple(view_hit(hit, box, best, words, is_calibrated=is_calibrated) for hit in of_home)
-        project = "" if isinstance(first, SectionHit) else first.project
         found.append(
             HitGroup(
                 key=home,
                 title=first.title,
-                agent="" if isinstance(first, SectionHit) else first.agent,
-                project=project,
-                project_name=project_name(project),
+                agent=first.agent,
+                project=first.project,
+                project_name=project_name(first.project),
                 created_at=max(hit.created_at for hit in of_home),
-                is_document=isinstance(first, SectionHit),
+                is_document=isinstance(first.where, SectionPlace),
                 shown=views[:SHOWN_PER_GROUP],
                 more=views[SHOWN_PER_GROUP:],
                 space=first.space,
@@ -145,15 +139,14 @@ BAND_NAMES = {
 }
 
 
-def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str, *, is_calibrated: bool) -> HitView:
+def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated: bool) -> HitView:
     """Return one hit for the list; `best` is the best score of the query, `asked` its words to mark."""
-    is_section = isinstance(hit, SectionHit)
-    number = hit.section if isinstance(hit, SectionHit) else hit.turn_number
-    object_id = hit.document_id if isinstance(hit, SectionHit) else hit.object_id
-    said = " > ".join(hit.heading_path) if isinstance(hit, SectionHit) else hit.user_question
+    where, number, object_id = hit.where, hit.number, hit.object_id
+    is_section = isinstance(where, SectionPlace)
+    said = " > ".join(where.heading_path) if isinstance(where, SectionPlace) else hit.heading
     heading = one_line(said, QUESTION_CHARS)
     is_repeated = not is_section and hit.passage.rstrip("…") in heading
-    url = section_url(hit, box) if isinstance(hit, SectionHit) else turn_url(hit, box)
+    url = section_url(hit, box) if is_section else turn_url(hit, box)
     query = url.partition("?")[2].partition("#")[0]
     name = "preview-section" if is_section else "preview-turn"
     return HitView(
@@ -172,37 +165,37 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float, asked: str, *, 
         object_id=object_id,
         number=number,
         is_section=is_section,
-        mark=None if isinstance(hit, SectionHit) else hit.mark,
+        mark=None if isinstance(where, SectionPlace) else where.mark,
     )
 
 
-def _place_of(hit: Hit | SectionHit) -> str:
+def _place_of(hit: Hit) -> str:
     """Return the hit's place in its conversation or document, with the number that its address has."""
-    if isinstance(hit, Hit):
-        return gettext("turn %(number)s") % {"number": hit.turn_number}
-    if hit.page:
-        return gettext("page %(number)s") % {"number": hit.page}
-    return gettext("section %(number)s") % {"number": hit.section}
+    if not isinstance(hit.where, SectionPlace):
+        return gettext("turn %(number)s") % {"number": hit.number}
+    if hit.where.page:
+        return gettext("page %(number)s") % {"number": hit.where.page}
+    return gettext("section %(number)s") % {"number": hit.number}
 
 
-def section_url(hit: SectionHit, box: SearchBox) -> str:
+def section_url(hit: Hit, box: SearchBox) -> str:
     """Return the URL of the document at the hit's section, with its passage highlighted."""
-    parameters = {"section": hit.section, "from": hit.passage_start, "to": hit.passage_end} | box.parameters
-    return f"{reverse('document', args=[hit.document_id])}?{urlencode(parameters, doseq=True)}#section-{hit.section}"
+    parameters = {"section": hit.number, "from": hit.passage_start, "to": hit.passage_end} | box.parameters
+    return f"{reverse('document', args=[hit.object_id])}?{urlencode(parameters, doseq=True)}#section-{hit.number}"
 
 
 def turn_url(hit: Hit, box: SearchBox) -> str:
     """Return the URL of the conversation at the hit's turn, with its passage highlighted."""
-    parameters = {"turn": hit.turn_number} | box.parameters
-    if hit.passage_message_id is not None:
+    parameters = {"turn": hit.number} | box.parameters
+    if hit.turn.passage_message_id is not None:
         parameters |= {
-            "m": hit.passage_message_id,
-            "part": hit.passage_part,
+            "m": hit.turn.passage_message_id,
+            "part": hit.turn.passage_part,
             "from": hit.passage_start,
             "to": hit.passage_end,
         }
     address = reverse("conversation", args=[hit.object_id])
-    return f"{address}?{urlencode(parameters, doseq=True)}#turn-{hit.turn_number}"
+    return f"{address}?{urlencode(parameters, doseq=True)}#turn-{hit.number}"
 
 
 def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Band | None:

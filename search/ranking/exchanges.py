@@ -20,7 +20,6 @@ from search.retrieval.candidates import (
     ITEM_MASK,
     LATE_INTERACTION,
     Feature,
-    FeatureTable,
     Ints,
     ItemKeys,
     Scores,
@@ -29,7 +28,7 @@ from search.retrieval.candidates import (
     median,
     spread_all,
 )
-from search.retrieval.retriever import Retrieved
+from search.retrieval.retriever import SearchState
 from search.sources import Utterance, adapter_of
 
 # The smallest spread of scores that a difference is divided by; below it a difference is noise.
@@ -182,36 +181,35 @@ def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) 
 # Reads the passages of these items and of the items before them, and their speakers.
 
 
-def passages_of_best(retrieved: Retrieved, keys: ItemKeys) -> NearPassages | None:
+def passages_of_best(state: SearchState, keys: ItemKeys) -> NearPassages | None:
     """Return the passages to compare for the best items, by their keys (sorted). One query; None if there are none.
 
     Of the items that only precede a best item, only passages that ask count.
     """
     wide_keys = _with_items_before(keys)
-    return find_passages(retrieved, wide_keys, ~are_among(wide_keys, keys))
+    return find_passages(state, wide_keys, ~are_among(wide_keys, keys))
 
 
 def _with_items_before(keys: ItemKeys) -> ItemKeys:
     return distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
 
 
-def with_late_features(
-    retrieved: Retrieved, table: FeatureTable, keys: ItemKeys, near: NearPassages | None
-) -> FeatureTable:
-    """Return the table with these features of the best items `keys`. One query for each kind of source.
+def add_late_features(state: SearchState, keys: ItemKeys, near: NearPassages | None) -> None:
+    """Add these features of the best items `keys` to the table. One query for each kind of source.
 
     `near` are the passages that `passages_of_best` returned for them.
     """
     if near is None:
-        return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
+        state.table = state.table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
+        return
     wide_keys = _with_items_before(keys)
-    owner_id = retrieved.query.owner_id
+    owner_id = state.query.owner_id
     # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
     pending = [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
     matches = near.matched()
     own = matches.of(are_among(wide_keys, keys)[matches.items])
     found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
     utterances = {element: said for read in pending for element, said in read().items()}
-    found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
-    table = replace(table, named_share=named_share(utterances.values()))
-    return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
+    found |= exchange_features(keys, wide_keys, matches, utterances, state.query.text.text)
+    table = replace(state.table, named_share=named_share(utterances.values()))
+    state.table = table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)

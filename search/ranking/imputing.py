@@ -7,6 +7,7 @@ whose words fit best. Reads, for a few items that contain much of the query, whe
 docs/adr/0082-impute-missing-features.md.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,6 @@ from search.retrieval.candidates import (
     split_keys,
 )
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Retrieved
 
 # An item that contains less of the query is not looked up: what would be imputed hardly counts.
 LEAST_SHARE = 0.3
@@ -39,19 +39,22 @@ def has_any_vector(table: FeatureTable) -> bool:
     return not bool(_lacks_cosines(table).all())
 
 
-def with_imputed(retrieved: Retrieved, table: FeatureTable) -> FeatureTable:
-    """Return the table with `imputed` for the candidates that lack vectors. At most one query."""
+def with_imputed(query: PreparedQuery, table: FeatureTable, behind: Sequence[int]) -> FeatureTable:
+    """Return the table with `imputed` for the candidates that lack vectors. At most one query.
+
+    `behind` are the sources with items that may not be in the space yet.
+    """
     if Feature.COVERAGE not in table.columns:
         return table
     by_words = scores_by_words(table)
     best = by_words / max(float(by_words.max(initial=0)), 1e-6)
     possible = known(table.columns[Feature.COVERAGE]) * best
-    may_lack = _lacks_cosines(table) | np.isin(table.keys >> ITEM_BITS, retrieved.behind)
+    may_lack = _lacks_cosines(table) | np.isin(table.keys >> ITEM_BITS, behind)
     chosen = np.flatnonzero(may_lack & (possible >= LEAST_SHARE))
     chosen = chosen[np.argsort(-possible[chosen], kind="stable")[:LOOKED_UP]]
     imputed = np.zeros(len(table.keys), np.float32)
     if len(chosen):
-        without = np.isin(table.keys[chosen], _without_vectors(retrieved.query, table.keys[chosen]))
+        without = np.isin(table.keys[chosen], _without_vectors(query, table.keys[chosen]))
         imputed[chosen[without]] = possible[chosen[without]]
     if Feature.ASIDE_COVERAGE in table.columns:
         imputed = np.maximum(imputed, known(table.columns[Feature.ASIDE_COVERAGE]) * best)

@@ -18,7 +18,7 @@ from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import best_similarities
 from search.retrieval.candidates import Feature, ItemKeys, Scores, group_starts
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Retrieved
+from search.retrieval.retriever import SearchState
 from search.vectors.blocks import Blocks
 from search.vectors.small_owners import ComparedPassages
 
@@ -145,19 +145,19 @@ class NearPassages:
         )
 
 
-def find_passages(retrieved: Retrieved, keys: ItemKeys, for_questions: NDArray[np.bool_]) -> NearPassages | None:
+def find_passages(state: SearchState, keys: ItemKeys, for_questions: NDArray[np.bool_]) -> NearPassages | None:
     """Return the nearest passages of the items `keys`; for some items, only those that ask. One query.
 
     None if the space has no token vectors.
     """
-    query = retrieved.query
+    query = state.query
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return None
-    if retrieved.compared is not None:
-        tokens, weights = weighted_query_tokens(query, retrieved.word_weights)
-        return _compared_passages(query, keys, for_questions, retrieved.compared, tokens, weights)
-    pending = _send_passages_query(query, keys, for_questions, retrieved.scanned)
-    tokens, weights = weighted_query_tokens(query, retrieved.word_weights)
+    if state.compared is not None:
+        tokens, weights = weighted_query_tokens(query, state.word_weights)
+        return _compared_passages(query, keys, for_questions, state.compared, tokens, weights)
+    pending = _send_passages_query(query, keys, for_questions, state.scanned)
+    tokens, weights = weighted_query_tokens(query, state.word_weights)
     ((items, *found),) = pending.rows()
     return NearPassages(tokens, weights, items, *found) if items else None
 

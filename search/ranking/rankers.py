@@ -130,7 +130,8 @@ class LinearRanker:
         return self.weights.keys()
 
     def score(self, table: FeatureTable) -> Scores:
-        require_features(table, self.features)
+        if missing := set(self.features) - table.columns.keys() - table.unavailable:
+            raise MissingFeature(f"Nothing has made {', '.join(sorted(missing))} for this ranking.")
         if not table.columns:
             return np.zeros(len(table.keys), np.float32)
         return fuse(table.columns, self.weights, imputed=table.imputed)
@@ -173,12 +174,6 @@ def long_share(mean_item_length: float) -> float:
     """
     length, middle = max(mean_item_length, 0.0) ** STEEPNESS, float(LONG_ITEM_WORDS**STEEPNESS)
     return length / (length + middle)
-
-
-def require_features(table: FeatureTable, features: Collection[str]) -> None:
-    """Raise MissingFeature if a feature is neither a column nor known to be unavailable."""
-    if missing := set(features) - table.columns.keys() - table.unavailable:
-        raise MissingFeature(f"Nothing has made {', '.join(sorted(missing))} for this ranking.")
 
 
 # --- fusion ---------------------------------------------------------------------------------------

@@ -268,7 +268,7 @@ def place_hits(
 
 def document_of(hit: Hit) -> str:
     """Return the text of a turn for the reranker: its question and its best passage, cut to a bounded length."""
-    question = one_line(hit.user_question, QUESTION_CHARS)
+    question = one_line(hit.heading, QUESTION_CHARS)
     passage = one_line(hit.passage, PASSAGE_CHARS)
     return question if passage in question else f"{question}\n{passage}"
 

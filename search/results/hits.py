@@ -1,18 +1,22 @@
-"""Completes a page of hits: title, question, the best passage with the matching words marked, and why it matched."""
+"""Completes a page of hits: title, question, the best passage with the words marked, why it matched; finds titles."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.accounts.spaces import SpaceName
+from convmemory.conversations.filters import Filters
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.core.text import Span
-from search.pipeline import RankedItems
+from convmemory.documents.models import Section
+from search.adapters.documents import KIND as SECTIONS
+from search.fields import quoted_lexeme
 from search.results.passages import (
     ShownPassage,
     best_passages,
@@ -22,6 +26,9 @@ from search.results.passages import (
     with_similarities,
 )
 from search.retrieval.candidates import Feature, item_keys, split_keys
+from search.retrieval.corpus import QueryWord
+from search.retrieval.filters import source_conditions
+from search.retrieval.retriever import SearchState
 from search.sources import adapter_of, registered
 
 # The features of a hit that are shown to the reader, under these names.
@@ -35,58 +42,96 @@ FEATURE_NAMES = {
 # A feature is shown if the hit has at least this share of the query's best value.
 NAMED_SHARE = 0.5
 
+Turn = tuple[int, int]  # source, item
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlace:
+    """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
+
+    The passage is in part `passage_part` of message `passage_message_id`. `mark` is what the owner says of the turn.
+    """
+
+    message_id: int
+    passage_message_id: int | None
+    passage_part: int
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionPlace:
+    """Where a hit is in a document. `start` and `end` locate the section in the document's text.
+
+    `heading_path` are the headings above most of the words marked in the passage.
+    """
+
+    heading_path: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked turn. `similarity` is the cosine of the passage shown, from 0 to 1, and 0 if it has no vector.
+    """One ranked item: the turn or section `number` of the conversation or document `object_id`.
 
-    `score` is the fused score within this query. `relevance` is the probability that it answers, None if there is no
-    calibration for this search.
+    `similarity` is the cosine of the passage shown, from 0 to 1, and 0 if it has no vector. `score` is the fused score
+    within this query. `relevance` is the probability that it answers, None if there is no calibration for this search.
+    `heading` is the question of a turn.
 
-    `marks` are the places of the query's words in `passage`; the passage is in part `passage_part` of message
-    `passage_message_id`, from `passage_start` to `passage_end`. `further` are other passages of a document's item that
-    answer. `mark` is what the owner says of the turn. `space` is None in the archive of the caller.
+    `marks` are the places of the query's words in `passage`, which goes from `passage_start` to `passage_end` in the
+    message's part or in the document's text. `further` is the same section with each of its other passages that answer.
+    `space` is None in the archive of the caller.
     """
 
+    kind: str
+    source_id: int
     object_id: int
+    number: int
     title: str
-    turn_number: int
-    message_id: int
+    heading: str
     similarity: float
     score: float
     relevance: float | None
-    user_question: str
     passage: str
     marks: tuple[Span, ...]
-    passage_message_id: int | None
-    passage_part: int
     passage_start: int
     passage_end: int
     matched: tuple[str, ...]
     created_at: datetime
     agent: str
     project: str
-    source_id: int
-    kind: str
-    mark: Mark | None = None
-    further: tuple[ShownPassage, ...] = ()
+    where: TurnPlace | SectionPlace
+    further: tuple["Hit", ...] = ()
     space: SpaceName | None = None
 
     @property
     def key(self) -> int:
         """Return the key of the item, see `search.retrieval.candidates`."""
-        return int(item_keys([self.source_id], [self.turn_number])[0])
+        return int(item_keys([self.source_id], [self.number])[0])
 
     @property
     def url(self) -> str:
-        return adapter_of(self.kind).url(self.object_id, self.turn_number)
+        return adapter_of(self.kind).url(self.object_id, self.number)
+
+    @property
+    def turn(self) -> TurnPlace:
+        """Return the place of a hit that is known to be no section."""
+        assert isinstance(self.where, TurnPlace)
+        return self.where
+
+    @property
+    def section(self) -> SectionPlace:
+        """Return the place of a hit that is known to be a section."""
+        assert isinstance(self.where, SectionPlace)
+        return self.where
 
 
 class _Row(NamedTuple):
     """A row of the statement `hits`, after the turn that it is about."""
 
     message_id: int
-    question: str
+    heading: str
     created_at: datetime
     title: str
     agent: str
@@ -95,8 +140,8 @@ class _Row(NamedTuple):
     object_id: int
 
 
-def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
-    """Return the hits of one page, in the order of `page`, indices into the candidates. Four queries."""
+def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
+    """Return the hits of one page, in the order of `page`, indices into the candidates. At most five queries."""
     query = ranked.query
     sources, items = split_keys(ranked.table.keys[page])
     parameters = {"owner": query.owner_id, "sources": sources, "items": items}
@@ -116,7 +161,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
             turn: (rows[turn].kind, rows[turn].object_id) for turn in zip(sources, items, strict=True) if turn in rows
         },
         weights=ranked.word_weights,
-        held=dict(zip(zip(sources, items, strict=True), ranked.held.of_items(ranked.table.keys[page]), strict=True)),
+        held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(ranked.table.keys[page]), strict=True)),
     )
     if query.space is not None:
         passages = with_similarities(query, passages)
@@ -124,22 +169,38 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
+    sections = _sections_of(query.owner_id, rows)
     return [
-        _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), relevance, ranked, int(index), named_from)
+        _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), sections.get(turn), relevance, ranked,
+             int(index), named_from)
         for turn, index, relevance in zip(
             zip(sources, items, strict=True), page, ranked.relevance.of(page), strict=True
         )
-        if turn in rows  # otherwise deleted since they were found
-    ]
+        if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
+    ]  # fmt: skip
+
+
+def _sections_of(owner_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:
+    """Return the sections among the items. At most one query."""
+    items = {(row.object_id, turn[1]): turn for turn, row in rows.items() if row.kind == SECTIONS}
+    if not items:
+        return {}
+    found = Section.objects.filter(
+        owner_id=owner_id,
+        document_id__in={document for document, _ in items},
+        number__in={number for _, number in items},
+    )
+    return {items[key]: row for row in found if (key := (row.document_id, row.number)) in items}
 
 
 def _hit(
-    turn: tuple[int, int],
+    turn: Turn,
     row: _Row,
     passages: tuple[ShownPassage, ...],
     mark: Mark | None,
+    section: Section | None,
     relevance: float | None,
-    ranked: RankedItems,
+    ranked: SearchState,
     index: int,
     named_from: Mapping[str, float],
 ) -> Hit:
@@ -147,24 +208,20 @@ def _hit(
     # Ranked by distance, a hit has the cosine that it was ranked by.
     is_of_passage = passage is not None and not ranked.query.by_distance
     similarity = passage.similarity if passage and is_of_passage else float(ranked.table.similarities[index])
-    return Hit(
-        source_id=turn[0],
+    hit = Hit(
         kind=row.kind,
+        source_id=turn[0],
         object_id=row.object_id,
+        number=turn[1],
         title=row.title,
-        turn_number=turn[1],
-        message_id=row.message_id,
+        heading=row.heading,
         similarity=round(min(max(similarity, 0.0), 1.0), 4),
         score=round(float(ranked.scores[index]), 4),
         relevance=relevance,
-        user_question=row.question,
         passage=passage.text if passage else "",
         marks=passage.marks if passage else (),
-        passage_message_id=passage.message_id if passage else None,
-        passage_part=passage.part_index if passage else 0,
         passage_start=passage.start if passage else 0,
         passage_end=passage.end if passage else 0,
-        further=passages[1:],
         matched=tuple(
             name
             for name, feature in FEATURE_NAMES.items()
@@ -173,5 +230,88 @@ def _hit(
         created_at=row.created_at,
         agent=row.agent,
         project=row.project,
-        mark=mark,
+        where=TurnPlace(
+            message_id=row.message_id,
+            passage_message_id=passage.message_id if passage else None,
+            passage_part=passage.part_index if passage else 0,
+            mark=mark,
+        ),
     )
+    if section is None:
+        return hit
+    further = tuple(
+        _in_document(
+            replace(hit, passage=other.text, marks=other.marks, passage_start=other.start, passage_end=other.end),
+            section,
+        )
+        for other in passages[1:]
+    )
+    return replace(_in_document(hit, section), further=further)
+
+
+def _in_document(hit: Hit, section: Section) -> Hit:
+    """Return the hit of a section with its place in the document, where its passage begins and ends, too."""
+    # The headings above most of the different words marked in the passage, or those above a passage without marks.
+    start = hit.passage_start
+    marked = dict.fromkeys((section.path_at(start + at), hit.passage[at:end].lower()) for at, end in hit.marks)
+    paths = Counter(path for path, _ in marked)
+    path = paths.most_common(1)[0][0] if paths else section.path_at(start)
+    return replace(
+        hit,
+        passage_start=section.start + start,
+        passage_end=section.start + hit.passage_end,
+        where=SectionPlace(path, section.page, section.start, section.end),
+    )
+
+
+# --- titles ---------------------------------------------------------------------------------------
+# Finds conversations and documents whose titles contain the words of a query; results list them first.
+#
+# A title counts if it contains every word of the query but stop words; for documents also the name of the file. Source:
+# docs/adr/0084-search-titles.md.
+
+
+MAX_TITLES = 3
+# Stemmed words of a query beyond which no title is looked for: a pasted text is no title.
+MAX_WORDS = 20
+
+TitleKind = Literal["conversation", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class TitleHit:
+    """A conversation or a document whose title contains the query; `items` counts its turns or sections.
+
+    `space` is None in the archive of the caller.
+    """
+
+    kind: TitleKind
+    id: int
+    title: str
+    agent: str
+    project: str
+    created_at: datetime
+    updated_at: datetime
+    items: int
+    space: SpaceName | None = None
+
+    @property
+    def url(self) -> str:
+        return f"/{'documents' if self.kind == SECTIONS else 'conversations'}/{self.id}"
+
+
+def find_titles(owner_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
+    """Return the owner's sources with matching titles, those that match most closely first. At most one query."""
+    lexemes = list(dict.fromkeys(word.lexeme for word in words if not word.is_stop_word))
+    is_within_one = filters.conversation_id is not None or filters.turns is not None
+    if not lexemes or len(lexemes) > MAX_WORDS or is_within_one:
+        return ()
+    conditions, parameters = source_conditions(filters, "e")
+    for name, how, value in filters.chosen(">=", "<="):
+        # It counts if any of its time lies within the limits.
+        column = "updated_at" if how.operator == ">=" else "created_at"
+        conditions.append(f"e.{column} {how.operator} %(filter_{name})s")
+        parameters[f"filter_{name}"] = value
+    statement = load_sql("search", "title_matches").replace("{filters}", " AND ".join(["TRUE", *conditions]))
+    parameters |= {"owner": owner_id, "words": " & ".join(map(quoted_lexeme, lexemes)), "limit": MAX_TITLES}
+    return tuple(TitleHit(*row) for row in PendingQuery(statement, parameters, keeps_plan=True).rows())

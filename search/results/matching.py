@@ -59,7 +59,8 @@ class QueryStems:
             for match in _WORD.finditer(text)
             if (word := match.group().lower()).startswith(beginnings) and stem(word) in marked
         ]
-        places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
+        if not text.isascii():
+            places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
         places += [place for sign in self._signs for place in _places_of(sign, text)]
         return _without_overlaps([*places, *(place for _, found in held for place in found)])
 

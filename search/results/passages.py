@@ -114,21 +114,24 @@ def best_passages(
     weighed = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
     least = RARE_SHARE * max(weighed.values(), default=0.0)
     rare = {word for word, weight in weighed.items() if weight >= least}
-    rare_words = {turn: rare.intersection(held.get(turn, ())) for turn in turns}
+    rare_stems = {turn: words.counted(rare.intersection(held.get(turn, ()))) for turn in turns}
+    phrases = words.longest_of_phrases
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
     stems = {turn: words.counted(held.get(turn, ())) for turn in bare}
     # Judge all passages of items in elements with one of these stems. Text without stored
     # passages is split here.
     places = {} if query.space else _all_places(query, list(bare), limit=None)
-    wanted = frozenset(words.longest_of_phrases).union(*stems.values())
+    wanted = frozenset(phrases).union(*stems.values())
     elements = _elements(query.owner_id, places, bare, with_stems=wanted)
     found = {turn: (_judged(places[turn], elements[turn], words), elements[turn]) for turn in places}
-    is_whole = {turn for turn, (judged, _) in found.items() if judged and not _missing(judged, words, rare_words[turn])}
+    is_whole = {
+        turn for turn, (judged, _) in found.items() if judged and not _missing(judged, rare_stems[turn], phrases)
+    }
     unread = {turn: home for turn, home in bare.items() if turn not in is_whole}
     for turn, whole in _whole_items(query.owner_id, unread).items():
         found[turn] = _judged(_split(whole.values(), query), whole, words), whole
-    found = _found_near(query, known, turns, words, rare_words) | found
+    found = _found_near(query, known, turns, words, rare_stems) | found
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: tuple(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn]))
@@ -142,14 +145,15 @@ def _found_near(
     known: Mapping[Turn, Sequence[PassagePlace]],
     turns: Mapping[Turn, Home],
     words: QueryStems,
-    rare_words: Mapping[Turn, Collection[str]],
+    rare_stems: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
     """Judge the known passages of items, or all passages of items whose known ones lack a rare word; return the
     elements too.
     """
     elements = _elements(query.owner_id, known, turns)
     found = {turn: _judged(places, elements[turn], words) for turn, places in known.items()}
-    missing = {turn: _missing(found[turn], words, rare_words[turn]) for turn in known}
+    phrases = words.longest_of_phrases
+    missing = {turn: _missing(found[turn], rare_stems[turn], phrases) for turn in known}
     lacking = [turn for turn, stems in missing.items() if stems]
     looked_into = lacking if query.text.phrases else lacking[:LOOKED_INTO]
     more = _all_places(query, looked_into, limit=PLACES_PER_HIT)
@@ -231,14 +235,13 @@ def with_similarities(
     }
 
 
-def _missing(judged: Sequence[_Judged], words: QueryStems, held: Iterable[str]) -> frozenset[str]:
-    """Return the stems of these words, and of the phrases, that the item contains and these passages lack."""
+def _missing(judged: Sequence[_Judged], stems: Collection[str], phrases: Sequence[str]) -> frozenset[str]:
+    """Return those of the stems, and of those of the phrases, that the item contains and these passages lack."""
     if not judged:
         return frozenset()
-    missing = words.counted(held).difference(*(passage.stems for passage in judged))
-    phrases = words.longest_of_phrases
-    lacks_phrase = max(passage.phrases for passage in judged) < len(phrases)
-    return frozenset(missing.union(phrases) if lacks_phrase else missing)
+    missing = frozenset(stems).difference(*[passage.stems for passage in judged])
+    lacks_phrase = max([passage.phrases for passage in judged]) < len(phrases)
+    return missing.union(phrases) if lacks_phrase else missing
 
 
 def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | None) -> dict[Turn, list[PassagePlace]]:

@@ -47,11 +47,6 @@ def are_among(found: ItemKeys, keys: ItemKeys) -> NDArray[np.bool_]:
     return inside
 
 
-def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
-    """Align `scores` of the items `found` with `keys` (sorted); NaN for keys that were not found."""
-    return spread_all(keys, found, {"": scores})[""]
-
-
 def spread_all(
     keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores], *, unseen: float = np.nan
 ) -> dict[str, Scores]:

@@ -22,7 +22,7 @@ from search.retrieval.candidates import NO_ITEMS, Feature, ItemKeys, Scores, bes
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.filters import Mask, filter_sql
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Candidates, ReadCandidates
+from search.retrieval.retriever import ReadCandidates, SearchState
 from search.vectors.blocks import (
     Blocks,
     Words,
@@ -204,35 +204,36 @@ class PassageRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
             compared = ComparedPassages(owner, owner.vectors @ query.half_vector)
-            return lambda query, corpus: _passages_of_small_owner(compared, query)
+            return lambda state, corpus: _add_passages_of_small_owner(state, compared)
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.passage_statement(query.active_space, passages)
         if name != "passages_named":
             pending = PendingQuery(*passages_statement(name, query))
-            return lambda query, corpus: _of_passages(*best_by_item(*_rows(pending)))
+            return lambda state, corpus: _add_passages(state, *_rows(pending))
         blocks = blocks_of(query)
         near, rest = scan_passages(blocks, query, SCANNED).parted(LIMITS[name])
         pending = PendingQuery(*named_statement(name, query, near))
-        return lambda query, corpus: _of_passages(*best_by_item(*_rows(pending, near, rest)), scanned=blocks)
+
+        def read(state: SearchState, corpus: Corpus) -> None:
+            state.scanned = blocks
+            _add_passages(state, *_rows(pending, near, rest))
+
+        return read
 
 
-def _passages_of_small_owner(compared: ComparedPassages, query: PreparedQuery) -> Candidates:
-    owner = compared.owner
+def _add_passages_of_small_owner(state: SearchState, compared: ComparedPassages) -> None:
+    owner, query = compared.owner, state.query
+    state.compared = compared
     wanted = np.isin(owner.kinds, query.passage_kinds)
     if not query.eligibility.admits_all:
         wanted &= query.eligibility.admitted(owner.items)
-    return _of_passages(*best_by_item(owner.items[wanted], compared.cosines[wanted]), compared=compared)
+    _add_passages(state, owner.items[wanted], compared.cosines[wanted])
 
 
-def _of_passages(
-    keys: ItemKeys, cosines: Scores, *, scanned: Blocks | None = None, compared: ComparedPassages | None = None
-) -> Candidates:
-    """Return the items `keys` as candidates, with the features that the cosine of the best passage of each gives."""
-    features: dict[str, Scores] = {
-        Feature.PASSAGE_COSINE: cosines,
-        Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, cosines),
-    }
-    return Candidates(keys, keys, features, scanned=scanned, compared=compared)
+def _add_passages(state: SearchState, found: ItemKeys, cosines: Scores) -> None:
+    """Add the items of these passages, with the features that the cosine of the best passage of each gives."""
+    keys, best = best_by_item(found, cosines)
+    state.add(keys, {Feature.PASSAGE_COSINE: best, Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, best)})
 
 
 class ItemRetriever:
@@ -246,18 +247,19 @@ class ItemRetriever:
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
-            return lambda query, corpus: _items_of_small_owner(owner, query)
+            return lambda state, corpus: _add_items_of_small_owner(state, owner)
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.item_statement(passages)
         if name != "items_named":
             pending = PendingQuery(*dense_statement(name, query))
-            return lambda query, corpus: _of_items(*best_by_item(*_rows(pending)))
+            return lambda state, corpus: _add_items(state, *_rows(pending))
         near, rest = scan_items(query, corpus.corpus, SCANNED).parted(LIMITS[name])
         pending = PendingQuery(*named_statement(name, query, near))
-        return lambda query, corpus: _of_items(*best_by_item(*_rows(pending, near, rest)))
+        return lambda state, corpus: _add_items(state, *_rows(pending, near, rest))
 
 
-def _items_of_small_owner(owner: SmallOwner, query: PreparedQuery) -> Candidates:
+def _add_items_of_small_owner(state: SearchState, owner: SmallOwner) -> None:
+    query = state.query
     found, cosines = owner.items_of_vectors, owner.item_vectors @ query.half_vector
     if not query.eligibility.admits_all:
         wanted = query.eligibility.admitted(found)
@@ -266,11 +268,12 @@ def _items_of_small_owner(owner: SmallOwner, query: PreparedQuery) -> Candidates
     if len(found) > limit:
         nearest = np.argpartition(-cosines, limit)[:limit]
         found, cosines = found[nearest], cosines[nearest]
-    return _of_items(*best_by_item(found, cosines))
+    _add_items(state, found, cosines)
 
 
-def _of_items(keys: ItemKeys, cosines: Scores) -> Candidates:
-    return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
+def _add_items(state: SearchState, found: ItemKeys, cosines: Scores) -> None:
+    keys, best = best_by_item(found, cosines)
+    state.add(keys, {Feature.ITEM_COSINE: best})
 
 
 def _rows(

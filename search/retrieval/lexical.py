@@ -13,10 +13,10 @@ import numpy as np
 from convmemory.core.sql import PendingQuery
 from search.models import PostingBlock
 from search.postings.cached import Occurrences, find_words, send_digest_query
-from search.retrieval.candidates import ITEM_BITS, LEXICAL, Feature, Ints, ItemKeys, Scores
+from search.retrieval.candidates import ITEM_BITS, LEXICAL, NO_ITEMS, Feature, Ints, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Candidates, ReadCandidates
+from search.retrieval.retriever import ReadCandidates, SearchState
 from search.retrieval.word_scores import MatchedTerms, WordCounts, joined_counts, word_features
 
 # Of a very long query, only the first terms are looked up.
@@ -51,29 +51,31 @@ class LexicalRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope}
         digests = {column: send_digest_query(query.owner_id, HOMES[column]) for column in sorted(columns)}
-        return lambda query, corpus: _candidates(digests, query, corpus)
+        return lambda state, corpus: _add_candidates(digests, state, corpus)
 
 
-def _candidates(digests: Mapping[str, PendingQuery], query: PreparedQuery, corpus: Corpus) -> Candidates:
-    """Return the items found and their features; for a search by meaning, only the weights of the words.
+def _add_candidates(digests: Mapping[str, PendingQuery], state: SearchState, corpus: Corpus) -> None:
+    """Add the items found and their features; for a search by meaning, only the weights of the words.
 
     `digests` are the queries for the digests of the owner's postings by column, which have been sent.
     """
+    query = state.query
     terms = _terms(query.words)
     found, aside = _counts(digests, query, terms, corpus.spoken_in) if terms else (WordCounts.nothing(), None)
     weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
     idf = dict(zip(terms, weights.tolist(), strict=True))
-    word_weights = _word_weights(query.words, idf, corpus.items)
+    state.word_weights = _word_weights(query.words, idf, corpus.items)
     if query.mode == "semantic" and query.space is not None:
-        return Candidates(word_weights=word_weights)
+        return
     if not len(found.keys):
         nothing = np.empty(0, np.float32)
-        return Candidates(features=dict.fromkeys(LEXICAL, nothing), unseen=0.0, word_weights=word_weights)
+        state.add(NO_ITEMS, dict.fromkeys(LEXICAL, nothing), unseen=0.0)
+        return
     wide_keys, features = word_features(found, weights, corpus)
     if aside is not None:
         features[Feature.ASIDE_COVERAGE] = _coverage_aside(aside, wide_keys, weights)
-    held = MatchedTerms.of_terms(found, list(terms), query.words)
-    return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights, held=held)
+    state.matched = MatchedTerms.of_terms(found, list(terms), query.words)
+    state.add(found.keys, features, keys=wide_keys, unseen=0.0)
 
 
 def _counts(

@@ -52,6 +52,19 @@ class PreparedQuery:
     pending_digest: PendingQuery | None = field(default=None, repr=False)  # of blocks to be scanned, if any
     small_owner: PendingSmallOwner | None = field(default=None, repr=False)  # read only if the owner is small
 
+    @classmethod
+    def of(cls, owner_id: int, query: SearchQuery) -> "PreparedQuery":
+        """Return a checked query of the owner's archive, whose text has been read: its operators and its time."""
+        return cls(
+            owner_id=owner_id,
+            text=query.parsed,
+            mode=query.mode,
+            by_distance=query.by_distance,
+            scope=query.scope,
+            filters=query.filters,
+            time=query.time,
+        )
+
     @property
     def words(self) -> tuple[QueryWord, ...]:
         """Return the words; waits for them the first time. Empty if they were not looked up."""
@@ -135,26 +148,18 @@ class PreparedQuery:
         return self.space
 
 
-def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
-    """Return the query with the space in which it will be embedded; the first search ever creates that space.
+def prepare_query(query: PreparedQuery) -> PreparedQuery:
+    """Return the query with the space in which it will be embedded, and with the note on its time.
 
-    One query.
+    The first search ever creates that space. One query.
     """
-    by_vectors = query.mode != "full_text"
-    prepared = PreparedQuery(
-        owner_id=owner_id,
-        text=query.parsed,
-        mode=query.mode,
-        by_distance=query.by_distance,
-        scope=query.scope,
-        filters=query.filters,
-        space=read_space(send_active_space_query()) if by_vectors else None,
-        time=query.time,
-        notes=(query.time.note,) if query.time and query.time.note else (),
-    )
-    if prepared.space or not by_vectors:
-        return prepared
+    if query.time and query.time.note:
+        query = replace(query, notes=(query.time.note,))
+    if query.mode == "full_text":
+        return query
+    if space := read_space(send_active_space_query()):
+        return replace(query, space=space)
     try:
-        return replace(prepared, space=active_space())
+        return replace(query, space=active_space())
     except EmbedderUnavailable as error:
-        return prepared.by_words_only(error)
+        return query.by_words_only(error)

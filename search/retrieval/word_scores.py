@@ -69,12 +69,6 @@ class WordCounts:
             keys, lengths = keys[held], lengths[held]
         return cls(keys, lengths, terms, places, counts.reshape(-1)[cells])
 
-    @classmethod
-    def of_occurrences(cls, keys: ItemKeys, lengths: Scores, terms: Ints, counts: Scores) -> "WordCounts":
-        """Create counts from one entry for each item and term, in any order."""
-        distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
-        return cls(distinct, lengths[first], terms, places, counts)
-
     def of_items(self, wanted: NDArray[np.bool_]) -> "WordCounts":
         """Return the counts of these items alone."""
         kept = wanted[self.places]

@@ -19,11 +19,13 @@ from search.models import Passage, Source
 from tests.factories import exchange, make_conversation
 from tests.support.call_trace import CallTrace, modules_named_below, steps_of, trace_of, trace_through
 from tests.support.importing import run_here
+from tests.support.rerank_server import running_reranker
 
 pytestmark = pytest.mark.django_db
 
 SEARCH = steps_of("A query, from route to answer")
 MESSAGE = steps_of("A message, from importer to stored passage")
+RERANKING = "search/ranking/reranking"
 LAST_SENT, READ_FIRST = "search/retrieval/dense", "search/retrieval/lexical"
 FIRST_OF_PASS, LAST_OF_PASS = "search/retrieval/prepared", "search/ranking/exchanges"
 
@@ -32,9 +34,9 @@ def in_order(steps: dict[str, str]) -> list[str]:
     return list(dict.fromkeys(steps.values()))
 
 
-def search_way(*, passes: int) -> list[str]:
+def search_way(*, passes: int, is_reranked: bool = False) -> list[str]:
     """The steps of the table; retrievers are read once all were sent, and candidates are looked for in some passes."""
-    table = in_order(SEARCH)
+    table = [step for step in in_order(SEARCH) if is_reranked or step != RERANKING]
     sent = table.index(LAST_SENT) + 1
     steps = [*table[:sent], READ_FIRST, *table[sent:]]
     start, end = steps.index(FIRST_OF_PASS), steps.index(LAST_OF_PASS) + 1
@@ -62,6 +64,15 @@ def searcher(owner: User) -> User:
 @pytest.mark.parametrize("query", ["where does the cat sleep", "where did the cat sleep in January 2026"])
 def test_search_takes_each_documented_step_once(searcher: User, query: str) -> None:
     assert search_trace(searcher, query).steps == search_way(passes=1)
+
+
+def test_search_with_reranker_takes_its_step_last(searcher: User, settings: Settings) -> None:
+    way = search_way(passes=1, is_reranked=True)
+    with running_reranker() as server:
+        settings.RERANK_URL, settings.RERANK_API_KEY = server.url, server.key
+        steps = search_trace(searcher, "where does the cat sleep").steps
+    # Blending scales both scores by a function of the rankers.
+    assert steps == [*way, "search/pipeline", RERANKING]
 
 
 def test_query_with_operators_is_searched_again_without_them(searcher: User) -> None:

@@ -57,7 +57,7 @@ def rank_of(question: dict[str, Any], archive: Archive) -> int:
     with acting_for(archive.owner.pk):
         hits = search(caller=archive.owner, query=SearchQuery(text=question["query"], limit=10)).hits
     right = {(question["conversation"], turn) for turn in question["turns"]}
-    found = [(archive.names[hit.object_id], hit.turn_number) for hit in hits]
+    found = [(archive.names[hit.object_id], hit.number) for hit in hits]
     return next((rank for rank, place in enumerate(found, 1) if place in right), 0)
 
 
@@ -109,7 +109,7 @@ def test_owner_in_one_of_several_groups_gets_same_answers(archive: Archive, sett
     def answers() -> list[tuple[bool | None, list[tuple[int, int]]]]:
         with acting_for(archive.owner.pk):
             found = [search(caller=archive.owner, query=SearchQuery(text=text, limit=10)) for text in asked]
-        return [(one.answered, [(hit.object_id, hit.turn_number) for hit in one.hits]) for one in found]
+        return [(one.answered, [(hit.object_id, hit.number) for hit in one.hits]) for one in found]
 
     of_one_group = answers()
     with spread_database():
@@ -158,7 +158,7 @@ def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(
             transaction.set_rollback(True)
         item_codes.CACHE.drop(archive.owner.pk, space.pk)
         checked += 1
-        if (first.object_id, first.turn_number) != (conversation_id, 4):
+        if (first.object_id, first.number) != (conversation_id, 4):
             missed.append((name, sentence))
     assert checked > 20
     assert not missed

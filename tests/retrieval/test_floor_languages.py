@@ -32,7 +32,7 @@ def load(language: str, owner: Any) -> None:
 
 def is_found(owner: Any, question: dict[str, Any], names: dict[int, str]) -> bool:
     query = SearchQuery(text=question["query"], limit=5, mode="full_text")
-    found = {(names[hit.object_id], hit.turn_number) for hit in search(caller=owner, query=query).hits}
+    found = {(names[hit.object_id], hit.number) for hit in search(caller=owner, query=query).hits}
     return any((question["conversation"], turn) in found for turn in question["turns"])
 
 

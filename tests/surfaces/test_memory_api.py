@@ -204,7 +204,7 @@ def test_same_turn_is_stored_once_and_changed_turn_replaced(api: Api, owner: Use
     assert list(Message.objects.order_by("position").values_list("turn_number", flat=True)) == [0, 0, 1, 1]
     assert index_conversation(conversation_id=number).items == 1
     hit = search(caller=owner, query=SearchQuery(text="cork on water")).hits[0]
-    assert (hit.turn_number, hit.passage) == (0, "Cork floats well on water.")
+    assert (hit.number, hit.passage) == (0, "Cork floats well on water.")
 
 
 def test_turn_with_gap_or_over_other_messages_is_refused(api: Api, owner: User) -> None:

@@ -131,10 +131,9 @@ def time_pages(owner: "User", count: int) -> None:
     """Print how long a PDF of prose takes until it is found."""
     from convmemory.documents import library
     from convmemory.documents.processing import process_document
-    from search.archives import search_documents
     from search.indexing.active import index_source
     from search.models import Passage, Source
-    from search.searching import SearchQuery
+    from search.searching import DocumentScope, SearchQuery, search
 
     data = _prose_pdf(count)
     began = time.monotonic()
@@ -145,12 +144,12 @@ def time_pages(owner: "User", count: int) -> None:
     source = Source.objects.get(owner_id=owner.pk, kind="document", object_id=document.pk)
     index_source(owner_id=owner.pk, source_id=source.pk)
     whole = time.monotonic() - began
-    query = SearchQuery(text=f"what stands on page {count}")
-    found = search_documents(caller=owner, query=query, document_id=document.pk)
+    query = SearchQuery(text=f"what stands on page {count}", document_scope=DocumentScope(document.pk))
+    found = search(caller=owner, query=query)
     passages = Passage.objects.filter(owner_id=owner.pk, source__object_id=document.pk).count()
     print(
         f"PDF of {count} pages: read in {read:.1f} s, found after {whole:.1f} s "
-        f"({passages:,} passages, {len(found.sections)} hits)",
+        f"({passages:,} passages, {len(found.hits)} hits)",
         flush=True,
     )
 

@@ -177,7 +177,7 @@ class Trial:
         results = search(caller=self.owner, query=SearchQuery(text=query, limit=LIMIT))
         assert not results.notes, results.notes
         assert len(results.hits) == LIMIT
-        return tuple((hit.object_id, hit.turn_number, hit.similarity) for hit in results.hits)
+        return tuple((hit.object_id, hit.number, hit.similarity) for hit in results.hits)
 
     def add(self) -> None:
         from search.adapters.conversations import index_conversation

@@ -24,7 +24,7 @@ from convmemory.conversations.messages.drafts import TITLE_CHARS, ConversationDr
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 from convmemory.conversations.messages.parts import Part, TextPart, ToolResultPart, spoken_text
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.text import cut, json_storable, one_line
+from convmemory.core.text import cut, one_line
 
 # --- amplifier events -----------------------------------------------------------------------------
 # The event log of an Amplifier session, streamed: one line at a time, payloads cut to size.
@@ -93,7 +93,7 @@ def bounded_payload(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shortened(value: Any, max_chars: int, max_items: int, depth: int) -> Any:
     if isinstance(value, str):
-        return json_storable(cut(value, max_chars))
+        return cut(value, max_chars)
     if isinstance(value, (Mapping, list)) and depth >= _MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
@@ -102,7 +102,7 @@ def _shortened(value: Any, max_chars: int, max_items: int, depth: int) -> Any:
     if isinstance(value, list):
         items = [_shortened(item, max_chars, max_items, depth + 1) for item in value[:max_items]]
         return [*items, f"… {len(value) - max_items} more"] if len(value) > max_items else items
-    return json_storable(value)
+    return value
 
 
 # --- amplifier ------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InTrash
 from convmemory.core.files.decoding import DecodedBytes, decoding
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes.child_limits import DISK_FULL
-from convmemory.core.text import storable
 
 PROGRESS_EVERY = 500  # messages
 MAX_STORED_ERRORS = 50
@@ -425,7 +424,7 @@ def _has_fuller_copy(run: _Run, draft: ConversationDraft) -> bool:
     if not draft.unless_source:
         return False
     stored = Conversation.objects.filter(owner_id=run.owner.pk, source=draft.unless_source)
-    return stored.filter(source_id=storable(draft.source_id)[:300]).exists()
+    return stored.filter(source_id=draft.source_id[:300]).exists()
 
 
 def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:

@@ -1,6 +1,7 @@
 """What comes in, before it is stored: conversations, messages and events with their words, as pure values.
 
-Importers, the API and the chat all pass these to `ingest.py` and `responses.py`.
+Importers, the API and the chat all pass these to `ingest.py` and `responses.py`. Here, and at no later layer, texts
+lose the characters that PostgreSQL cannot store; those of parts do when they become JSON (`parts.py`).
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Any
 from convmemory.conversations.messages.parts import Part, Role, TextPart, part_size
 from convmemory.core.errors import InvalidInput
 from convmemory.core.marks import Mark
+from convmemory.core.text import json_storable, storable
 
 TITLE_CHARS = 80  # of a title taken from the first question
 
@@ -23,6 +25,14 @@ class HiddenKeyDraft:
     number: int
     kind: str
     value: str = field(repr=False)
+
+
+def _make_storable(draft: object, *names: str) -> None:
+    """Clean these texts of a new draft."""
+    for name in names:
+        text = getattr(draft, name)
+        if (cleaned := storable(text)) != text:
+            object.__setattr__(draft, name, cleaned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,9 @@ class MessageDraft:
     raw: bytes = b""
     hidden_keys: tuple[HiddenKeyDraft, ...] = ()
     mark: Mark | None = None
+
+    def __post_init__(self) -> None:
+        _make_storable(self, "name", "model", "source_key")
 
     @property
     def weight(self) -> int:
@@ -107,6 +120,10 @@ class EventDraft:
     payload: Mapping[str, Any] = field(default_factory=dict)
     prompt_number: int | None = None
 
+    def __post_init__(self) -> None:
+        _make_storable(self, "type", "level", "tool")
+        object.__setattr__(self, "payload", json_storable(self.payload))
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationDraft:
@@ -143,6 +160,10 @@ class ConversationDraft:
     has_weak_id: bool = False
     former_ids: tuple[str, ...] = ()
     is_automated: bool = False
+
+    def __post_init__(self) -> None:
+        _make_storable(self, "source_id", "title", "agent", "project", "parent_source_id", "continued_in")
+        object.__setattr__(self, "former_ids", tuple(map(storable, self.former_ids)))
 
 
 # --- event words ----------------------------------------------------------------------------------

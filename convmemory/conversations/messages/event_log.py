@@ -15,7 +15,7 @@ from convmemory.conversations.messages.message_store import to_canonical_json
 from convmemory.conversations.messages.storage_quota import ROW_BYTES
 from convmemory.conversations.models import Conversation, Event
 from convmemory.core.sql import execute_without_nested_loops, load_sql
-from convmemory.core.text import json_storable, one_line, storable
+from convmemory.core.text import one_line
 
 BATCH = 500
 
@@ -41,20 +41,19 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
         # Only new lines: a log grows at its end, and its stored lines never change.
         rows = []
         for event in new:
-            kind, level, tool = storable(event.type), storable(event.level), storable(event.tool)
-            payload = json_storable(event.payload)
-            words: Any = Func(Value(event_words(kind, level, tool, payload=payload)), function="array_to_tsvector")
+            found = event_words(event.type, event.level, event.tool, payload=event.payload)
+            words: Any = Func(Value(found), function="array_to_tsvector")
             rows.append(
                 Event(
                     owner_id=conversation.owner_id,
                     conversation=conversation,
                     line_number=event.line_number,
-                    type=one_line(kind, 100),
-                    level=one_line(level, 20),
-                    tool=one_line(tool, 100),
+                    type=one_line(event.type, 100),
+                    level=one_line(event.level, 20),
+                    tool=one_line(event.tool, 100),
                     turn_number=_turn_of(event, turns),
                     created_at=event.created_at,
-                    payload=payload,
+                    payload=event.payload,
                     words=words,
                 )
             )

@@ -87,9 +87,7 @@ class PutTurn:
 def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
     """Store a new conversation with its messages. Raises: InvalidInput if its source id is taken."""
     with transaction.atomic():
-        taken = Conversation.with_trash.filter(
-            owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
-        )
+        taken = Conversation.with_trash.filter(owner_id=owner.pk, source=draft.source, source_id=draft.source_id[:300])
         if draft.source_id and (stored := taken.first()) is not None:
             _refuse_trashed(stored)
             raise InvalidInput(
@@ -287,7 +285,7 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     is_archived = draft.archived or (draft.is_automated and config.archive_automated)
     conversation = Conversation.objects.create(
         owner_id=owner.pk,
-        source_id=storable(draft.source_id)[:300],
+        source_id=draft.source_id[:300],
         created_at=draft.created_at or draft.written_at or now,
         updated_at=draft.created_at or draft.written_at or now,
         archived_at=draft.archived_at or (now if is_archived else None),
@@ -303,14 +301,14 @@ def _headers(draft: ConversationDraft, owner_id: int) -> dict[str, str]:
     return {
         "source": draft.source,
         "title": title_of_source(draft.title, draft.source),
-        "agent": one_line(storable(draft.agent), 100),
-        "project": current_name(owner_id, one_line(storable(draft.project), 300)) if draft.project else "",
-        "continued_in": storable(draft.continued_in)[:300],
+        "agent": one_line(draft.agent, 100),
+        "project": current_name(owner_id, one_line(draft.project, 300)) if draft.project else "",
+        "continued_in": draft.continued_in[:300],
     }
 
 
 def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | None]:
-    key = storable(draft.parent_source_id)[:300]
+    key = draft.parent_source_id[:300]
     if not key:
         return {}
     found = Conversation.objects.filter(owner_id=owner_id, source=draft.source, source_id=key)
@@ -381,20 +379,20 @@ def stored_conversation(
         taken = {**named, **_by_name(rows, longer)}
         found = next((taken[name] for name in longer if name in taken and _agrees(taken[name], beginning)), None)
     own_names = [draft.source_id, *longer_ids(draft.source_id, beginning)]
-    if found and (found.source_id in map(storable, own_names) or is_global_id(found.source_id)):
+    if found and (found.source_id in own_names or is_global_id(found.source_id)):
         return found, draft
     free = next((name for name in own_names if name not in taken), None)
     if free is None:
         raise InvalidInput("More conversations begin like this one than can be told apart.")
     if found:
-        found.source_id = storable(free)[:300]
+        found.source_id = free[:300]
         found.save(update_fields=["source_id"])
     return found, replace(draft, source_id=free)
 
 
 def _by_name(rows: "QuerySet[Conversation]", names: Sequence[str]) -> dict[str, Conversation]:
     """Return the stored conversations with these ids, in the order of the ids."""
-    ids = {name: storable(name)[:300] for name in names}
+    ids = {name: name[:300] for name in names}
     stored = {row.source_id: row for row in rows.filter(source_id__in=ids.values())}
     return {name: stored[id] for name, id in ids.items() if id in stored}
 
@@ -528,7 +526,7 @@ def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     # The oldest conversation of the same source with this message, unless it is the draft's own.
     key = source_key_of(first)
     of_source = Conversation.objects.filter(owner_id=owner.pk, source=draft.source)
-    candidates = of_source.exclude(source_id=storable(draft.source_id)[:300])
+    candidates = of_source.exclude(source_id=draft.source_id[:300])
     with_first = Message.objects.filter(owner_id=owner.pk, source_key=key) if key else Message.objects.none()
     original = candidates.filter(pk__in=with_first.values("conversation_id")).order_by("pk").first()
     if original is None:

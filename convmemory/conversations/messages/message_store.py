@@ -25,7 +25,7 @@ from convmemory.conversations.messages.turns import TurnCounter, TurnMessage, is
 from convmemory.conversations.models import Conversation, MessageSource
 from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
-from convmemory.core.text import content_hash, one_line, storable
+from convmemory.core.text import content_hash, one_line
 
 # --- message rows ---------------------------------------------------------------------------------
 # A message draft as a row, with the key and hash that identify it in a later import.
@@ -80,7 +80,7 @@ class MessageRow:
 
 def source_key_of(draft: MessageDraft) -> str:
     """Return the stored key: a long one is cut and ends in its hash, so that different keys stay different."""
-    key = storable(draft.source_key)
+    key = draft.source_key
     return key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 65]}-{content_hash(key).hex()}"
 
 
@@ -91,8 +91,8 @@ def row_of(draft: MessageDraft) -> MessageRow:
         role=draft.role,
         is_real_user=is_real_user_message(draft.role, draft.parts, injected=draft.injected),
         superseded=draft.superseded,
-        name=one_line(storable(draft.name), 200),
-        model=one_line(storable(draft.model), 200),
+        name=one_line(draft.name, 200),
+        model=one_line(draft.model, 200),
         parts=parts,
         parts_json=to_canonical_json(parts),
         source_key=source_key_of(draft),

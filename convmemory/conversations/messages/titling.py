@@ -23,7 +23,7 @@ def title_of(*questions: str) -> str:
 
 def title_of_source(title: str, source: str) -> str:
     """Return the title as a source gives it; "" if it says nothing. A program's own title is kept as it is."""
-    title = storable(text_without_keys(title))
+    title = text_without_keys(title)
     if source == "api":
         return one_line(title, SOURCE_TITLE_CHARS)
     return plain_title(title, SOURCE_TITLE_CHARS) if says_something(title) else ""

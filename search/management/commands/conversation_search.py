@@ -15,7 +15,6 @@ from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
-from search.archives import search_archives
 from search.indexing.status import index_status
 from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
 
@@ -46,8 +45,7 @@ class Command(ArchiveCommand):
             )
             caller = user_named(options["user"])
             with acting_for(caller.pk):
-                results = search_archives(
-                    search,
+                results = search(
                     caller=caller,
                     spaces=spaces_of(caller),
                     chosen=options["space"],
@@ -73,9 +71,9 @@ class Command(ArchiveCommand):
                 self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}{_from(title.space)}\n")
             for hit in results.hits:
                 self.stdout.write(f"{hit.similarity:.0%} - {hit.title}")
-                self.stdout.write(f"  {one_line(hit.user_question, 110)}")
-                if hit.mark:
-                    self.stdout.write(f"  {hit.mark}")
+                self.stdout.write(f"  {one_line(hit.heading, 110)}")
+                if hit.turn.mark:
+                    self.stdout.write(f"  {hit.turn.mark}")
                 self.stdout.write(f"  > {one_line(hit.passage, 160)}")
                 self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}{_from(hit.space)}\n")
             if not results.hits and not results.titles:
@@ -88,7 +86,7 @@ def _from(space: SpaceName | None) -> str:
     return f"  in the space {space.name} ({space.id})" if space else ""
 
 
-def as_document(results: SearchResults[Hit], *, failed: int) -> dict[str, Any]:
+def as_document(results: SearchResults, *, failed: int) -> dict[str, Any]:
     """Return the results in the format of the API's answer, with the number of failed items."""
     return {
         "titles": [
@@ -106,8 +104,29 @@ def as_document(results: SearchResults[Hit], *, failed: int) -> dict[str, Any]:
 
 
 def hit_document(hit: Hit) -> dict[str, Any]:
-    named = {"object_id": "conversation_id", "title": "conversation_title"}  # as the API names them
-    return {named.get(name, name): value for name, value in asdict(hit).items()} | {
-        "url": hit.url,
+    return {
+        "conversation_id": hit.object_id,
+        "conversation_title": hit.title,
+        "turn_number": hit.number,
+        "message_id": hit.turn.message_id,
+        "similarity": hit.similarity,
+        "score": hit.score,
+        "relevance": hit.relevance,
+        "user_question": hit.heading,
+        "passage": hit.passage,
+        "marks": hit.marks,
+        "passage_message_id": hit.turn.passage_message_id,
+        "passage_part": hit.turn.passage_part,
+        "passage_start": hit.passage_start,
+        "passage_end": hit.passage_end,
+        "matched": hit.matched,
+        "created_at": hit.created_at,
+        "agent": hit.agent,
+        "project": hit.project,
+        "source_id": hit.source_id,
+        "kind": hit.kind,
+        "mark": hit.turn.mark and asdict(hit.turn.mark),
+        "further": [],
         "space": hit.space and hit.space._asdict(),
+        "url": hit.url,
     }

@@ -82,7 +82,7 @@ def test_recall_says_which_turn_is_outdated(owner: User, kiln: Conversation) -> 
 def test_hit_shows_mark(owner: User, kiln: Conversation, mode: str) -> None:
     mark(kiln, WRONG)
     hits = search(caller=owner, query=SearchQuery(text=QUERY, mode=mode)).hits
-    assert {hit.turn_number: hit.mark for hit in hits} == {0: WRONG, 1: None}
+    assert {hit.number: hit.turn.mark for hit in hits} == {0: WRONG, 1: None}
 
 
 @pytest.mark.parametrize("tool", ["search", "ConversationSearch", "search_chat_history"])

@@ -24,7 +24,7 @@ from convmemory.ops.privacy.ownership import foreign_keys, owned_tables
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, Source, TokenVectors
 from search.query import SearchQuery
-from search.searching import search_items
+from search.searching import search
 from summaries.models import ConversationSummary
 from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, user_says
 from tests.support.documents import GUIDE, indexed, upload
@@ -78,7 +78,7 @@ def crew() -> Crew:
 
 
 def hits(owner: User, text: str = "which knot holds the mooring") -> list[str]:
-    return [hit.url for hit in search_items(caller=owner, query=SearchQuery(text=text)).hits]
+    return [hit.url for hit in search(caller=owner, query=SearchQuery(text=text)).hits]
 
 
 def rows_of(model: Any, owner: User, *fields: str) -> list[tuple[Any, ...]]:

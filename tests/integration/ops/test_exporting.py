@@ -55,7 +55,7 @@ def _plain(row: tuple[Any, ...]) -> list[Any]:
 
 def hits(owner: User) -> list[list[tuple[Any, ...]]]:
     return [
-        [(h.title, h.turn_number, h.user_question, h.passage, h.marks, h.similarity, h.score) for h in found]
+        [(h.title, h.number, h.heading, h.passage, h.marks, h.similarity, h.score) for h in found]
         for found in (search(caller=owner, query=SearchQuery(text=query)).hits for query in QUERIES)
     ]
 

@@ -90,7 +90,7 @@ def counts() -> dict[str, int]:
 def hits(owner_id: int, text: str) -> list[tuple[object, ...]]:
     with acting_for(owner_id):
         found = search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=text)).hits
-    return [(hit.object_id, hit.turn_number, hit.similarity, hit.score, hit.passage) for hit in found]
+    return [(hit.object_id, hit.number, hit.similarity, hit.score, hit.passage) for hit in found]
 
 
 def group_of(owner_id: int) -> int:

@@ -94,7 +94,7 @@ def ask(statement: str) -> list[tuple[Any, ...]]:
 def hits(owner_id: int, text: str) -> list[tuple[object, ...]]:
     with acting_for(owner_id):
         found = search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=text)).hits
-    return [(hit.object_id, hit.turn_number, hit.similarity, hit.score, hit.passage) for hit in found]
+    return [(hit.object_id, hit.number, hit.similarity, hit.score, hit.passage) for hit in found]
 
 
 def owners() -> set[int]:

@@ -86,7 +86,7 @@ def found_by(user: User, text: str = "the cat sat") -> list[tuple[int, int]]:
     hits = search(caller=user, query=SearchQuery(text=text)).hits
     assert hits
     assert all(0 < hit.similarity <= 1 for hit in hits)
-    return [(hit.object_id, hit.turn_number) for hit in hits]
+    return [(hit.object_id, hit.number) for hit in hits]
 
 
 def test_reembed_fills_new_space_and_computes_nothing_twice(owner: User, models: dict[str, str]) -> None:

@@ -71,7 +71,7 @@ class Searcher(threading.Thread):
 def answer(owner: User, query: str) -> Answer:
     results = search(caller=owner, query=SearchQuery(text=query))
     assert not results.notes
-    return tuple((hit.object_id, hit.turn_number, hit.similarity) for hit in results.hits)
+    return tuple((hit.object_id, hit.number, hit.similarity) for hit in results.hits)
 
 
 def start(model: str, tmp_path: Path) -> "subprocess.Popen[bytes]":

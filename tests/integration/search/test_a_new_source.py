@@ -74,7 +74,7 @@ def found(user: User, text: str = "the cat sat on the mat", **filters: object) -
 
 def test_items_of_new_source_are_found_and_shown(owner: User) -> None:
     best, *_ = found(owner)
-    assert (best.object_id, best.turn_number, best.url) == (SEVEN, 0, "/diaries/7#0")
+    assert (best.object_id, best.number, best.url) == (SEVEN, 0, "/diaries/7#0")
     assert (best.title, best.passage) == ("Diary", "the cat sat on the mat.")
     assert [hit.passage for hit in found(owner, '"a b c"')] == ["a b c d e f."]
     assert found(owner, project="elsewhere") == []
@@ -93,7 +93,7 @@ def test_changed_source_embeds_only_new_items_and_updates_filters(owner: User) -
     assert index_status(owner=owner).pending == 1
     assert index_source(owner_id=owner.pk, source_id=diary().pk).items == 1
     assert found(owner) == []
-    assert {hit.turn_number for hit in found(owner, archived=True)} == {0, 1, 2, 3}
+    assert {hit.number for hit in found(owner, archived=True)} == {0, 1, 2, 3}
 
 
 def test_reembed_covers_new_source_and_leaves_no_orphans(owner: User, diaries: Path) -> None:

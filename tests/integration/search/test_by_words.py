@@ -58,7 +58,7 @@ def test_search_by_words_finds_them_in_text_that_has_no_passages(word: str) -> N
     message = conversation.messages.get(parts__contains=[{"text": f"{word} knows more about bread."}])
     Passage.objects.filter(element_id=message.pk).delete()
     (hit,) = find_by_words(owner, f"bread {word}")
-    assert (hit.passage, hit.passage_message_id) == (f"{word} knows more about bread.", message.pk)
+    assert (hit.passage, hit.turn.passage_message_id) == (f"{word} knows more about bread.", message.pk)
     Passage.objects.all().delete()
     assert find_by_words(owner, f"bread {word}")[0].passage == hit.passage
 

@@ -21,7 +21,7 @@ from search.retrieval.candidates import Feature, FeatureTable, item_keys
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import LIMITS, PassageRetriever, blocks_of, embed_query, passages_statement
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Retrieved
+from search.retrieval.retriever import SearchState
 from search.searching import search
 from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK
 from tests.factories import assistant_says, exchange, make_conversation, make_user
@@ -174,8 +174,10 @@ def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LIMITS, "passages_named", exactly_up_to)
         corpus = PendingCorpus(owner.pk, active_space())
-        read = PassageRetriever().send(embed_query(query), corpus)(query, corpus.corpus)
-    return dict(zip(read.keys.tolist(), read.features[Feature.PASSAGE_COSINE].tolist(), strict=True))
+        state = SearchState(query)
+        PassageRetriever().send(embed_query(query), corpus)(state, corpus.corpus)
+    ((_, keys, features, _),) = state.found
+    return dict(zip(keys.tolist(), features[Feature.PASSAGE_COSINE].tolist(), strict=True))
 
 
 def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> list[Any]:
@@ -189,8 +191,8 @@ def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> l
     keys = np.sort(item_keys(*zip(*of_owner, strict=True)))
     blocks = blocks_of(query)
     assert blocks is not None
-    retrieved = Retrieved(query, FeatureTable(keys), {}, scanned=blocks if by_codes else None)
-    near = find_passages(retrieved, keys, np.arange(len(keys)) == 0)
+    state = SearchState(query, FeatureTable(keys), scanned=blocks if by_codes else None)
+    near = find_passages(state, keys, np.arange(len(keys)) == 0)
     if near is None:
         return []
     starts = np.cumsum(near.sizes) - near.sizes

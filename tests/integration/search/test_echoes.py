@@ -91,7 +91,7 @@ def test_recalled_text_in_prompt_is_no_part_of_question(is_escaped: bool) -> Non
     assert found(owner) == {pump.pk}
     assert note.title == "Write that down for the neighbour, please."
     (hit, *_) = search(caller=owner, query=SearchQuery(text="write that down for the neighbour")).hits
-    assert (hit.object_id, hit.user_question) == (note.pk, "Write that down for the neighbour, please.")
+    assert (hit.object_id, hit.heading) == (note.pk, "Write that down for the neighbour, please.")
     assert hit.passage.startswith("Write that down")
 
 

@@ -24,7 +24,7 @@ from search.query_text import QueryText
 from search.ranking.in_time import MISSING, local_days, read_moments
 from search.retrieval.candidates import Feature, item_keys
 from search.retrieval.prepared import PreparedQuery
-from search.searching import Hit, SearchQuery, SearchResults, search
+from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_user
 from tests.support.run_database import empty_tables
 
@@ -88,11 +88,11 @@ def retros(archives: tuple[Archive, Archive]) -> dict[str, int]:
     return archives[0].retros
 
 
-def find(owner: Any, text: str, **values: Any) -> SearchResults[Hit]:
+def find(owner: Any, text: str, **values: Any) -> SearchResults:
     return search(caller=owner, query=SearchQuery(text=text, today=TODAY, **values))
 
 
-def first(found: SearchResults[Hit]) -> int:
+def first(found: SearchResults) -> int:
     return found.hits[0].object_id
 
 

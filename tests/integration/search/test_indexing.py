@@ -208,7 +208,7 @@ def test_without_embedder_words_are_indexed_and_sweep_tries_again() -> None:
 
 def found_by_words(owner: User, text: str, mode: Mode = "full_text") -> list[int]:
     found = search(caller=owner, query=SearchQuery(text=text, mode=mode)).hits
-    return [hit.turn_number for hit in found]
+    return [hit.number for hit in found]
 
 
 @pytest.mark.parametrize("mode", ["full_text", "hybrid"])

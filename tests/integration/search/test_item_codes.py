@@ -20,6 +20,7 @@ from search.retrieval.candidates import Feature
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import LIMITS, ItemRetriever, embed_query
 from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import SearchState
 from search.searching import search
 from search.vectors.item_codes import CACHE
 from tests.factories import assistant_says, exchange, make_conversation, make_user
@@ -63,8 +64,10 @@ def found(owner: Any, filters: Filters, text: str, *, exactly_up_to: int) -> dic
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vector_index, "EXACT_ITEMS_UP_TO", exactly_up_to)
         corpus = PendingCorpus(owner.pk, active_space(), filters.kinds)
-        read = ItemRetriever().send(embed_query(query), corpus)(query, corpus.corpus)
-    return dict(zip(read.keys.tolist(), np.round(read.features[Feature.ITEM_COSINE], 4).tolist(), strict=True))
+        state = SearchState(query)
+        ItemRetriever().send(embed_query(query), corpus)(state, corpus.corpus)
+    ((_, keys, features, _),) = state.found
+    return dict(zip(keys.tolist(), np.round(features[Feature.ITEM_COSINE], 4).tolist(), strict=True))
 
 
 def by_code(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs") -> dict[int, float]:

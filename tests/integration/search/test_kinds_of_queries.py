@@ -84,7 +84,7 @@ def test_each_kind_of_query_finds_its_turn_first_among_near_misses(owner: User) 
     missed = {}
     for number, (query, _, _) in enumerate(KINDS):
         hit, *_ = [*search(caller=owner, query=SearchQuery(text=query, has_operators=True, limit=1)).hits, None]
-        if hit is None or (hit.object_id, hit.turn_number) != (right.pk, number):
+        if hit is None or (hit.object_id, hit.number) != (right.pk, number):
             missed[query] = hit and hit.passage
     assert not missed
 
@@ -105,7 +105,7 @@ def test_single_sign_lists_turns_that_contain_it_newest_first(owner: User) -> No
         for mode in ("hybrid", "full_text"):
             found = search(caller=owner, query=SearchQuery(text=f" {sign}", mode=mode))
             (hit,) = found.hits
-            assert (hit.object_id, hit.turn_number, hit.passage) == (right.pk, number, said)
+            assert (hit.object_id, hit.number, hit.passage) == (right.pk, number, said)
             assert [hit.passage[slice(*mark)] for mark in hit.marks] == [sign]
             assert found.answered
             assert found.notes == (f"Everything with {sign}, the newest first.",)
@@ -152,7 +152,7 @@ def test_words_that_no_turn_has_do_not_outweigh_rare_ones_of_pasted_trace(owner:
     )
     right = archive_of(owner, "It was a full disk.", "Restart the worker when slip_trailer_queue runs dry.")
     found = search(caller=owner, query=SearchQuery(text=TRACE))
-    assert (found.hits[0].object_id, found.hits[0].turn_number) == (right.pk, 1)
+    assert (found.hits[0].object_id, found.hits[0].number) == (right.pk, 1)
     assert "rarest words" in found.notes[0]
 
 
@@ -192,7 +192,7 @@ def test_conversations_about_topic_are_listed_once_by_all_their_turns(owner: Use
         ("conversation", taxes.pk),
         ("conversation", poker.pk),
     ]
-    assert found.hits[1].turn_number == 1
+    assert found.hits[1].number == 1
     assert found.total == 3
     assert found.notes == ("Conversations about “gardening”, one turn of each.",)
     within = SearchQuery(text="conversations about gardening", filters=Filters(conversation_id=garden.pk))

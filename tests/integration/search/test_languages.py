@@ -10,7 +10,7 @@ from search.indexing.packing import pack_again
 from search.indexing.sweeping import sources_to_index
 from search.models import Item, Passage, PostingBlock, Source
 from search.query import SearchQuery
-from search.retrieval.prepared import PreparedQuery, prepare_query
+from search.retrieval.prepared import PreparedQuery
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.queue import drop_all
@@ -41,7 +41,7 @@ def found(owner: Any, text: str, *, has_operators: bool = False) -> list[int]:
 
 
 def prepared(owner: Any, text: str) -> PreparedQuery:
-    return prepare_query(owner_id=owner.pk, query=SearchQuery(text=text, mode="full_text")).looked_up()
+    return PreparedQuery.of(owner.pk, SearchQuery(text=text, mode="full_text")).looked_up()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.embeddings.token_reader import TokenReader, TokenSequence
 from convmemory.ops.reembed.targets import estimate
 from search.adapters.conversations import index_conversation
-from search.archives import search_archives
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user, source_id
@@ -91,7 +90,7 @@ def test_query_in_space_is_computed_once_for_each_member(asked: list[str]) -> No
     for caller in (ada, bob):
         del asked[:]
         with acting_for(caller.pk):
-            search_archives(search, caller=caller, spaces=spaces_of(caller), query=SearchQuery(text=QUESTION))
+            search(caller=caller, spaces=spaces_of(caller), query=SearchQuery(text=QUESTION))
         counts.append(len(asked))
     assert counts == [1, 1]
 

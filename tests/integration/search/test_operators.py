@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from search.adapters.conversations import index_conversation
 from search.query import MODES, SearchQuery
 from search.query_text import parse_query
-from search.searching import Hit, SearchResults, search
+from search.searching import SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -26,12 +26,12 @@ def owner() -> User:
     return user
 
 
-def find(owner: User, text: str, *, has_operators: bool = True, mode: str = "hybrid") -> SearchResults[Hit]:
+def find(owner: User, text: str, *, has_operators: bool = True, mode: str = "hybrid") -> SearchResults:
     return search(caller=owner, query=SearchQuery(text=text, mode=mode, has_operators=has_operators))
 
 
-def turns(results: SearchResults[Hit]) -> list[int]:
-    return [hit.turn_number for hit in results.hits]
+def turns(results: SearchResults) -> list[int]:
+    return [hit.number for hit in results.hits]
 
 
 @pytest.mark.parametrize("mode", MODES)

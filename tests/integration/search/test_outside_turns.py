@@ -60,14 +60,14 @@ def test_messages_outside_of_turns_are_found(owner: User, query: str, passage: s
     best = hits(owner, query, mode=mode)[0]
     assert best.passage.startswith(passage)
     assert best.url == f"/conversations/{conversation.pk}?turn=0"
-    assert best.user_question == "Which lens do I need?"
+    assert best.heading == "Which lens do I need?"
 
 
 @pytest.mark.parametrize("drafts", [[PROMPT], [GREETING], [OPEN], [PROMPT, GREETING, OPEN]])
 def test_conversation_without_any_turn_is_found_and_opens(owner: User, drafts: list[MessageDraft]) -> None:
     conversation = indexed(owner, *drafts)
     (hit,) = hits(owner, "quadrant of Tycho in alpine huts")
-    assert (hit.object_id, hit.turn_number) == (conversation.pk, 0)
+    assert (hit.object_id, hit.number) == (conversation.pk, 0)
     client = Client()
     client.force_login(owner)
     page = client.get(hit.url).content.decode()
@@ -123,7 +123,7 @@ def test_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> No
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("On the wall.")])
     assert index_conversation(conversation_id=conversation.pk).finished
     best = hits(owner, "mount the quadrant")[0]
-    assert (best.turn_number, best.user_question) == (1, "And where do I mount the quadrant?")
+    assert (best.number, best.heading) == (1, "And where do I mount the quadrant?")
     assert set(Passage.objects.filter(item_number=0).values_list("kind", flat=True)) == {0, 1}
     assert Passage.objects.filter(item_number=0).count() == 2
 

@@ -26,8 +26,8 @@ from search.query import SCOPES, SearchQuery
 from search.retrieval.candidates import split_keys
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.lexical import LexicalRetriever
-from search.retrieval.prepared import prepare_query
-from search.retrieval.retriever import Candidates
+from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import SearchState
 from search.searching import search
 from search.tasks import index
 from tests.factories import assistant_says, exchange, make_conversation, make_user
@@ -47,16 +47,17 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
     return conversation
 
 
-def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Filters = EVERYTHING) -> Candidates:
-    """Return the candidates that the lexical retriever finds."""
+def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Filters = EVERYTHING) -> SearchState:
+    """Return the state after the lexical retriever has added what it finds."""
     query = SearchQuery(text=text, mode="full_text", scope=scope, filters=filters, has_operators=True)
-    prepared = prepare_query(owner_id=owner.pk, query=query).looked_up()
+    state = SearchState(PreparedQuery.of(owner.pk, query).looked_up())
     corpus = PendingCorpus(owner.pk, None)
-    return LexicalRetriever().send(prepared, corpus)(prepared, corpus.corpus)
+    LexicalRetriever().send(state.query, corpus)(state, corpus.corpus)
+    return state
 
 
-def items(candidates: Candidates) -> list[tuple[int, int]]:
-    return list(zip(*split_keys(candidates.found), strict=True))
+def items(state: SearchState) -> list[tuple[int, int]]:
+    return list(zip(*split_keys(state.found[0][0]), strict=True))
 
 
 def without_postings(owner: Any) -> None:
@@ -64,12 +65,13 @@ def without_postings(owner: Any) -> None:
     pack_again(list(Source.objects.filter(owner=owner).values_list("pk", flat=True)))
 
 
-def assert_same(first: Candidates, second: Candidates) -> None:
-    assert first.found.tolist() == second.found.tolist()
+def assert_same(first: SearchState, second: SearchState) -> None:
+    (found, _, features, _), (other_found, _, other_features, _) = first.found[0], second.found[0]
+    assert found.tolist() == other_found.tolist()
     assert first.word_weights == second.word_weights
-    assert first.features.keys() == second.features.keys()
-    for name, scores in first.features.items():
-        assert_allclose(scores, second.features[name], atol=1e-4, err_msg=name)
+    assert features.keys() == other_features.keys()
+    for name, scores in features.items():
+        assert_allclose(scores, other_features[name], atol=1e-4, err_msg=name)
 
 
 def test_scores_are_those_that_texts_themselves_give() -> None:

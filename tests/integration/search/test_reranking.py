@@ -17,7 +17,7 @@ from search.adapters.conversations import index_conversation
 from search.models import RerankerWeight
 from search.ranking import reranking
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
-from search.searching import Hit, SearchQuery, SearchResults, search
+from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.rerank_server import RerankServer, running_reranker
 
@@ -54,17 +54,17 @@ def owner() -> User:
     return user
 
 
-def find(owner: User, text: str = "boiled egg", cursor: str = "", **values: Any) -> SearchResults[Hit]:
+def find(owner: User, text: str = "boiled egg", cursor: str = "", **values: Any) -> SearchResults:
     return search(caller=owner, query=SearchQuery(text=text, **values), cursor=cursor)
 
 
-def turns(results: SearchResults[Hit]) -> list[int]:
-    return [hit.turn_number for hit in results.hits]
+def turns(results: SearchResults) -> list[int]:
+    return [hit.number for hit in results.hits]
 
 
 def fused(owner: User, **values: Any) -> list[int]:
-    query = SearchQuery(text="boiled egg", limit=50, **values)
-    return turns(search(caller=owner, query=query, may_rerank=False))
+    query = SearchQuery(text="boiled egg", limit=50, may_rerank=False, **values)
+    return turns(search(caller=owner, query=query))
 
 
 def paged(owner: User, limit: int, cursor: str = "") -> list[int]:
@@ -181,7 +181,7 @@ def test_unmeasured_reranker_does_not_change_best_hit(owner: User, server: Reran
     index_conversation(conversation_id=make_conversation(owner, exchange(("my bicycle", "was stolen"))).pk)
     settings.RERANK_MODEL = "unknown"
     best = find(owner, "the stolen bicycle", limit=50).hits[0]
-    assert best.user_question == "my bicycle"
+    assert best.heading == "my bicycle"
     assert server.requests[0]["documents"][0].startswith("my bicycle")  # which the reranker puts last
 
 
@@ -193,8 +193,8 @@ def test_reranker_gets_question_and_best_passage_of_each_turn(owner: User, serve
     [asked] = server.requests
     assert asked["query"] == "boiled egg"
     assert len(asked["documents"]) == TOP_K
-    sent = {f"{hit.user_question}\n{hit.passage}" for hit in hits if hit.passage != hit.user_question}
-    sent |= {hit.user_question for hit in hits if hit.passage == hit.user_question}
+    sent = {f"{hit.heading}\n{hit.passage}" for hit in hits if hit.passage != hit.heading}
+    sent |= {hit.heading for hit in hits if hit.passage == hit.heading}
     assert set(asked["documents"]) <= sent
 
 

@@ -22,7 +22,7 @@ from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.reasons import TOOLS, Reason
-from search.searching import MODES, Hit, SearchQuery, SearchResults, search
+from search.searching import MODES, SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -40,12 +40,12 @@ def indexed(owner: User, messages: list[MessageDraft], **values: Any) -> Convers
     return conversation
 
 
-def find(owner: Any, text: str, cursor: str = "", **values: Any) -> SearchResults[Hit]:
+def find(owner: Any, text: str, cursor: str = "", **values: Any) -> SearchResults:
     return search(caller=owner, query=SearchQuery(text=text, **{"has_operators": True, **values}), cursor=cursor)
 
 
-def turns(results: SearchResults[Hit]) -> list[int]:
-    return [hit.turn_number for hit in results.hits]
+def turns(results: SearchResults) -> list[int]:
+    return [hit.number for hit in results.hits]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -53,9 +53,9 @@ def test_right_turn_comes_first_in_every_mode(mode: str) -> None:
     owner = make_user()
     conversation = indexed(owner, exchange(*KITCHEN), title="Kitchen", agent="chef")
     hit = find(owner, "sourdough starter too cold", mode=mode).hits[0]
-    assert (hit.object_id, hit.turn_number) == (conversation.pk, 1)
+    assert (hit.object_id, hit.number) == (conversation.pk, 1)
     assert hit.url == f"/conversations/{conversation.pk}?turn=1"
-    assert (hit.title, hit.agent, hit.user_question) == ("Kitchen", "chef", "my sourdough stays flat")
+    assert (hit.title, hit.agent, hit.heading) == ("Kitchen", "chef", "my sourdough stays flat")
     assert "starter" in hit.passage
 
 

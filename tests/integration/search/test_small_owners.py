@@ -24,7 +24,7 @@ from search.retrieval.candidates import FeatureTable, ItemKeys, split_keys
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Candidates, Retrieved
+from search.retrieval.retriever import SearchState
 from search.searching import search
 from search.vectors.small_owners import CACHE
 from tests.factories import assistant_says, exchange, make_conversation, make_user
@@ -49,20 +49,21 @@ def prepared(owner: User, filters: Filters = EVERYTHING, text: str = TEXT, scope
     return embed_query(query.looked_up())
 
 
-def found(query: PreparedQuery) -> tuple[Candidates, Candidates]:
-    """Return what the retrievers find by passages and by item vectors."""
+def found(query: PreparedQuery) -> SearchState:
+    """Return the state with what the retrievers find by passages and by item vectors."""
     corpus = PendingCorpus(query.owner_id, query.space, query.filters.kinds)
-    retrievers = (PassageRetriever(), ItemRetriever())
-    passages, items = (retriever.send(query, corpus)(query, corpus.corpus) for retriever in retrievers)
-    return passages, items
+    state = SearchState(query)
+    for retriever in (PassageRetriever(), ItemRetriever()):
+        retriever.send(query, corpus)(state, corpus.corpus)
+    return state
 
 
-def features(both: tuple[Candidates, Candidates]) -> dict[tuple[str, int], float]:
+def features(state: SearchState) -> dict[tuple[str, int], float]:
     return {
         (name, key): score
-        for candidates in both
-        for name, scores in candidates.features.items()
-        for key, score in zip(candidates.keys.tolist(), scores.tolist(), strict=True)
+        for _, keys, columns, _ in state.found
+        for name, scores in columns.items()
+        for key, score in zip(keys.tolist(), scores.tolist(), strict=True)
     }
 
 
@@ -70,10 +71,10 @@ def assert_as_in_database(owner: User, *arguments: Any, **given: Any) -> set[int
     """Compare what is found in this process with what the statements for larger owners find; return the items."""
     query = prepared(owner, *arguments, **given)
     here, in_database = found(query), found(replace(query, small_owner=None))
-    assert here[0].compared is not None
-    assert in_database[0].compared is None
+    assert here.compared is not None
+    assert in_database.compared is None
     assert features(here) == pytest.approx(features(in_database), abs=1e-4)
-    return {item for one in here for item in one.keys.tolist()}
+    return {item for _, keys, _, _ in here.found for item in keys.tolist()}
 
 
 def test_held_vectors_follow_every_change() -> None:
@@ -120,12 +121,12 @@ def test_filters_on_held_vectors_match_exact_scan(filters: Filters, text: str) -
         assert_as_in_database(owner, filters, text=text, scope=frozenset({name}))
 
 
-def near_passages(retrieved: Retrieved, keys: ItemKeys) -> list[Any]:
+def near_passages(state: SearchState, keys: ItemKeys) -> list[Any]:
     """Return number, element, kind, coded tokens and whether it asks of each passage for late interaction.
 
     Of the first item only passages that ask are compared.
     """
-    near = find_passages(retrieved, keys, np.arange(len(keys)) == 0)
+    near = find_passages(state, keys, np.arange(len(keys)) == 0)
     assert near is not None
     starts = np.cumsum(near.sizes) - near.sizes
     coded = [near.coded[start : start + size] for start, size in zip(starts, near.sizes, strict=True)]
@@ -138,12 +139,12 @@ def test_later_stages_get_the_same_from_held_vectors() -> None:
     indexed(owner, TRAINS, EGGS)
     indexed(other, EGGS)
     query = prepared(owner)
-    passages, _ = found(query)
-    keys, compared = passages.keys, passages.compared
+    state = found(query)
+    (keys, *_), compared = state.found[0], state.compared
     assert compared is not None
     table = FeatureTable(keys)
-    held = near_passages(Retrieved(query, table, {}, compared=compared), keys)
-    assert held == near_passages(Retrieved(query, table, {}), keys)
+    held = near_passages(SearchState(query, table, compared=compared), keys)
+    assert held == near_passages(SearchState(query, table), keys)
     assert {row[0] for row in held} == {1, 2, 3, 4}
     assert all(row[2] for row in held if row[0] == 1)
     sources, items = split_keys(keys)
@@ -173,14 +174,14 @@ def test_forged_block_brings_no_vectors_of_others() -> None:
 def test_vectors_of_owner_who_grew_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     indexed(owner, EGGS)
-    before = [hit.turn_number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits]
+    before = [hit.number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits]
     assert CACHE.get(owner.pk, active_space().pk) is not None
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
     monkeypatch.setattr(vector_index, "EXACT_PASSAGES", len(held.entries) - 1)
     assert prepared(owner).small_owner is not None
-    assert [hit.turn_number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits] == before
-    assert found(prepared(owner))[0].compared is None
+    assert [hit.number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits] == before
+    assert found(prepared(owner)).compared is None
     assert CACHE.get(owner.pk, active_space().pk) is None
 
 
@@ -190,14 +191,14 @@ def test_recently_searched_owner_is_not_evicted_for_another(monkeypatch: pytest.
         indexed(owner, EGGS)
     monkeypatch.setattr(CACHE, "max_bytes", 1)
     monkeypatch.setattr("search.block_cache.RECENT_S", 0.0)
-    assert found(prepared(owners[0]))[0].compared is not None
+    assert found(prepared(owners[0])).compared is not None
     monkeypatch.setattr("search.block_cache.RECENT_S", 600.0)
-    passages, _ = found(prepared(owners[1]))
-    assert passages.compared is None
-    assert len(passages.keys) == 1
-    assert found(prepared(owners[0]))[0].compared is not None
+    state = found(prepared(owners[1]))
+    assert state.compared is None
+    assert len(state.found[0][0]) == 1
+    assert found(prepared(owners[0])).compared is not None
     monkeypatch.setattr("search.block_cache.RECENT_S", 0.0)
-    assert found(prepared(owners[1]))[0].compared is not None
+    assert found(prepared(owners[1])).compared is not None
     assert CACHE.get(owners[0].pk, active_space().pk) is None
 
 
@@ -207,9 +208,9 @@ def test_rows_of_older_layout_are_read_again_once_upgraded() -> None:
     Passage.objects.filter(owner=owner).update(asks=False)
     source = Source.objects.get(owner=owner)
     Source.objects.filter(pk=source.pk).update(layout=0)
-    before, _ = found(prepared(owner))
+    before = found(prepared(owner))
     index_source(owner_id=owner.pk, source_id=source.pk)
-    after, _ = found(prepared(owner))
+    after = found(prepared(owner))
     assert before.compared is not None
     assert after.compared is not None
     assert not before.compared.owner.entries["asks"].any()

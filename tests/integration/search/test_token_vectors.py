@@ -18,7 +18,7 @@ from search.indexing.batches import read_items
 from search.indexing.sweeping import sources_to_index
 from search.models import Passage, Source, TokenVectors
 from search.retrieval.dense import embed_query
-from search.retrieval.prepared import prepare_query
+from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.searching import SearchQuery, search
 from search.vectors.passages import draft_passages, only_words
 from search.vectors.small_owners import CACHE
@@ -89,7 +89,7 @@ def test_punctuation_is_dropped_without_model_and_searches_find_same(
     owner = indexed_owner()
     sizes, query = {digest: len(codes) for digest, codes in kept(owner).items()}, SearchQuery(text="where is the key")
     as_of_before(owner)
-    before, found = kept(owner), [hit.turn_number for hit in search(caller=owner, query=query).hits]
+    before, found = kept(owner), [hit.number for hit in search(caller=owner, query=query).hits]
     assert sum(map(len, before.values())) > sum(sizes.values())
     source = Source.objects.get(owner=owner)
     assert source.pk in sources_to_index(limit=10)
@@ -100,7 +100,7 @@ def test_punctuation_is_dropped_without_model_and_searches_find_same(
     assert all(tokens(codes) <= tokens(before[digest]) for digest, codes in kept(owner).items())
     assert Source.objects.get(owner=owner).layout == Source.LAYOUT
     assert source.pk not in sources_to_index(limit=10)
-    assert [hit.turn_number for hit in search(caller=owner, query=query).hits] == found
+    assert [hit.number for hit in search(caller=owner, query=query).hits] == found
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
     assert len(held.tokens) == sum(sizes.values())
@@ -150,7 +150,7 @@ def test_query_in_another_language_has_no_tokens_of_english_model(settings: Sett
     texts = ("Where is the old key?", "古い鍵はどこですか", "Wo ist denn nur der alte Schlüssel für die Tür?")
 
     def counts() -> list[int]:
-        prepared = [prepare_query(owner_id=owner.pk, query=SearchQuery(text=text)) for text in texts]
+        prepared = [prepare_query(PreparedQuery.of(owner.pk, SearchQuery(text=text))) for text in texts]
         return [len(query.embedding.token_ids) for each in prepared if (query := embed_query(each)).embedding]
 
     assert all(counts())  # one model for both: its sentences are as foreign as its tokens

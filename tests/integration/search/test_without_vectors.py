@@ -12,11 +12,10 @@ from convmemory.conversations.models import Conversation
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
-from search.archives import search_documents
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.pages.groups import band_of
 from search.query import SearchQuery
-from search.searching import Hit, SearchResults, search
+from search.searching import DocumentScope, SearchResults, search
 from search.vectors.blocks import pack_codes
 from tests.factories import assistant_says, exchange, make_conversation, user_says
 from tests.support.documents import indexed, upload
@@ -65,7 +64,7 @@ def sentences() -> Iterator[tuple[int, int, str]]:
             yield from ((number, turn, f"{said.rstrip('.')}.") for said in answer.split(". "))
 
 
-def found(owner: User, text: str) -> SearchResults[Hit]:
+def found(owner: User, text: str) -> SearchResults:
     return search(caller=owner, query=SearchQuery(text=text))
 
 
@@ -82,7 +81,7 @@ def test_item_without_vectors_comes_first_for_each_of_its_sentences(owner: User,
             take_vectors(source, turn)
             hits = found(owner, sentence).hits
             transaction.set_rollback(True)
-        assert (hits[0].object_id, hits[0].turn_number) == (archive[number].pk, turn), sentence
+        assert (hits[0].object_id, hits[0].number) == (archive[number].pk, turn), sentence
         assert hits[0].similarity == 0
         assert any(hit.similarity > 0 for hit in hits[1:])
         assert hits[0].relevance == max(hit.relevance or 0 for hit in hits), sentence
@@ -120,11 +119,12 @@ def test_section_without_vectors_comes_first_for_each_of_its_sentences(
         with transaction.atomic():
             take_vectors(source, section.number)
             among_all = found(owner, text).hits
-            (first, *_) = search_documents(caller=owner, query=SearchQuery(text=text)).sections
+            query = SearchQuery(text=text, document_scope=DocumentScope())
+            (first, *_) = search(caller=owner, query=query).hits
             transaction.set_rollback(True)
         home = (section.document_id, section.number)
-        assert (among_all[0].kind, among_all[0].object_id, among_all[0].turn_number) == ("document", *home), text
-        assert (first.document_id, first.section) == home, text
+        assert (among_all[0].kind, among_all[0].object_id, among_all[0].number) == ("document", *home), text
+        assert (first.object_id, first.number) == home, text
 
 
 def test_order_is_same_with_and_without_query_for_missing_vectors(
@@ -132,7 +132,7 @@ def test_order_is_same_with_and_without_query_for_missing_vectors(
 ) -> None:
     queries = [sentence for _, _, sentence in sentences()][::3]
     scores = [[(hit.key, hit.score) for hit in found(owner, text).hits] for text in queries]
-    monkeypatch.setattr("search.pipeline.with_imputed", lambda retrieved, table: table)
+    monkeypatch.setattr("search.pipeline.with_imputed", lambda query, table, behind: table)
     assert [[(hit.key, hit.score) for hit in found(owner, text).hits] for text in queries] == scores
 
 
@@ -141,7 +141,7 @@ def test_grown_turn_is_found_by_words_that_its_vector_lacks(owner: User, archive
     ingest.append_messages(owner=owner, conversation_id=archive[0].pk, drafts=[assistant_says(more)])
     assert SourceIndex.objects.filter(indexed_version=1).count() == 4
     best = found(owner, more).hits[0]
-    assert (best.object_id, best.turn_number) == (archive[0].pk, 3)
+    assert (best.object_id, best.number) == (archive[0].pk, 3)
 
 
 def test_word_of_unanswered_question_alone_finds_it_first(owner: User, archive: list[Conversation]) -> None:
@@ -149,7 +149,7 @@ def test_word_of_unanswered_question_alone_finds_it_first(owner: User, archive: 
     last = make_conversation(owner, drafts)
     index_conversation(conversation_id=last.pk)
     best = found(owner, "Frisian").hits[0]
-    assert (best.object_id, best.turn_number) == (last.pk, 3)
+    assert (best.object_id, best.number) == (last.pk, 3)
     assert best.passage == "Which bread do the Frisian islands bake?"
     assert best.similarity > 0  # of the passage, not of the turn
 
@@ -158,7 +158,7 @@ def test_refused_item_is_found_by_its_words(owner: User, archive: list[Conversat
     source = Source.objects.get(object_id=archive[2].pk)
     take_vectors(source, 1)
     Item.objects.filter(source=source, number=1).update(error="too strange")
-    assert found(owner, "four generations of archives with logrotate").hits[0].turn_number == 1
+    assert found(owner, "four generations of archives with logrotate").hits[0].number == 1
 
 
 def test_archive_without_any_vector_is_ranked_as_by_full_text(owner: User) -> None:

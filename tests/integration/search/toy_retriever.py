@@ -6,7 +6,7 @@ from search.models import Item
 from search.retrieval.candidates import item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import Candidates, ReadCandidates
+from search.retrieval.retriever import ReadCandidates, SearchState
 
 RECENCY = "recency"
 
@@ -21,13 +21,13 @@ class NewestRetriever:
         return "newest" in query.text.text
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
-        return newest_items  # which asks only when it is read
+        return add_newest_items  # which asks only when it is read
 
 
-def newest_items(query: PreparedQuery, corpus: Corpus) -> Candidates:
-    rows = Item.objects.filter(owner_id=query.owner_id).order_by("-created_at", "-id")[:50]
+def add_newest_items(state: SearchState, corpus: Corpus) -> None:
+    rows = Item.objects.filter(owner_id=state.query.owner_id).order_by("-created_at", "-id")[:50]
     found = list(rows.values_list("source_id", "number"))
     keys = item_keys([source for source, _ in found], [item for _, item in found])
     recency = np.linspace(1, 0, len(keys), dtype=np.float32)
     order = np.argsort(keys)
-    return Candidates(keys[order], keys[order], {RECENCY: recency[order]}, unseen=0.0)
+    state.add(keys[order], {RECENCY: recency[order]}, unseen=0.0)

@@ -10,7 +10,6 @@ from search.retrieval.candidates import (
     distinct,
     item_keys,
     split_keys,
-    spread,
     spread_all,
 )
 
@@ -23,7 +22,7 @@ def test_keys_keep_conversation_and_turn_and_their_order() -> None:
 
 def test_items_that_were_not_found_have_no_score() -> None:
     keys = item_keys([1, 1, 2], [0, 3, 1])
-    scores = spread(keys, item_keys([1, 9], [3, 9]), np.array([0.5, 0.7], np.float32))
+    scores = spread_all(keys, item_keys([1, 9], [3, 9]), {"": np.array([0.5, 0.7], np.float32)})[""]
     assert scores.tolist() == pytest.approx([np.nan, 0.5, np.nan], nan_ok=True)
 
 
@@ -51,7 +50,7 @@ def test_several_features_are_laid_out_as_each_by_itself() -> None:
     features = {"a": np.array([1, 2, 3], np.float32), "b": np.array([4, 5, 6], np.float32)}
     laid_out = spread_all(keys, found, features)
     for name, scores in features.items():
-        np.testing.assert_array_equal(laid_out[name], spread(keys, found, scores))
+        np.testing.assert_array_equal(laid_out[name], spread_all(keys, found, {"": scores})[""])
     np.testing.assert_array_equal(laid_out["b"], [np.nan, 4, 6])
 
 

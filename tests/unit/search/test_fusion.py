@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from search.ranking.rankers import best_few, best_first, diversify, fuse, scale
-from search.retrieval.candidates import item_keys, median, split_keys, spread
+from search.retrieval.candidates import item_keys, median, split_keys, spread_all
 
 NAN = float("nan")
 
@@ -56,7 +56,7 @@ def test_best_few_are_first_of_all_also_among_equals(count: int) -> None:
 def test_keys_hold_conversation_and_turn() -> None:
     keys = item_keys([7, 7, 8], [0, 12, 3])
     assert split_keys(keys) == ([7, 7, 8], [0, 12, 3])
-    assert_array_equal(spread(keys, keys[1:2], array(5)), array(NAN, 5, NAN))
+    assert_array_equal(spread_all(keys, keys[1:2], {"": array(5)})[""], array(NAN, 5, NAN))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 79, 80])

@@ -1,0 +1,30 @@
+"""Drafts hold no character that PostgreSQL cannot store."""
+
+from dataclasses import fields, replace
+
+from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
+
+BAD, CLEAN = "a\x00b\ud800c", "ab\ufffdc"
+TEXTS = {
+    ConversationDraft: ("source_id", "title", "agent", "project", "parent_source_id", "continued_in"),
+    MessageDraft: ("name", "model", "source_key"),
+    EventDraft: ("type", "level", "tool"),
+}
+
+
+def test_texts_of_draft_lose_characters_that_database_refuses() -> None:
+    conversation = ConversationDraft((), **dict.fromkeys(TEXTS[ConversationDraft], BAD), former_ids=(BAD,))  # type: ignore[arg-type]
+    message = MessageDraft("user", (), **dict.fromkeys(TEXTS[MessageDraft], BAD))  # type: ignore[arg-type]
+    event = EventDraft(1, **dict.fromkeys(TEXTS[EventDraft], BAD), payload={BAD: [BAD, float("nan")]})  # type: ignore[arg-type]
+    for draft in (conversation, message, event):
+        assert {getattr(draft, name) for name in TEXTS[type(draft)]} == {CLEAN}
+    assert conversation.former_ids == (CLEAN,)
+    assert event.payload == {CLEAN: [CLEAN, "nan"]}
+    assert replace(message, name=BAD).name == CLEAN
+
+
+def test_every_text_of_draft_is_cleaned() -> None:
+    """A source is checked where it comes in, and a role is one of four."""
+    for kind, names in TEXTS.items():
+        texts = {field.name for field in fields(kind) if field.type is str}
+        assert texts - {*names, "source", "unless_source"} == set()
