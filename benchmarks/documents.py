@@ -18,7 +18,7 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from benchmarks.running import PREFIX, OnProgress
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import Span
 from convmemory.documents import library
@@ -96,7 +96,7 @@ def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnPr
     corpora = sorted({question.corpus for question in questions})
     for number, corpus in enumerate(corpora, 1):
         data = (folder / f"{corpus}.md").read_bytes()
-        with in_group_of(owner.pk):
+        with acting_for(owner.pk):
             stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=f"{corpus}.md")
             document = library.add_document(owner=owner, stored=stored).document
             process_document(owner_id=owner.pk, document_id=document.pk)

@@ -17,7 +17,7 @@ from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from memory.context import build_memory_context
 from memory.message_features import message_keys
 from memory.recall import MAX_TOP_K, RecallQuery, choose_messages, rank_messages
@@ -97,7 +97,7 @@ def each_loaded(
     try:
         for haystack in haystacks:
             owner = scratch_user(dataset, haystack)
-            with in_group_of(owner.pk):
+            with acting_for(owner.pk):
                 load_haystack(owner, haystack, progress)
                 yield owner, haystack
             if not keep:

@@ -14,9 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from convmemory.conversations.reading import get_conversation
-from convmemory.core.acting import in_group
 from convmemory.core.config import config
-from convmemory.core.postgres.groups import every_group
 from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.trash import outside_trash
@@ -143,11 +141,7 @@ def give_up_dead() -> int:
     """Mark messages as failed that have used up their attempts without an outcome; returns how many."""
     quiet_since = timezone.now() - timedelta(seconds=config.task_timeout_s) - PATIENCE
     error = f"Given up after {EMBEDDING.max_attempts} attempts: each time the worker died or ran out of time."
-    given_up = 0
-    for group in every_group():
-        with in_group(group):
-            dead = MessageEmbedding.objects.filter(
-                status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since
-            )
-            given_up += dead.update(status=Status.FAILED, error=error, updated_at=timezone.now())
-    return given_up
+    dead = MessageEmbedding.objects.filter(
+        status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since
+    )
+    return dead.update(status=Status.FAILED, error=error, updated_at=timezone.now())

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from convmemory.core.measuring import timed
+from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import asked_for, enqueue_for, owner_task, slice_end
 from memory import records
 from memory.embedding import embed_messages
@@ -28,6 +29,7 @@ def embed(conversation_id: int, message_ids: list[int], *, owner_id: int) -> dic
     return done if result.finished else done | {"again_in_s": BUSY_PAUSE_S if result.busy else 0.0}
 
 
+@over_all_archives
 def sweep() -> dict[str, Any]:
     """Enqueue messages whose embedding was missed; scheduled every minute."""
     with timed("sweep", label="messages") as measurement:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.embeddings.spaces import active_space
 from search.indexing.active import index_source
@@ -50,6 +51,7 @@ def index(source_id: int, *, owner_id: int) -> dict[str, Any]:
     return done | {"again_in_s": BUSY_PAUSE_S if result.busy or beside.busy else 0.0}
 
 
+@over_all_archives
 def build_vector_index() -> dict[str, Any]:
     """Build the active space's vector index once an owner has outgrown scans; scheduled hourly."""
     return {"built": ensure_passage_index(active_space())}

@@ -5,17 +5,12 @@ concurrently, and takes a third of the space of an index over the vectors.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 from django.db import connection
 
-from convmemory.core.acting import in_group, schema_owner
-from convmemory.core.postgres.groups import every_group, layout
-from convmemory.core.sql import load_sql
+from convmemory.core.acting import schema_owner
+from convmemory.core.sql import load_sql, send_settings
 from convmemory.embeddings.models import EmbeddingSpace
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +31,7 @@ def index_name(space: EmbeddingSpace) -> str:
 
 
 def has_passage_index(space: EmbeddingSpace) -> bool:
-    """Return whether the space's index exists and is valid, in the current group, or in all groups."""
-    return all(_in_each_group(lambda: _has_index(space)))
-
-
-def _has_index(space: EmbeddingSpace) -> bool:
+    """Return whether the space's index exists and is valid."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "index_is_valid"), [index_name(space)])
         row = cursor.fetchone()
@@ -86,48 +77,16 @@ def scan_widely() -> None:
     with connection.cursor() as cursor:
         values = [str(value) for value in wanted.values()]
         cursor.execute(load_sql("search", "set_settings"), [list(wanted), values])
-        for name, value in wanted.items() if layout().has_nodes else ():
-            cursor.execute(f"SET LOCAL {name} = {value}")  # Citus passes only SET LOCAL on to nodes (ADR 74)
+    send_settings(wanted)
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:
-    """Build the space's index in the groups that need it and lack it; return whether one was built now.
+    """Build the space's index if it is needed and missing; return whether it was built now.
 
     Runs outside a transaction; an invalid remainder of an interrupted build is dropped first.
     """
-    return any(list(_in_each_group(lambda: _ensure_index(space, even_if_small=even_if_small))))
-
-
-def lacks_passage_index(space: EmbeddingSpace) -> bool:
-    """Return whether an owner has outgrown scans and there is no index."""
-    return any(_in_each_group(lambda: largest_owner(space) > SCANNED_PASSAGES and not _has_index(space)))
-
-
-def drop_passage_index(space: EmbeddingSpace) -> None:
-    """Drop the space's index, valid or not, in all groups. Runs outside a transaction."""
-    for _ in _in_each_group(lambda: _drop_index(index_name(space))):
-        pass
-
-
-def _in_each_group(work: Callable[[], T]) -> Iterator[T]:
-    """Run `work` in each group.
-
-    An index belongs to a group's own table; on the table over all groups it would be empty.
-    """
-    for group in every_group():
-        with in_group(group):
-            result = work()
-        yield result
-
-
-def _drop_index(name: str) -> None:
-    with schema_owner(), connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "drop_vector_index").format(name=name))
-
-
-def _ensure_index(space: EmbeddingSpace, *, even_if_small: bool) -> bool:
     needed = even_if_small or largest_owner(space) > SCANNED_PASSAGES
-    if not needed or _has_index(space):
+    if not needed or has_passage_index(space):
         return False
     name = index_name(space)
     logger.info("Building the index %s", name)
@@ -136,3 +95,18 @@ def _ensure_index(space: EmbeddingSpace, *, even_if_small: bool) -> bool:
         create = load_sql("search", "create_vector_index")
         cursor.execute(create.format(name=name, dimensions=space.dimensions, space=space.pk))
     return True
+
+
+def lacks_passage_index(space: EmbeddingSpace) -> bool:
+    """Return whether an owner has outgrown scans and there is no index."""
+    return largest_owner(space) > SCANNED_PASSAGES and not has_passage_index(space)
+
+
+def drop_passage_index(space: EmbeddingSpace) -> None:
+    """Drop the space's index, valid or not. Runs outside a transaction."""
+    _drop_index(index_name(space))
+
+
+def _drop_index(name: str) -> None:
+    with schema_owner(), connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "drop_vector_index").format(name=name))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task
 from summaries.making import make_summary, summaries_to_make
 
@@ -21,6 +22,7 @@ def make(summary_id: int, *, owner_id: int) -> dict[str, Any]:
     return done | {"again_in_s": 0.0} if outcome is not None and outcome.again_in_s == 0 else done
 
 
+@over_all_archives
 def sweep() -> dict[str, Any]:
     """Enqueue summaries that are due and not in the queue; scheduled every minute."""
     in_hand = {task.args[0] for task in asked_for(MAKE).only("args")}

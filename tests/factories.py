@@ -10,7 +10,7 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import in_archive_of
 from search.models import Source
 
 NEW_YEAR = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -40,7 +40,7 @@ def exchange(*pairs: tuple[str, str]) -> list[MessageDraft]:
 
 def make_conversation(owner: User, messages: Iterable[MessageDraft] = (), **values: object) -> Conversation:
     draft = ConversationDraft(messages=messages, created_at=NEW_YEAR, **values)  # type: ignore[arg-type]
-    with in_group_of(owner.pk):
+    with in_archive_of(owner.pk):
         return ingest.create_conversation(owner=owner, draft=draft)
 
 

@@ -1,9 +1,8 @@
-"""`manage.py bench row-security`: measure the cost of separating owners for a search, by policies and by groups.
+"""`manage.py bench row-security`: measure the cost of separating owners for a search by policies.
 
-Two comparisons, each question by question in turn: searches as the application runs them, under policies, against those
-of the tables' owner, whom policies do not affect; and several groups of owners, in a copy of the database, against one.
-Owners of several sizes share the tables. Each statement of a search is explained too: a policy must not cost it an
-index. See docs/adr/0066-row-level-security.md.
+Compares, question by question in turn, searches as the application runs them, under policies, with those of the tables'
+owner, whom policies do not affect. Owners of several sizes share the tables. Each statement of a search is explained
+too: a policy must not cost it an index. See docs/adr/0066-row-level-security.md.
 """
 
 import gc
@@ -20,7 +19,6 @@ from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from numpy.typing import NDArray
 
-from benchmarks.copies import database_copy, database_in_use
 from benchmarks.speeds.bench import Figure, fresh_user, refresh_statistics
 from benchmarks.speeds.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from convmemory.core.acting import acting_for, schema_owner
@@ -28,7 +26,6 @@ from convmemory.core.postgres.base import DatabaseWrapper
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.groups.distributing import distribute
 from search import vector_index
 from search.searching import SearchQuery, search
 
@@ -36,8 +33,8 @@ SIZES = (2_000, 16_000, 60_000, 500_000)
 """The passages of each measured owner, up to the requested size."""
 UP_TO = 60_000
 NEIGHBOURS_PASSAGES = 800
-"""The passages of each other owner; there are as many as groups, so that no group is empty."""
-GROUPS = 8
+"""The passages of each other owner."""
+NEIGHBOURS = 8
 ROUNDS = 300
 # The draws of the bootstrap.
 RESAMPLES = 2_000
@@ -67,12 +64,8 @@ class Way:
             connections[DEFAULT_DB_ALIAS] = usual
 
 
-def bench_row_security(*, up_to: int = UP_TO, groups: int = GROUPS, rounds: int = ROUNDS) -> list[Figure]:
-    """Return milliseconds of searches with and without policies, with one group and several, and statements without
-    index.
-
-    Fills the database and makes a copy of it, which is dropped afterwards.
-    """
+def bench_row_security(*, up_to: int = UP_TO, rounds: int = ROUNDS) -> list[Figure]:
+    """Fill the database; return milliseconds of searches with and without policies, and statements without index."""
     space, maker = active_space(), TextMaker()
     # Create the owners by the number of their passages, and other owners with few.
     vectors = VectorMaker(space.dimensions)
@@ -80,37 +73,29 @@ def bench_row_security(*, up_to: int = UP_TO, groups: int = GROUPS, rounds: int 
     owners = {size: fresh_user(f"bench-row-security-{size}") for size in SIZES if size <= up_to}
     for size, owner in owners.items():
         fill(owner=owner, turns=size // PASSAGES_PER_TURN)
-    for number in range(groups):
+    for number in range(NEIGHBOURS):
         neighbour = fresh_user(f"bench-row-security-neighbour-{number}")
         fill(owner=neighbour, turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
     vector_index.ensure_passage_index(space)
     refresh_statistics()
-    one, several = connection.settings_dict["NAME"], f"{connection.settings_dict['NAME']}_in_groups"
-    with database_copy(name=several):
-        with database_in_use(several):
-            distribute(groups=groups)
-            refresh_statistics()
-        policies = Way("with policies", _connection_to(one), acting_for)
-        without = Way("without", _connection_to(one), lambda owner_id: schema_owner())
-        spread = Way(f"{groups} groups", _connection_to(several), acting_for)
-        one_group = Way("one group", policies.wrapper, acting_for)
-        figures: list[Figure] = []
-        for size, owner in owners.items():
-            for first, second in ((policies, without), (spread, one_group)):
-                figures += _compare(first, second, owner, space, size, maker, rounds)
-            read = read_in_whole(owner, maker.question())
-            tables = ", ".join(sorted(set().union(*read.values()))) or "a table"
-            figures.append(Figure(f"statements that policies make read {tables} in whole", len(read), "statements"))
-        for way in (policies, without, spread):
-            way.wrapper.close()
+    policies = Way("with policies", _own_connection(), acting_for)
+    without = Way("without", _own_connection(), lambda owner_id: schema_owner())
+    figures: list[Figure] = []
+    for size, owner in owners.items():
+        figures += _compare(policies, without, owner, space, size, maker, rounds)
+        read = read_in_whole(owner, maker.question())
+        tables = ", ".join(sorted(set().union(*read.values()))) or "a table"
+        figures.append(Figure(f"statements that policies make read {tables} in whole", len(read), "statements"))
+    for way in (policies, without):
+        way.wrapper.close()
     return figures
 
 
-def _connection_to(database: str) -> DatabaseWrapper:
+def _own_connection() -> DatabaseWrapper:
     """Return a connection that stays open from one search to the next."""
     values = connection.settings_dict
     options = {name: value for name, value in values["OPTIONS"].items() if name != "pool"}
-    return DatabaseWrapper({**values, "NAME": database, "OPTIONS": options}, DEFAULT_DB_ALIAS)
+    return DatabaseWrapper({**values, "OPTIONS": options}, DEFAULT_DB_ALIAS)
 
 
 # --- time -----------------------------------------------------------------------------------------

@@ -36,13 +36,6 @@ LEFT JOIN accounts_groupquota AS g ON g.group_id = m.group_id
 -- The id of the user who is linked with a subject of an issuer; null without one.
 SELECT convmemory_owner_of_identity(%s, %s)
 
--- name: policies_know_members
--- Whether the policies let members of a space in, and no others.
-SELECT EXISTS (
-    SELECT FROM pg_policy AS p
-    WHERE p.polname = 'owner_alone' AND pg_get_expr(p.polqual, p.polrelid) LIKE '%convmemory_role_in_space%'
-)
-
 -- name: owner_of_share_link
 -- The id of the active user whose unexpired share link has a token with this hash; null without one.
 SELECT convmemory_owner_of_share_link(%s)

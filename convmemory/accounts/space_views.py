@@ -18,7 +18,7 @@ from convmemory.accounts.spaces import (
     set_member,
     spaces_of,
 )
-from convmemory.core.errors import InvalidInput, NotFound, SwitchedOff
+from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import parse_number
 
 
@@ -30,7 +30,7 @@ def spaces(request: PageRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             return redirect("space", create_space(person=request.person, name=request.POST.get("name", "")).pk)
-        except (InvalidInput, SwitchedOff) as refusal:
+        except InvalidInput as refusal:
             error = str(refusal)
     context = {"memberships": spaces_of(request.person), "error": error, "max_name_chars": MAX_NAME_CHARS}
     return render(request, "accounts/spaces.html", context, status=422 if error else 200)

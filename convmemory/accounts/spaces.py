@@ -12,15 +12,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils.translation import gettext
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import SharedSpace, SpaceMember
 from convmemory.core import acting
-from convmemory.core.errors import InvalidInput, NotAllowed, NotFound, SwitchedOff
+from convmemory.core.errors import InvalidInput, NotAllowed, NotFound
 from convmemory.core.numbers import parse_number
-from convmemory.core.sql import load_sql
 
 MAX_NAME_CHARS = 100
 MAX_MEMBERS = 1_000
@@ -42,16 +41,9 @@ class SpaceName(NamedTuple):
 
 
 def create_space(*, person: User, name: str) -> SharedSpace:
-    """Return a new space, whose first manager is `person`. Raises: InvalidInput, SwitchedOff."""
+    """Return a new space, whose first manager is `person`. Raises: InvalidInput."""
     name = _checked_name(name)
     with acting.maintenance(), transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.accounts", "policies_know_members"))
-            (knows_members,) = cursor.fetchone()
-        if not knows_members:
-            raise SwitchedOff(
-                "This server's database cannot keep members of spaces apart: the nodes of Citus have no table of them."
-            )
         if SpaceMember.objects.filter(person=person).count() >= MAX_SPACES:
             raise InvalidInput(f"You are a member of {MAX_SPACES} spaces, which is the most: leave one first.")
         account = User(username=ACCOUNT_PREFIX + uuid.uuid4().hex, is_active=False)

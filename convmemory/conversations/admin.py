@@ -21,7 +21,7 @@ from convmemory.accounts.quota import limits_of, model_use
 from convmemory.conversations.messages.ingest import delete_for_good
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.conversations.models import Conversation, Event, Message, StoredUse
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import in_archive_of
 from convmemory.core.administration.lists import (
     ConversationFilter,
     ExactFilter,
@@ -93,7 +93,7 @@ class LegalHoldForm(forms.ModelForm):  # type: ignore[type-arg]
         owner, number = values.get("owner"), values.get("conversation_id")
         if owner is not None and number is not None:
             # Locked, so that a deletion that is under way has ended, or waits and sees the hold.
-            with in_group_of(owner.pk):
+            with in_archive_of(owner.pk):
                 rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk, pk=number)
                 if not rows.exists():
                     self.add_error("conversation_id", f"This account has no conversation {number}.")

@@ -8,6 +8,7 @@ from convmemory.conversations.importing.links import undo
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.queue import run_import
 from convmemory.conversations.statistics import count_changed
+from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task, owner_task, slice_end
 
 RUN = "convmemory.conversations.tasks.run"
@@ -57,6 +58,7 @@ def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
     return {"counted": counted}
 
 
+@over_all_archives
 def sweep() -> dict[str, Any]:
     """Enqueue imports whose worker died and those without a task in the queue; scheduled every minute."""
     lost, tidied = queue.release_lost(), queue.tidy()

@@ -4,7 +4,7 @@ A request begins without an owner and takes on its caller's identity once the ca
 its owner's. Commands and sweeps run as maintenance. Without an owner, no row that belongs to a person is visible.
 
 `core/postgres/base.py` applies the identity to connections. Reasons: docs/adr/0066-row-level-security.md; for owner
-groups, docs/adr/0072-schema-per-owner-group.md.
+groups, docs/adr/0072-owner-group-per-citus-node.md.
 """
 
 from collections.abc import Iterator
@@ -29,20 +29,14 @@ class Identity:
     `person_id` is set if the owner is a space: the member who makes the request. The database then shows and
     accepts rows only as far as that person's role in the space allows at the time of each statement.
 
-    If owners are spread over groups, work for an owner uses the tables of that owner's group. Other work uses the
-    tables of `group`, or of the group of a named owner; without either it reads all groups and can insert nothing.
+    On a Citus cluster, work for an owner uses the tables of that owner's group, whatever its log-in. Other work uses
+    the tables of `group`; without one it reads all groups and changes none.
     """
 
     login: Login
     owner_id: int | None = None
     group: int | None = None
-    group_of: int | None = None
     person_id: int | None = None
-
-    @property
-    def group_owner(self) -> int | None:
-        """The owner whose group the work uses."""
-        return self.group_of if self.owner_id is None else self.owner_id
 
 
 NO_GROUP = 0
@@ -166,7 +160,7 @@ def without_owner() -> Iterator[None]:
 def maintenance() -> Iterator[None]:
     """Allow the block to read and write the rows of all owners. It must neither begin nor end inside a transaction.
 
-    The block stays in the group of the surrounding work.
+    The block stays with the owner of the surrounding work, whose rows it is about.
     """
     with _acting_as(_logged_in(Login.SCHEMA if current().login == Login.SCHEMA else Login.MAINTENANCE)):
         yield
@@ -174,36 +168,29 @@ def maintenance() -> Iterator[None]:
 
 @contextmanager
 def schema_owner() -> Iterator[None]:
-    """Allow the block to change tables and indexes. It must neither begin nor end inside a transaction.
-
-    The block stays in the group of the surrounding work.
-    """
+    """Allow the block to change tables and indexes. It must neither begin nor end inside a transaction."""
     with _acting_as(_logged_in(Login.SCHEMA)):
         yield
 
 
 @contextmanager
-def in_group(number: int | None) -> Iterator[None]:
-    """Use the tables of one group in the block, with the same log-in; None, with a single group, changes nothing.
-
-    For work on behalf of no one person, which iterates over `groups.every_group()`. `NO_GROUP` gives shared tables
-    only.
-    """
-    with _acting_as(current() if number is None else Identity(current().login, group=number)):
+def in_archive_of(owner_id: int) -> Iterator[None]:
+    """Let maintenance work on the archive of one owner in the block; work of the application stays with its owner."""
+    who = current()
+    with _acting_as(who if who.login == Login.APP else Identity(who.login, owner_id)):
         yield
 
 
 @contextmanager
-def in_group_of(owner_id: int) -> Iterator[None]:
-    """Let maintenance use the group of this owner in the block; work for an owner stays in that owner's group."""
-    who = current()
-    with _acting_as(who if who.login == Login.APP else Identity(who.login, group_of=owner_id)):
+def in_group(number: int) -> Iterator[None]:
+    """Use the tables of one group in the block, with the same log-in; `NO_GROUP` gives shared tables only."""
+    with _acting_as(Identity(current().login, group=number)):
         yield
 
 
 def _logged_in(login: Login) -> Identity:
     who = current()
-    return Identity(login, group=who.group, group_of=who.group_owner)
+    return Identity(login, who.owner_id, who.group)
 
 
 @contextmanager

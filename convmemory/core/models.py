@@ -62,7 +62,7 @@ class OwnerService(models.Model):
 
 
 class OwnerGroup(models.Model):
-    """The group whose tables hold this person's rows. Empty with a single group, see `postgres/groups.py`."""
+    """The group whose tables hold this person's rows. Empty on one server, see `postgres/groups.py`."""
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     number = models.PositiveIntegerField()

@@ -173,18 +173,25 @@ DO $body$
 DECLARE
     owned record;
     mine text;
-    -- Once a statement (InitPlan), because it reads no column. Nodes of Citus refuse such policies.
-    knows_members bool := to_regprocedure('convmemory_role_in_space()') IS NOT NULL
-        AND to_regclass('pg_catalog.pg_dist_schema') IS NULL;
+    knows_members bool := to_regprocedure('convmemory_role_in_space()') IS NOT NULL;
     no_person text := 'nullif(current_setting(''convmemory.person'', true), '''') IS NULL';
-    may_read text := format('(SELECT %s OR convmemory_role_in_space() IS NOT NULL)', no_person);
-    may_write text := format('(SELECT %s OR convmemory_role_in_space() IN (''contributor'', ''manager''))', no_person);
+    role text := 'convmemory_role_in_space()';
+    condition text := '(SELECT %s OR %s)';  -- once a statement (InitPlan), because it reads no column
+    may_read text;
+    may_write text;
 BEGIN
+    -- The nodes of a cluster have no table of members, and refuse policies with a SELECT: they are sent the role.
+    IF current_schema() ~ '^(?:group|distributing)_' THEN
+        role := 'nullif(current_setting(''convmemory.role'', true), '''')';
+        condition := '(%s OR %s)';
+    END IF;
+    may_read := format(condition, no_person, role || ' IS NOT NULL');
+    may_write := format(condition, no_person, role || ' IN (''contributor'', ''manager'')');
     FOR owned IN
         SELECT
             c.oid::regclass AS name, c.relrowsecurity AS is_on, format_type(a.atttypid, NULL) AS owner_type,
             p.polname IS NOT NULL AS has_policy,
-            coalesce(pg_get_expr(p.polqual, p.polrelid) LIKE '%convmemory_role_in_space%', false) AS knows_members
+            coalesce(pg_get_expr(p.polqual, p.polrelid) LIKE '%convmemory_role%', false) AS knows_members
         FROM pg_class AS c
         INNER JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
         LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'owner_alone'
@@ -255,17 +262,6 @@ $body$
 -- name: search_path
 -- The current search path.
 SELECT current_setting('search_path')
-
--- name: grant_over_all
--- Let maintenance, if it has a log-in of its own, read, change and delete rows of all groups; inserts are not granted.
-DO $body$
-BEGIN
-    IF to_regrole('convmemory_maintenance') IS NOT NULL THEN
-        GRANT USAGE ON SCHEMA every_group TO convmemory_maintenance;
-        GRANT SELECT, UPDATE, DELETE ON ALL TABLES IN SCHEMA every_group TO convmemory_maintenance;
-    END IF;
-END
-$body$
 
 -- name: choose_path
 -- Use another search path until the transaction ends.
@@ -391,53 +387,6 @@ SELECT id FROM of_installation
 UNION ALL
 SELECT id FROM of_owners
 
--- name: place_owner
--- Add an owner to the smallest group, by its share of all bytes and its share of all owners.
-WITH sizes AS (
-    SELECT
-        substring(n.nspname, '[0-9]+$')::int AS number,
-        (
-            SELECT coalesce(sum(pg_table_size(c.oid)), 0)
-            FROM pg_class AS c
-            WHERE c.relnamespace = n.oid AND c.relkind = 'r'
-        ) AS bytes,
-        (SELECT count(*) FROM core_ownergroup AS p WHERE 'group_' || p.number = n.nspname) AS owners
-    FROM pg_namespace AS n
-    WHERE n.nspname = ANY(%(schemas)s)
-)
-
-INSERT INTO core_ownergroup (owner_id, number)
-SELECT %(owner)s, s.number
-FROM sizes AS s
-ORDER BY
-    s.bytes / (SELECT greatest(sum(bytes), 1) FROM sizes) + s.owners / (SELECT greatest(sum(owners), 1) FROM sizes),
-    s.number
-LIMIT 1
-ON CONFLICT (owner_id) DO NOTHING
-
--- name: group_of_owner
--- The number of the group that an owner belongs to; no row for an unknown owner.
-SELECT p.number FROM core_ownergroup AS p WHERE p.owner_id = %s
-
--- name: layout
--- The numbers of the groups that owners are spread over, none where there is one; the schema of shared tables; its path;
--- whether the server is the coordinator of several (Citus).
-SELECT
-    ARRAY(
-        SELECT substring(g.nspname, '[0-9]+$')::int AS number
-        FROM pg_namespace AS g
-        INNER JOIN pg_namespace AS a ON a.nspname = 'every_group'
-        WHERE g.nspname ~ '^group_[1-9][0-9]{0,3}$'
-        ORDER BY number
-    ),
-    coalesce(current_schema(), 'public'),
-    current_setting('search_path'),
-    to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL
-
--- name: pass_settings_on
--- Let SET LOCAL reach the servers that hold the groups; no other setting does.
-SET citus.propagate_set_commands = 'local'
-
 -- name: tables_without_policy
 -- The tables with `owner_id` or of spaces that lack the policy or have an older one, or on which it is off.
 SELECT CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name
@@ -456,10 +405,8 @@ WHERE
                 AND CASE
                     WHEN a.attname IS NULL THEN p.polname = 'members_read'
                     ELSE
-                        p.polname = 'owner_alone' AND (
-                            pg_get_expr(p.polqual, p.polrelid) LIKE '%%convmemory_role_in_space%%'
-                            OR to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL
-                        )
+                        p.polname = 'owner_alone'
+                        AND pg_get_expr(p.polqual, p.polrelid) LIKE '%%convmemory_role%%'
                 END
         )
     )
@@ -525,114 +472,6 @@ BEGIN
     ] LOOP
         CONTINUE WHEN to_regrole('convmemory_app') IS NULL OR to_regclass(part) IS NULL;
         EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I FROM convmemory_app', part);
-    END LOOP;
-END
-$body$
-
--- name: drop_tables_over_all
--- Drop the tables or views over all groups, which contain no rows, so that the groups' own can be changed.
-DO $body$
-DECLARE
-    child record;
-    parent record;
-BEGIN
-    FOR child IN
-        SELECT i.inhrelid::regclass AS name, i.inhparent::regclass AS parent
-        FROM pg_inherits AS i
-        INNER JOIN pg_class AS c ON c.oid = i.inhparent AND c.relnamespace = 'every_group'::regnamespace
-    LOOP
-        EXECUTE format('ALTER TABLE %s NO INHERIT %s', child.name, child.parent);
-    END LOOP;
-    FOR parent IN
-        SELECT c.relname AS name, CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind
-        FROM pg_class AS c
-        WHERE c.relnamespace = 'every_group'::regnamespace AND c.relkind IN ('r', 'v')
-    LOOP
-        EXECUTE format('DROP %s every_group.%I', parent.kind, parent.name);
-    END LOOP;
-END
-$body$
-
--- name: make_tables_over_all
--- Create a table over each table of the groups: it reads, changes and deletes rows of all groups, and accepts no inserts.
--- Where groups lie on nodes, whose tables have no parents, it is a view, which reads.
-DO $body$
-DECLARE
-    named text;
-    grouped text;
-    columns text;
-    has_nodes bool := to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL;
-BEGIN
-    FOR named IN
-        SELECT c.relname
-        FROM pg_class AS c
-        WHERE
-            c.relnamespace = 'group_1'::regnamespace AND c.relkind = 'r' AND c.relname <> 'django_migrations'
-            AND to_regclass(format('every_group.%I', c.relname)) IS NULL
-        ORDER BY c.relname
-    LOOP
-        IF has_nodes THEN
-            SELECT string_agg(format('%I', a.attname), ', ' ORDER BY a.attnum)
-            INTO columns
-            FROM pg_attribute AS a
-            WHERE a.attrelid = format('group_1.%I', named)::regclass AND a.attnum > 0 AND NOT a.attisdropped;
-            EXECUTE format('CREATE VIEW every_group.%I WITH (security_invoker) AS ', named) || (
-                SELECT string_agg(format('SELECT %s FROM %I.%I', columns, n.nspname, named), ' UNION ALL ' ORDER BY n.nspname)
-                FROM pg_namespace AS n
-                WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$'
-            );
-            CONTINUE;
-        END IF;
-        EXECUTE format(
-            'CREATE TABLE every_group.%I '
-            || '(LIKE group_1.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)',
-            named, named
-        );
-        EXECUTE format(
-            'ALTER TABLE every_group.%I ADD CONSTRAINT every_row_lies_in_a_group CHECK (false) NO INHERIT', named
-        );
-        FOR grouped IN
-            SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' ORDER BY n.nspname
-        LOOP
-            EXECUTE format('ALTER TABLE %I.%I INHERIT every_group.%I', grouped, named, named);
-        END LOOP;
-    END LOOP;
-END
-$body$
-
--- name: share_sequences
--- Let the tables of new models draw their numbers, which are unique over all groups, from one sequence for all groups.
-DO $body$
-DECLARE
-    home text := current_schema();
-    drawn record;
-    grouped text;
-    highest bigint;
-    here bigint;
-BEGIN
-    FOR drawn IN
-        SELECT DISTINCT c.relname AS tab, a.attname AS col, format('%s_%s_seq', c.relname, a.attname) AS seq
-        FROM pg_class AS c
-        INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname ~ '^group_[1-9][0-9]{0,3}$'
-        INNER JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attidentity <> ''
-        WHERE c.relname <> 'django_migrations'
-    LOOP
-        highest := 0;
-        FOR grouped IN SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' LOOP
-            EXECUTE format('SELECT coalesce(max(%I), 0) FROM %I.%I', drawn.col, grouped, drawn.tab) INTO here;
-            IF here > 0 AND highest > 0 THEN
-                RAISE EXCEPTION 'A migration has filled the new table % in several groups: their numbers are not unique.', drawn.tab
-                    USING HINT = 'Fill it in a later migration than the one that makes it.';
-            END IF;
-            highest := greatest(highest, here);
-        END LOOP;
-        EXECUTE format('CREATE SEQUENCE %I.%I START %s', home, drawn.seq, highest + 1);
-        FOR grouped IN SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' LOOP
-            EXECUTE format(
-                'ALTER TABLE %I.%I ALTER COLUMN %I DROP IDENTITY, ALTER COLUMN %I SET DEFAULT nextval(''%I.%I'')',
-                grouped, drawn.tab, drawn.col, drawn.col, home, drawn.seq
-            );
-        END LOOP;
     END LOOP;
 END
 $body$

@@ -55,13 +55,21 @@ def split_statements(text: str) -> Mapping[str, str]:
 def pipelined() -> Iterator[None]:
     """Send the queries of the block without waiting: PostgreSQL works on them while this process continues.
 
-    No transaction can begin or end in it. If groups of owners lie on nodes, the block is one transaction.
+    No transaction can begin or end in it. On a cluster the block is one transaction.
     """
-    with transaction.atomic() if connection.layout.has_nodes else nullcontext():  # type: ignore[attr-defined]
+    with transaction.atomic() if connection.layout.groups else nullcontext():  # type: ignore[attr-defined]
         connection.cursor().close()  # sets the owner first: a pipeline skips statements after an error
         # The pipeline itself raises psycopg's errors, as when the connection is lost.
         with connection.wrap_database_errors, connection.connection.pipeline():
             yield
+
+
+def send_settings(values: Mapping[str, object]) -> None:
+    """Send the nodes of a cluster settings of this transaction: nothing but SET LOCAL reaches them."""
+    if connection.layout.groups:  # type: ignore[attr-defined]
+        with connection.cursor() as cursor:
+            for name, value in values.items():
+                cursor.execute(f"SET LOCAL {name} = {value}")
 
 
 class _PlannedAnewCursor(ServerBindingCursor):

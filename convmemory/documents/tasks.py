@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task
 from convmemory.documents.drawing import draw_pages, first_of_batch
 from convmemory.documents.processing import process_document, unfinished_documents
@@ -33,6 +34,7 @@ def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
     return {"status": process_document(owner_id=owner_id, document_id=document_id)}
 
 
+@over_all_archives
 def sweep() -> dict[str, Any]:
     """Enqueue waiting documents that are not in the queue; scheduled every minute."""
     in_hand = {row.args[0] for row in asked_for(PROCESS).only("args")}

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from convmemory.core.postgres import groups
 from convmemory.core.sql import load_sql
 from search.vector_index import SCANNED_PASSAGES
 from search.vectors.blocks import ITEMS_PER_BLOCK
@@ -174,7 +173,7 @@ def measured_costs(load: Load) -> dict[str, Cost]:
     with connection.cursor() as cursor:
         cursor.execute(
             load_sql("convmemory.ops", "bytes_per_row"),
-            [groups.schemas(), list(extras), MIN_ROWS_TO_MEASURE],
+            [list(extras), MIN_ROWS_TO_MEASURE],
         )
         found = cursor.fetchall()
     return {

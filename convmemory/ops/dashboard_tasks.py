@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.queue.fair_queue import enqueue
 from convmemory.ops.observability.index_samples import take_sample
 from convmemory.ops.observability.turn_maps import compute_map
@@ -26,6 +26,6 @@ def sample_index() -> dict[str, Any]:
 
 def map_turns(owner_id: int) -> dict[str, Any]:
     """Recompute one user's map."""
-    with in_group_of(owner_id):
+    with acting_for(owner_id):
         turn_map = compute_map(owner_id=owner_id)
     return {"points": len(turn_map.points) if turn_map else 0}

@@ -19,7 +19,7 @@ WITH tables AS (
         ) AS index_bytes
     FROM pg_class AS c
     INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ANY(%s) AND c.relname = ANY(%s) AND c.reltuples >= 0
+    WHERE n.nspname = ANY(current_schemas(false)) AND c.relname = ANY(%s) AND c.reltuples >= 0
 )
 
 SELECT relname, sum(bytes) / sum(reltuples), (sum(index_bytes) / sum(reltuples)::numeric)::float

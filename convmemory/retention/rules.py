@@ -14,10 +14,8 @@ from django.utils import timezone
 from convmemory.accounts.holds import not_held
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
-from convmemory.core.acting import in_group
 from convmemory.core.errors import InvalidInput, NotFound, OnLegalHold
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.postgres.groups import every_group
 from convmemory.retention.models import AgeRule, RetentionLimit, RetentionRule
 
 BATCH = 100
@@ -80,25 +78,18 @@ def apply_rules(*, owner: AbstractBaseUser, deadline: float) -> bool:
 
 
 def owners_with_old(*, limit: int) -> list[int]:
-    """Return owners of whose conversations a rule or limit finds some, of all groups."""
+    """Return owners of whose conversations a rule or limit finds some."""
     found: set[int] = set()
-    limits = list(RetentionLimit.objects.all())
-    for group in every_group():
-        with in_group(group):
-            for rule in limits:
-                found.update(found_by(rule).order_by().values_list("owner_id", flat=True).distinct()[:limit])
-            for own in RetentionRule.objects.order_by("pk").iterator(chunk_size=500):
-                if len(found) >= limit:
-                    break
-                if own.owner_id not in found and found_by(own).exists():
-                    found.add(own.owner_id)
+    for rule in RetentionLimit.objects.all():
+        found.update(found_by(rule).order_by().values_list("owner_id", flat=True).distinct()[:limit])
+    for own in RetentionRule.objects.order_by("pk").iterator(chunk_size=500):
+        if len(found) >= limit:
+            break
+        if own.owner_id not in found and found_by(own).exists():
+            found.add(own.owner_id)
     return sorted(found)[:limit]
 
 
 def count_everywhere(rule: AgeRule) -> int:
     """Return how many conversations of all owners a limit finds now."""
-    count = 0
-    for group in every_group():
-        with in_group(group):
-            count += found_by(rule).count()
-    return count
+    return found_by(rule).count()

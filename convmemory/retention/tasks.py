@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.retention import rules, trash
 
@@ -23,6 +24,7 @@ def delete_due(*, owner_id: int) -> dict[str, Any]:
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
+@over_all_archives
 def sweep() -> dict[str, Any]:
     """Enqueue the deletion of what is due in the trash of any owner; scheduled every ten minutes."""
     owners = trash.owners_with_due(limit=SWEPT)
@@ -42,6 +44,7 @@ def apply_rules(*, owner_id: int) -> dict[str, Any]:
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
+@over_all_archives
 def sweep_old() -> dict[str, Any]:
     """Enqueue what rules and limits find, of any owner; scheduled every ten minutes."""
     owners = rules.owners_with_old(limit=SWEPT)

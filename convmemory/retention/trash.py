@@ -18,11 +18,9 @@ from django.db.models.functions import Coalesce, NullIf
 from convmemory.accounts.holds import not_held, refuse_held
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
-from convmemory.core.acting import in_group
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, OnLegalHold
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.postgres.groups import every_group
 from convmemory.core.trash import DUE_NOW, last_expired
 from convmemory.documents import library
 from convmemory.documents.models import Document
@@ -123,14 +121,10 @@ def delete_due(*, owner: AbstractBaseUser, deadline: float) -> bool:
 
 
 def owners_with_due(*, limit: int) -> list[int]:
-    """Return owners in whose trash something is due, of all groups."""
-    found: set[int] = set()
-    for group in every_group():
-        with in_group(group):
-            due = (m.with_trash.filter(NOT_HELD[kind], trashed_at__lte=last_expired()) for kind, m in MODELS.items())
-            owners = (rows.order_by().values_list("owner_id", flat=True).distinct()[:limit] for rows in due)
-            found.update(chain.from_iterable(owners))
-    return sorted(found)[:limit]
+    """Return owners in whose trash something is due."""
+    due = (m.with_trash.filter(NOT_HELD[kind], trashed_at__lte=last_expired()) for kind, m in MODELS.items())
+    owners = (rows.order_by().values_list("owner_id", flat=True).distinct()[:limit] for rows in due)
+    return sorted(set(chain.from_iterable(owners)))[:limit]
 
 
 def _unknown(kind: str) -> InvalidInput:

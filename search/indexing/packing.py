@@ -8,8 +8,6 @@ from collections.abc import Collection
 
 from django.db import transaction
 
-from convmemory.core.acting import in_group
-from convmemory.core.postgres.groups import every_group
 from search.models import PostingBlock, Source
 from search.postings.cached import ITEMS_PER_BLOCK, pack_postings
 from search.vectors.locking import lock_for_writing, locked
@@ -45,9 +43,8 @@ def pack_owner(owner_id: int, *, deadline: float) -> None:
 
 def pack_again(source_ids: Collection[int]) -> int:
     """Delete the postings of these sources, so that the sweep has them packed again; return the number of sources."""
-    packed = 0
-    for group in every_group() if source_ids else ():
-        with in_group(group), transaction.atomic():
-            PostingBlock.objects.filter(source__in=source_ids).delete()
-            packed += Source.objects.filter(pk__in=source_ids).update(unpacked_from=0)
-    return packed
+    if not source_ids:
+        return 0
+    with transaction.atomic():
+        PostingBlock.objects.filter(source__in=source_ids).delete()
+        return Source.objects.filter(pk__in=source_ids).update(unpacked_from=0)

@@ -15,9 +15,7 @@ from django.db.models import F, FilteredRelation, Q, QuerySet
 from django.db.models.functions import Coalesce, Least
 from django.utils import timezone
 
-from convmemory.core.acting import in_group
 from convmemory.core.models import OwnerTask
-from convmemory.core.postgres.groups import every_group
 from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
@@ -197,19 +195,16 @@ def find_damage(
 
 def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
     """Mark these sources as behind from their first damaged item on; return their number."""
+    if not damages:
+        return 0
     rows = SourceIndex.objects.filter(space=space, source_id__in=[damage.source_id for damage in damages])
-    marked = 0
-    for group in every_group() if damages else ():
-        with in_group(group):
-            states = {state.source_id: state for state in rows.all()}
-            for damage in damages:
-                if state := states.get(damage.source_id):
-                    state.indexed_version, state.attempts = 0, 0
-                    # A change may have been noted since the damage was found: the earlier item of the two counts.
-                    state.dirty_from = Least(Coalesce(F("dirty_from"), damage.first_item), damage.first_item)
-            fields = ["indexed_version", "dirty_from", "attempts"]
-            marked += SourceIndex.objects.bulk_update(states.values(), fields, 1_000)
-    return marked
+    states = {state.source_id: state for state in rows}
+    for damage in damages:
+        if state := states.get(damage.source_id):
+            state.indexed_version, state.attempts = 0, 0
+            # A change may have been noted since the damage was found: the earlier item of the two counts.
+            state.dirty_from = Least(Coalesce(F("dirty_from"), damage.first_item), damage.first_item)
+    return SourceIndex.objects.bulk_update(states.values(), ["indexed_version", "dirty_from", "attempts"], 1_000)
 
 
 def select_active(

@@ -4,17 +4,20 @@ One transaction changes the active space, the changes still to be indexed, and t
 Searches continue meanwhile: each reads the active space once and then the rows of that space alone.
 """
 
+from collections.abc import Mapping
+from functools import partial
+
 from django.db import connection, transaction
 from django.db.utils import OperationalError
 
-from convmemory.core.acting import in_group
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.postgres.groups import every_group
+from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import activate_space, active_space
 from search import vector_index
 from search.models import Item, Source
+from search.vector_index import SCANNED_PASSAGES
 
 # While the switch waits for the lock, every writer of index states waits behind it.
 LOCK_TIMEOUT_S = 5
@@ -29,18 +32,17 @@ class NotBuilt(ConvMemoryError):
 
 
 def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
-    """Build the vector index of `space` concurrently, in the groups where `like` has one or needs one.
+    """Build the vector index of `space` concurrently wherever `like` has one or needs one.
 
     Returns whether one was built. Passages are split the same way in all spaces, so an owner's number of passages in
     `like` decides.
     """
-    built = False
-    for group in every_group():
-        with in_group(group):
-            has_one = vector_index.has_passage_index(like)
-            if has_one or vector_index.largest_owner(like) > vector_index.SCANNED_PASSAGES:
-                built |= vector_index.ensure_passage_index(space, even_if_small=True)
-    return built
+
+    def build() -> bool:
+        is_needed = vector_index.has_passage_index(like) or vector_index.largest_owner(like) > SCANNED_PASSAGES
+        return is_needed and vector_index.ensure_passage_index(space, even_if_small=True)
+
+    return any(list(for_all_archives(build)))
 
 
 def switch_to(space: EmbeddingSpace) -> None:
@@ -62,23 +64,28 @@ def switch_to(space: EmbeddingSpace) -> None:
 
 
 def _switch(space: EmbeddingSpace) -> None:
-    """Switch in one transaction, but group by group: groups on nodes can be neither locked nor changed all at once."""
     parameters = {"space": space.pk, "active": active_space().pk}
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
-    for group in every_group():
-        with in_group(group), connection.cursor() as cursor:
-            cursor.execute(load_sql("search.indexing", "lock_index_states"))
+    list(for_all_archives(_lock_index_states))
     if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
         raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "space_laggards"), {"space": space.pk})
         if laggards := [row[0] for row in cursor.fetchall()]:
             raise NotBuilt(laggards)
-    for group in every_group():
-        with in_group(group), connection.cursor() as cursor:
-            cursor.execute(load_sql("search.indexing", "take_over_changes"), parameters)
-            Item.objects.exclude(error="").update(error="")
-            cursor.execute(load_sql("search.indexing", "take_over_refusals"), parameters)
-            Source.objects.exclude(behind_since=None).update(behind_since=None)  # the builder has indexed most of them
+    list(for_all_archives(partial(_take_over, parameters)))
     activate_space(space)
+
+
+def _lock_index_states() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.indexing", "lock_index_states"))
+
+
+def _take_over(parameters: Mapping[str, int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.indexing", "take_over_changes"), parameters)
+        Item.objects.exclude(error="").update(error="")
+        cursor.execute(load_sql("search.indexing", "take_over_refusals"), parameters)
+    Source.objects.exclude(behind_since=None).update(behind_since=None)  # the builder has indexed most of them

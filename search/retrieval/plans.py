@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import F, QuerySet, Sum
 
 from convmemory.conversations.filters import EVERYTHING, Filters
-from convmemory.core.acting import acting_for, in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
@@ -68,7 +68,7 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
 
 def _is_well_planned(name: str, owner_id: int, space: EmbeddingSpace) -> bool:
     plan = dense_plan(name, owner_id, space)
-    with in_group_of(owner_id):  # whose group has the tables
+    with acting_for(owner_id):
         return is_as_expected(name, space, plan)
 
 

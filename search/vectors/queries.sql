@@ -70,8 +70,8 @@ FROM unnest(%(old)s::int[], %(new)s::int[]) AS moved (old, new)
 WHERE p.source_id = %(source)s AND p.owner_id = %(owner)s AND p.space_id = %(space)s AND p.item_number = moved.old
 
 -- name: insert_passages
--- Insert passages of one source with the token vectors of those that have any. The sequence belongs to the table, or to
--- the tables of all groups of owners.
+-- Insert passages of one source with the token vectors of those that have any. The sequence is the table's, or one that
+-- several tables share.
 WITH given AS MATERIALIZED (
     SELECT nextval(coalesce(pg_get_serial_sequence('search_passage', 'id'), 'search_passage_id_seq')) AS id, t.*
     FROM unnest(

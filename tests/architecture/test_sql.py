@@ -27,19 +27,17 @@ COMMANDS = {
     "convmemory/conversations/importing/runner.py": 1,  # SET LOCAL for its commits
     "convmemory/core/postgres/embedded.py": 1,  # CREATE DATABASE
     "convmemory/core/postgres/base.py": 2,  # SET ROLE, RESET search_path
-    "convmemory/core/postgres/grouped.py": 1,  # SET search_path
+    "convmemory/core/postgres/grouped.py": 2,  # SET search_path, SET LOCAL for nodes
     "convmemory/core/postgres/row_security.py": 3,  # ALTER ROLE, SET and RESET search_path
-    "convmemory/core/sql.py": 2,  # SET LOCAL of the planner
+    "convmemory/core/sql.py": 3,  # SET LOCAL of the planner, and for nodes
     "convmemory/ops/doctor/database_area.py": 5,  # ANALYZE; REINDEX and DROP INDEX, as advice and as action
     "convmemory/ops/privacy/backup.py": 1,  # SHOW server_version
     "convmemory/ops/privacy/erasing.py": 1,  # SET CONSTRAINTS
     "convmemory/ops/privacy/exporting.py": 1,  # SET TRANSACTION
-    "convmemory/ops/privacy/group_backup.py": 3,  # SET TRANSACTION, SET CONSTRAINTS twice
     # ALTER DATABASE, DROP DATABASE; DROP ROLE twice, CREATE DATABASE, CREATE EXTENSION, REASSIGN OWNED
     "convmemory/ops/privacy/restoring.py": 7,
     "search/indexing/switching.py": 1,  # SET lock_timeout
     "search/retrieval/plans.py": 2,  # SET of the planner, EXPLAIN
-    "search/vector_index.py": 1,  # SET LOCAL for nodes
 }
 """How many commands without a row or a column stand in the code: one verb and the name that it is about."""
 DEFINED_BY_THE_CATALOGUE = "convmemory/ops/groups/"  # every name in its commands is read from the database

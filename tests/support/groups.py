@@ -1,4 +1,7 @@
-"""Copies of the test's database, whose owners may be spread over groups."""
+"""Copies of the test's database, whose owners may be spread over groups as on a cluster.
+
+A copy that stands for a coordinator has what this program asks Citus for; the groups stay in it as ordinary schemas.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,14 +12,46 @@ import pytest
 from django.db import connection, connections
 from django.test import TransactionTestCase
 
-from benchmarks import copies
-from benchmarks.copies import database_in_use
 from convmemory.core.acting import schema_owner
 from convmemory.ops.groups import links
 from convmemory.ops.groups.distributing import distribute
-from convmemory.ops.groups.schemas import without_tables_over_all
+from tests.support import copies
+from tests.support.copies import database_in_use
 
 GROUPS = 8
+LIKE_CITUS = (
+    "SET allow_system_table_mods = on",
+    "CREATE TABLE pg_catalog.pg_dist_schema (schemaid oid)",
+    """
+    CREATE TABLE pg_catalog.pg_dist_object AS
+    SELECT 'pg_ts_config'::regclass::oid AS classid, oid AS objid FROM pg_ts_config
+    """,
+    """
+    CREATE FUNCTION pg_catalog.run_command_on_workers(command text)
+    RETURNS TABLE (nodename text, nodeport int, success bool, result text) LANGUAGE sql
+    AS 'SELECT NULL::text, NULL::int, NULL::bool, NULL::text WHERE false'
+    """,
+    """
+    CREATE FUNCTION pg_catalog.run_command_on_placements(place regclass, command text)
+    RETURNS TABLE (nodename text, nodeport int, success bool, result text) LANGUAGE plpgsql AS $body$
+    BEGIN
+        EXECUTE format(command, place) INTO result;
+        RETURN QUERY
+        SELECT 'node', 5432, true, result
+        FROM pg_dist_schema AS d INNER JOIN pg_class AS c ON c.relnamespace = d.schemaid
+        WHERE c.oid = place;
+    END
+    $body$
+    """,
+    """
+    CREATE FUNCTION pg_catalog.citus_schema_distribute(place regnamespace) RETURNS void LANGUAGE sql
+    AS 'INSERT INTO pg_catalog.pg_dist_schema VALUES (place)'
+    """,
+    """
+    CREATE FUNCTION pg_catalog.truncate_local_data_after_distributing_table(place regclass) RETURNS void LANGUAGE sql
+    AS 'SELECT'
+    """,
+)
 LEAVING_S = 60.0  # on a busy machine a connection that was closed may end late
 _numbers = count(1)
 
@@ -37,6 +72,7 @@ def spread_database(groups: int = GROUPS) -> Iterator[None]:
     with database_copy() as name, database_in_use(name):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(links, "LEAVING_S", LEAVING_S)
+            make_coordinator()
             distribute(groups=groups)
         yield
 
@@ -50,14 +86,11 @@ def copies_alone() -> Iterator[None]:
         yield
 
 
-def as_coordinator() -> None:
-    """From now on the database looks as if the groups, which stay where they are, lay on nodes."""
+def make_coordinator() -> None:
+    """Let the database in use look like the coordinator of a Citus cluster, whose nodes take everything."""
     with schema_owner(), connection.cursor() as cursor:
-        cursor.execute("SET allow_system_table_mods = on")
-        cursor.execute("CREATE TABLE pg_catalog.pg_dist_schema (schemaid oid)")
-    connections.close_all()
-    with without_tables_over_all():
-        pass
+        for statement in LIKE_CITUS:
+            cursor.execute(statement)
     connections.close_all()
 
 

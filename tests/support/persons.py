@@ -26,7 +26,6 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
-from convmemory.core.postgres import groups
 from convmemory.core.queue.fair_queue import enqueue
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
@@ -60,11 +59,10 @@ def tables_with(words: list[str]) -> dict[str, int]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "
-            "WHERE table_schema = ANY(%s) AND table_type = 'BASE TABLE'",
-            [groups.schemas()],
+            "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') AND table_type = 'BASE TABLE'"
         )
         for schema, name in cursor.fetchall():
-            place = groups.place_name(schema, name)
+            place = name if schema == "public" else f"{schema}.{name}"
             cursor.execute(f'SELECT count(*) FROM "{schema}"."{name}" AS t WHERE t::text ILIKE ANY(%s)', [patterns])
             (found[place],) = cursor.fetchone()
     return {name: count for name, count in found.items() if count}

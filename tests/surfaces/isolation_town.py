@@ -26,7 +26,7 @@ from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.messages.ingest import delete_conversation
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.sharing import create_link
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import in_archive_of
 from convmemory.core.marks import Mark
 from convmemory.documents.library import attach, delete_document
 from convmemory.documents.storage import document_storage
@@ -132,7 +132,7 @@ def _settle_space(draw: random.Random, world: list[Person], tag: str, secret: st
         set_member(person=manager, space_id=account.pk, username=user.username, role=roles.get(user.pk, "manager"))
     remove_member(person=manager, space_id=account.pk, member_id=former.pk)
     space = Person(account, tag, secret, "", 0, Client(), Client(), roles=roles)
-    with in_group_of(account.pk):
+    with in_archive_of(account.pk):
         _fill(draw, space, f"{tag} {secret}")
     return space
 
@@ -144,7 +144,7 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     key_id = row_of_key(owner=user, key=key).pk
     person = Person(user, tag, secret, key, key_id, Client(headers={"Authorization": f"Bearer {key}"}), browser)
     person.wide_key = create_key(owner=user, space_ids=None)
-    with in_group_of(user.pk):
+    with in_archive_of(user.pk):
         _fill(draw, person, f"{tag} {secret}")
     return person
 

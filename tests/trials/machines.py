@@ -1,10 +1,10 @@
 """A trial, not a test: an installation of several machines loses one of each kind while people write and search.
 
 `python -m tests.trials.machines` starts PostgreSQL, which is reached over TCP, two web processes and two workers
-on scratch folders. As many people as there are groups (`--groups 1`: one of both) are spread over these, one in each.
-Turns are sent to both webs while others search without a pause; on the way a worker and a web process are killed and
-started again. As behind a proxy, a request that a web process does not take is sent to the other. It ends with 1 if a
-search failed, or if a turn is missing, embedded twice or not found by its owner alone.
+on scratch folders. The turns of several people are sent to both webs while others search without a pause; on the way a
+worker and a web process are killed and started again. As behind a proxy, a request that a web process does not take is
+sent to the other. It ends with 1 if a search failed, or if a turn is missing, embedded twice or not found by its owner
+alone.
 """
 
 import argparse
@@ -28,13 +28,8 @@ from pathlib import Path
 from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fleet, conversation, wait_until
 from tests.trials.hostile import p95
 
-GROUPS = 8
+PEOPLE = 8
 SEARCHERS, SEARCH_PAUSE_S = 2, 0.2
-SPREAD = """
-SELECT
-    (SELECT count(DISTINCT tableoid) FROM conversations_conversation),
-    (SELECT count(DISTINCT tableoid) FROM search_itemembedding)
-"""
 TRIES, TRY_PAUSE_S = 40, 0.25  # a proxy looks for a web process that answers for ten seconds
 
 
@@ -106,13 +101,11 @@ class People:
 
 
 @contextmanager
-def started_fleet(folder: Path, *, groups: int) -> Iterator[Fleet]:
-    """Two webs on a database with that many groups of owners; `Fleet.stop` ends what they started."""
+def started_fleet(folder: Path) -> Iterator[Fleet]:
+    """Two webs on a database with some people; `Fleet.stop` ends what they started."""
     made = Fleet(folder)
     try:
-        made.start_servers(people=groups)
-        if groups > 1:
-            print(made.manage("distribute", "--groups", str(groups)), flush=True)
+        made.start_servers(people=PEOPLE)
         made.start_web()
         made.start_web()
         yield made
@@ -169,9 +162,6 @@ def _wrong(made: Fleet, turns: int) -> list[str]:
     found = {"stored turns": (stored, turns), "embedded turns": (embedded_turns, turns)}
     found |= {"turns embedded twice": (doubled_turns, 0), "passages made twice": (doubled_passages, 0)}
     found |= {"messages without a passage, or the reverse": (missing, 0)}
-    with_turns, with_vectors = made.rows(SPREAD)
-    found |= {"groups with conversations": (with_turns, len(made.keys))}
-    found |= {"groups with vectors": (with_vectors, len(made.keys))}
     wrong = [f"{what}: {seen}, not {meant}" for what, (seen, meant) in found.items() if seen != meant]
     logged = ((name, line) for name in made.processes for line in made.log(name).splitlines() if '"ERROR"' in line)
     return wrong + [f"{name} logged {line[:300]} … {line[-600:]}" for name, line in logged]
@@ -202,14 +192,13 @@ def report(people: People, wrong: list[str]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=5_000)
-    parser.add_argument("--groups", type=int, default=GROUPS, help="groups of owners, each with one person")
     parser.add_argument("--timeout", type=float, default=3_600)
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that what it started ends, too
     folder = Path(tempfile.mkdtemp(prefix="convmemory-machines-"))
     folder.chmod(0o755)
     try:
-        with started_fleet(folder, groups=options.groups) as made:
+        with started_fleet(folder) as made:
             return report(*run(made, turns=options.turns, timeout_s=options.timeout))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

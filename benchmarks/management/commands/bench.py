@@ -4,14 +4,11 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from benchmarks.speeds.bench import BENCHMARKS
 from benchmarks.speeds.documents import bench_documents
-from benchmarks.speeds.row_security import GROUPS, ROUNDS, UP_TO, bench_row_security
+from benchmarks.speeds.row_security import ROUNDS, UP_TO, bench_row_security
 from benchmarks.speeds.scale import bench_scale
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.postgres import groups
 
 NAMES = [*BENCHMARKS, "documents", "scale", "row-security"]
 
@@ -25,13 +22,10 @@ class Command(ArchiveCommand):
         parser.add_argument(
             "--up-to", type=int, default=UP_TO, help="the passages of the largest owner of `row-security`, up to 500000"
         )
-        parser.add_argument("--groups", type=int, default=GROUPS, help="how many groups `row-security` compares to one")
         parser.add_argument("--rounds", type=int, default=ROUNDS, help="how many questions `row-security` asks of each")
 
     def handle(self, *args: Any, names: list[str], passages: int, **options: Any) -> None:
-        if groups.layout().groups:
-            raise CommandError("The benchmarks measure a scratch database with one group of owners: use `make bench`.")
-        row_security = partial(bench_row_security, **{name: options[name] for name in ("up_to", "groups", "rounds")})
+        row_security = partial(bench_row_security, **{name: options[name] for name in ("up_to", "rounds")})
         runs = BENCHMARKS | {
             "documents": bench_documents,
             "scale": partial(bench_scale, passages),

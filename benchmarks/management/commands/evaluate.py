@@ -21,7 +21,7 @@ from benchmarks.datasets.haystacks import ASKED_ELSEWHERE, Haystack, cut_archive
 from benchmarks.reporting import build_report, lines_of
 from benchmarks.running import Observation, delete_haystacks, each_loaded, observe_haystack, observe_messages
 from benchmarks.silence import Asked, ask_haystack
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.management.commands import evaluate as own
@@ -141,7 +141,7 @@ class Command(own.Command):
         try:
             questions = documents.read_questions(folder)[: options["limit"]]
             owner = documents.load_library(folder, questions, self._progress)
-            with in_group_of(owner.pk):
+            with acting_for(owner.pk):
                 found = documents.measure_search(owner, questions, mode=options["mode"], progress=self._progress)
                 plain = documents.measure_plain_splitter(folder, owner, questions, self._progress)
         except ConvMemoryError as error:

@@ -22,11 +22,10 @@ from convmemory.accounts.mail import notify
 from convmemory.accounts.spaces import get_membership
 from convmemory.conversations.importing.models import Import, upload_storage
 from convmemory.conversations.importing.runner import ImportReport
-from convmemory.core.acting import acting_for, in_group, in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound
 from convmemory.core.files.work_folders import work_folder
-from convmemory.core.postgres.groups import every_group
 from convmemory.core.processes import child_process
 from convmemory.core.processes.child_process import ChildLimits, Ending
 from convmemory.core.text import json_storable, storable
@@ -115,9 +114,8 @@ def release_lost() -> int:
     """Release imports whose worker let its lease expire; returns how many."""
     lost = list(Import.objects.filter(state=State.RUNNING, lease_until__lt=timezone.now()))
     for row in lost:
-        with in_group_of(row.owner_id):
-            if give_back(row):
-                _tell_owner(row.pk)
+        if give_back(row):
+            _tell_owner(row.pk)
     return len(lost)
 
 
@@ -134,12 +132,8 @@ def next_imports(*, owner_id: int | None = None) -> list[tuple[int, int]]:
 
 def tidy() -> int:
     """Delete rows of imports that ended long ago; returns how many."""
-    dropped = 0
-    for group in every_group():
-        with in_group(group):
-            _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
-        dropped += by_model.get(Import._meta.label, 0)
-    return dropped
+    _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
+    return by_model.get(Import._meta.label, 0)
 
 
 def _own(row: Import) -> QuerySet[Import]:

@@ -22,7 +22,7 @@ from convmemory.conversations.messages.storage_quota import count_stored, recoun
 from convmemory.conversations.messages.titling import title_of
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.signals import response_abandoned
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConversationBusy, NotFound
 from convmemory.core.sql import load_sql
 
@@ -115,7 +115,7 @@ def release_abandoned_responses(*, limit: int = 100) -> list[int]:
     released = []
     for pk, owner_id in found:
         try:
-            with in_group_of(owner_id):
+            with acting_for(owner_id):
                 if release_abandoned_response(conversation_id=pk):
                     released.append(pk)
         except Exception:  # the boundary of one release: the next round retries it

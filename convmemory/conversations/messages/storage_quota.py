@@ -15,7 +15,6 @@ from django.db import connection
 from convmemory.accounts.quota import MB, UNLIMITED, LimitsInForce, limits_of, whom_to_ask
 from convmemory.conversations.models import Conversation, StoredUse
 from convmemory.core import acting
-from convmemory.core.acting import in_group_of
 from convmemory.core.errors import StorageFull
 from convmemory.core.sql import load_sql
 
@@ -94,7 +93,7 @@ def count_stored(
         "max_turns": limits.turns or None,
         "max_documents": limits.documents or None,
     }
-    with in_group_of(owner_id), connection.cursor() as cursor:  # staff requests span the groups of all owners
+    with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
         if cursor.fetchone() is None:
             use = use_of_storage(owner_id=owner_id)

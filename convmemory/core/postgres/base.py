@@ -5,7 +5,7 @@ that cannot be reached raises `DatabaseUnreachable`, which says what to do.
 
 Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and sends the server the
 owner, and the member of a space, before the first statement for them. A connection returned to its pool no longer
-carries an owner. With several owner groups, `grouped.py` adds the search path.
+carries an owner. On a Citus cluster `grouped.py` adds the search path.
 """
 
 import os
@@ -28,7 +28,12 @@ from convmemory.core import acting
 from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import configuration, embedded, logins, server
-from convmemory.core.postgres.failures import ChangedInTransaction, DatabaseUnreachable, unreachable_message
+from convmemory.core.postgres.failures import (
+    ChangedInTransaction,
+    DatabaseUnreachable,
+    named_as_they_are,
+    unreachable_message,
+)
 from convmemory.core.postgres.grouped import GroupedConnection
 from convmemory.core.postgres.layout import Layout, layout_of, note_layout
 from convmemory.core.postgres.validation import DatabaseValidation
@@ -94,12 +99,8 @@ CONNECT_TIMEOUT_S = 10
 NO_ROLE = "none"
 
 
-def _setting(name: str, number: int | None, command: str = "SET") -> str:
-    return f"{command} convmemory.{name} = '{number or ''}'"
-
-
 def _identity_statement(owner_id: int | None, person_id: int | None = None) -> str:
-    return f"{_setting('owner', owner_id)}; {_setting('person', person_id)}"
+    return f"SET convmemory.owner = '{owner_id or ''}'; SET convmemory.person = '{person_id or ''}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.execute_wrappers.remove(self._groups.in_transaction)
         found = layout_of(self.connection)
         self._groups = GroupedConnection(self, found) if found.groups and self.alias != NO_DB_ALIAS else None
-        if self._groups and found.has_nodes:
+        if self._groups:
             self.execute_wrappers.append(self._groups.in_transaction)
 
     # --- the identity of the session ----------------------------------------------------------------
@@ -215,15 +216,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
         Uses SET rather than a query: a transaction whose isolation level is still to be set must not begin with a
         query.
         """
-        settings, groups, repeat = _identity_statement(who.owner_id, who.person_id), self._groups, False
+        settings, groups, begins = _identity_statement(who.owner_id, who.person_id), self._groups, False
         if groups:
-            repeat = groups.must_repeat_settings
+            begins = groups.begins_transaction
             settings = f"{settings}; {groups.settings_of(who)}"  # may look up a group, which changes the session
-        if repeat or self._session is None or settings != self._session.settings:
+        if begins or self._session is None or settings != self._session.settings:
             self.connection.execute(settings)
             self._session = replace(self._session or FRESH_SESSION, settings=settings)
             if groups and who.owner_id is not None:
-                groups.repeat_on_nodes(_setting("owner", who.owner_id, "SET LOCAL"))
+                groups.send_to_nodes(who, begins=begins)
 
     def send_owner(self, owner_id: int) -> None:
         """Set the owner of the session for one look-up; `set_owner` sends everything again afterwards."""
@@ -238,7 +239,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     # --- the ends of transactions -----------------------------------------------------------------------
 
     def _commit(self) -> None:
-        with self._groups.committing() if self.connection and self._groups else nullcontext():
+        with named_as_they_are(self.connection) if self.connection and self._groups else nullcontext():
             super()._commit()  # type: ignore[misc]  # here and below: of Django, not in its stubs
 
     def _rollback(self) -> None:

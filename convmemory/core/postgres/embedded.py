@@ -140,7 +140,7 @@ def apply_policies(connection: psycopg.Connection) -> None:
                 if step != DEFINER_FUNCTIONS or (is_migrated and path == found.home_path):
                     connection.execute(sql.SQL(load_sql("convmemory.core", step)))
         if found.groups:
-            connection.execute(sql.SQL(load_sql("convmemory.core", "grant_over_all")))
+            connection.execute(sql.SQL(load_sql("convmemory.core.postgres", "grant_over_all")))
         _choose_path(connection, before)
 
 

@@ -1,7 +1,8 @@
-"""Owner groups: the tables that every group has, the group that a new owner joins, and work that spans all groups.
+"""Owner groups: the tables that every group has, and the group that a new owner joins.
 
-Rows with an owner lie in the tables of the owner's group; accounts, the queue and rows about the installation are
-shared. A connection finds its group in `core/postgres/layout.py`. Reasons: docs/adr/0072-schema-per-owner-group.md.
+Groups exist on the nodes of a Citus cluster alone. Rows with an owner lie in the tables of the owner's group; accounts,
+the queue and rows about the installation are shared. A connection finds its group in `core/postgres/layout.py`.
+Reasons: docs/adr/0072-owner-group-per-citus-node.md.
 """
 
 from typing import Any
@@ -26,32 +27,6 @@ def layout() -> Layout:
     return found
 
 
-def every_group() -> tuple[int | None, ...]:
-    """Return the groups in which work for no one person runs, one after the other; None with a single group.
-
-    Work that is already in a group stays there.
-    """
-    who = acting.current()
-    if who.group is not None or who.group_owner is not None:
-        return (who.group,)
-    return layout().groups or (None,)
-
-
-def schemas() -> list[str]:
-    """Return every schema with tables that hold rows; that of the shared tables is the first."""
-    return layout().schemas
-
-
-def place_name(schema: str, name: str) -> str:
-    """Return the name of a table or an index, with its schema if it belongs to a group."""
-    return name if schema == layout().home else f"{schema}.{name}"
-
-
-def groups_of(model: type[models.Model]) -> tuple[int | None, ...]:
-    """Return the groups that have a table of the model's; None for the one table of all others."""
-    return (layout().groups if is_grouped(model) else ()) or (None,)
-
-
 def is_grouped(model: type[models.Model]) -> bool:
     """Return whether each group has a table of its own for the model; also for the models of migrations."""
     if model._meta.app_label in SHARED_APPS or not model._meta.managed or model._meta.proxy:
@@ -70,12 +45,11 @@ def grouped_apps() -> frozenset[str]:
 
 
 def place_owner(owner_id: int) -> None:
-    """Add a new owner to the smallest group; with a single group, nothing is written."""
+    """Add a new owner to the smallest group; on one server, nothing is written."""
     if layout().groups:
+        parameters: dict[str, Any] = {"owner": owner_id, "schemas": layout().schemas[1:]}
         with connection.cursor() as cursor:
-            cursor.execute(
-                load_sql("convmemory.core", "place_owner"), {"owner": owner_id, "schemas": layout().schemas[1:]}
-            )
+            cursor.execute(load_sql("convmemory.core.postgres", "place_owner"), parameters)
 
 
 def owners_without_group() -> list[int]:
@@ -99,7 +73,6 @@ class GroupRouter:
         An operation that names no model, such as SQL or Python code, belongs to groups if the app has tables there,
         unless `hints={"shared": True}`.
         """
-        who = acting.current()
         if not layout().groups:
             return None
         model = hints.get("model")
@@ -107,4 +80,4 @@ class GroupRouter:
             is_for_groups = is_grouped(model)
         else:
             is_for_groups = app_label in grouped_apps() and not hints.get("shared")
-        return is_for_groups == bool(who.group)
+        return is_for_groups == bool(acting.current().group)

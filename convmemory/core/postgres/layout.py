@@ -1,9 +1,9 @@
-"""The distribution of owners over the schemas of a database, as read when a connection is opened.
+"""The distribution of owners over the nodes of a Citus cluster, as read when a connection is opened.
 
-With one group, the usual case, the tables of owners are in the same schema as all others. With several, each group has
-a schema with all tables of owners, and the schema `every_group` has a view over each of them, which reads, changes and
-deletes rows of all groups and accepts no inserts. Accounts and other shared tables stay where they were. Reasons:
-docs/adr/0072-schema-per-owner-group.md.
+On one server, the usual case, the tables of owners are in the same schema as all others. On a cluster each group of
+owners has a schema with all tables of owners, which lies on a node, and the schema `every_group` has a view over each
+of them, which reads the rows of all groups. Accounts and other shared tables stay on the coordinator. Reasons:
+docs/adr/0072-owner-group-per-citus-node.md.
 """
 
 from collections.abc import MutableMapping
@@ -20,16 +20,14 @@ OVER_ALL = "every_group"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The numbers of the groups, none with a single group; the schema of shared tables; and the search path to it.
+    """The numbers of the groups, none on one server; the schema of shared tables; and the search path to it.
 
-    `has_nodes` says that this server is a coordinator whose nodes hold the groups, see `ops/groups/nodes.py`. `known`
-    caches the groups of owners that this connection has looked up: no owner is moved while connections are open.
+    `known` caches the groups of owners that this connection has looked up: no owner ever changes groups.
     """
 
     groups: tuple[int, ...] = ()
     home: str = "public"
     home_path: str = ""
-    has_nodes: bool = False
     known: dict[int, int] = field(default_factory=dict)
 
     def path_to(self, group: int | None) -> str:
@@ -51,7 +49,7 @@ class Layout:
         return [self.home, *map(schema_of, self.groups)]
 
 
-ONE_GROUP = Layout()
+ONE_SERVER = Layout()
 _layouts: MutableMapping[psycopg.Connection[Any], Layout] = WeakKeyDictionary()
 
 
@@ -60,20 +58,14 @@ def schema_of(group: int) -> str:
     return f"group_{group}"
 
 
-def group_named(schema: str) -> int | None:
-    """Return the group whose tables a schema holds; None for that of the shared tables."""
-    prefix, _, number = schema.rpartition("_")
-    return int(number) if prefix == "group" and number.isdigit() else None
-
-
 def note_layout(connection: psycopg.Connection[Any]) -> Layout:
     """Query the server of a new connection for the distribution of its owners."""
-    row = connection.execute(load_sql("convmemory.core", "layout").encode()).fetchone()
+    row = connection.execute(load_sql("convmemory.core.postgres", "layout").encode()).fetchone()
     assert row is not None
-    numbers, home, home_path, is_coordinator = row
-    _layouts[connection] = found = Layout(tuple(numbers), home, home_path, has_nodes=bool(numbers and is_coordinator))
-    if found.has_nodes:
-        connection.execute(load_sql("convmemory.core", "pass_settings_on").encode())
+    numbers, home, home_path = row
+    _layouts[connection] = found = Layout(tuple(numbers), home, home_path)
+    if found.groups:
+        connection.execute(load_sql("convmemory.core.postgres", "pass_settings_on").encode())
     return found
 
 
@@ -82,4 +74,4 @@ def is_noted(connection: psycopg.Connection[Any]) -> bool:
 
 
 def layout_of(connection: psycopg.Connection[Any]) -> Layout:
-    return _layouts.get(connection, ONE_GROUP)
+    return _layouts.get(connection, ONE_SERVER)

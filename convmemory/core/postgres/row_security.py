@@ -77,7 +77,7 @@ def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
             if step != embedded.DEFINER_FUNCTIONS or path == found.home_path:
                 yield load_sql("convmemory.core", step)
     if found.groups:
-        yield load_sql("convmemory.core", "grant_over_all")
+        yield load_sql("convmemory.core.postgres", "grant_over_all")
         yield "RESET search_path"
 
 

@@ -7,17 +7,16 @@ from typing import Any
 from django.apps import apps
 from django.db import connection, models
 
-from convmemory.core.acting import in_group, schema_owner
+from convmemory.core.acting import schema_owner
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.core.postgres import groups, row_security
+from convmemory.core.postgres import row_security
 from convmemory.core.postgres.failures import missing_migrations
-from convmemory.core.postgres.layout import group_named, schema_of
 from convmemory.core.postgres.validation import server_problems
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
-from convmemory.ops.groups.sizes import group_reports
+from convmemory.ops.groups.checking import check_groups
 from search import vector_index
 from search.retrieval import plans
 
@@ -81,12 +80,12 @@ def check_statistics() -> Iterator[Finding]:
     """Yield tables that were never analyzed, and those that changed much since: an owner who is unknown to the
     statistics is taken for one with hardly any rows.
     """
-    most: dict[str, Any] = {"schemas": groups.schemas(), "rows": CHANGED_ROWS, "share": CHANGED_SHARE}
+    most: dict[str, Any] = {"rows": CHANGED_ROWS, "share": CHANGED_SHARE}
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops.doctor", "tables_without_statistics"), [groups.schemas()])
-        missing = [groups.place_name(*row) for row in cursor.fetchall()]
+        cursor.execute(load_sql("convmemory.ops.doctor", "tables_without_statistics"))
+        missing = [table for (table,) in cursor.fetchall()]
         cursor.execute(load_sql("convmemory.ops.doctor", "tables_with_outdated_statistics"), most)
-        changed = {groups.place_name(schema, table): rows for schema, table, rows in cursor.fetchall()}
+        changed = dict(cursor.fetchall())
 
     def analyze(tables: Collection[str]) -> str:
         with connection.cursor() as cursor:
@@ -123,32 +122,6 @@ def check_slots() -> Iterator[Finding]:
             Severity.WARNING,
             f"Nothing reads the replication slot {name}, for which the server keeps {kept} of log, and ever more.",
             f"Start what reads it again, or run in the database: SELECT pg_drop_replication_slot('{name}')",
-        )
-
-
-def check_groups() -> Iterator[Finding]:
-    """Yield the defects of groups of owners: a group that differs from the others, and owners without a group."""
-    for report in group_reports():
-        for problem in report.problems:
-            yield Finding(
-                "database.group",
-                Severity.ERROR,
-                f"Group {report.number}: {problem}.",
-                "`manage.py migrate` makes up for what it can; `manage.py groups` shows all of them.",
-            )
-    if groups.layout().groups and (homeless := groups.owners_without_group()):
-
-        def place_all() -> str:
-            for owner_id in homeless:
-                groups.place_owner(owner_id)
-            return f"{plural(len(homeless), 'account')} joined a group."
-
-        yield Finding(
-            "database.no-group",
-            Severity.ERROR,
-            f"{plural(len(homeless), 'account')} belong to no group of owners, so that nothing can be kept for them.",
-            "`manage.py doctor --fix` adds each to the smallest group.",
-            place_all,
         )
 
 
@@ -214,42 +187,40 @@ PLANNED_PASSAGES = 1_000
 
 def indexes_facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops.doctor", "largest_indexes"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "largest_indexes"))
         for name, table, size, scans in cursor.fetchall():
             yield name, f"on {table}, {size}, used {scans:,} times"
 
 
 def check_validity() -> Iterator[Finding]:
     with schema_owner(), connection.cursor() as cursor:  # others are not shown which indexes are being built
-        cursor.execute(load_sql("convmemory.ops.doctor", "invalid_indexes"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "invalid_indexes"))
         found = cursor.fetchall()
-    for schema, index in found:
-        mine, name = index.startswith(OURS), groups.place_name(schema, index)
+    for (name,) in found:
+        mine = name.startswith(OURS)
         yield Finding(
             "indexes.invalid",
             Severity.ERROR,
             f"The index {name} is invalid, most likely left by an interrupted build: it slows down writes only.",
             "Run `manage.py doctor --fix`, or in the database: "
             + (f"DROP INDEX CONCURRENTLY {name}" if mine else f"REINDEX INDEX CONCURRENTLY {name}"),
-            partial(_rebuild, schema, index),
+            partial(_rebuild, name),
         )
 
 
 def check_declared() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops.doctor", "index_names"), [groups.schemas()])
-        present = set(cursor.fetchall())
+        cursor.execute(load_sql("convmemory.ops.doctor", "index_names"))
+        present = {name for (name,) in cursor.fetchall()}
     for model in apps.get_models():
         if model.__module__.partition(".")[0] not in PROJECT_APPS:
             continue
-        for group in groups.groups_of(model):
-            schema = groups.schemas()[0] if group is None else schema_of(group)
-            for index in model._meta.indexes:
-                if (schema, index.name) not in present:
-                    yield _missing(model, groups.place_name(schema, index.name), partial(_create, model, index, group))
-            for constraint in model._meta.constraints:
-                if isinstance(constraint, models.UniqueConstraint) and (schema, constraint.name) not in present:
-                    yield _missing(model, groups.place_name(schema, constraint.name), None)
+        for index in model._meta.indexes:
+            if index.name not in present:
+                yield _missing(model, index.name, partial(_create, model, index))
+        for constraint in model._meta.constraints:
+            if isinstance(constraint, models.UniqueConstraint) and constraint.name not in present:
+                yield _missing(model, constraint.name, None)
 
 
 def check_vector_index() -> Iterator[Finding]:
@@ -295,25 +266,26 @@ def _missing(model: type[models.Model], name: str, fix: "partial[str] | None") -
     )
 
 
-def _create(model: type[models.Model], index: models.Index, group: int | None) -> str:
-    with in_group(group), connection.schema_editor() as editor:
+def _create(model: type[models.Model], index: models.Index) -> str:
+    with connection.schema_editor() as editor:
         editor.add_index(model, index)
     return f"Created the index {index.name}."
 
 
-def _rebuild(schema: str, name: str) -> str:
-    quoted = ".".join(map(connection.ops.quote_name, (schema, name)))
+def _rebuild(name: str) -> str:
+    quoted = connection.ops.quote_name(name)
     if not name.startswith(OURS):
         with connection.cursor() as cursor:
             cursor.execute(f"REINDEX INDEX CONCURRENTLY {quoted}")
         return f"The index {name} is built again."
     space = EmbeddingSpace.objects.filter(pk=name.removeprefix(OURS), is_active=True).first()
-    with in_group(group_named(schema)):
-        if space and vector_index.ensure_passage_index(space, even_if_small=True):
-            return f"The index {name} is built again."
+    if space and vector_index.ensure_passage_index(space, even_if_small=True):
+        return f"The index {name} is built again."
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}")
     return f"Dropped the index {name}."
 
 
-INDEXES = Area("indexes", indexes_facts, (check_validity, check_declared, check_vector_index, check_plans))
+INDEXES = Area(
+    "indexes", indexes_facts, (check_validity, check_declared, check_vector_index, check_plans), by_archives=True
+)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 from django.db import DatabaseError, connection
@@ -14,16 +15,17 @@ from django.db.models import Count
 from django.utils import timezone
 from django_q.models import Failure, Schedule
 
-from convmemory.core import conf
+from convmemory.core import acting, conf
 from convmemory.core.acting import schema_owner
 from convmemory.core.config import config
 from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
+from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.processes.confinement import missing_parts
 from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.text import masked
 from convmemory.ops.doctor import database_area, models_area, rows_area
-from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
+from convmemory.ops.doctor.findings import Area, Check, Fact, Finding, Severity, plural
 from convmemory.ops.models import KeyFingerprint, RestoreCheck, SweepRun
 from convmemory.ops.observability.measures import oldest_arrival
 from convmemory.ops.privacy.backup_places import place_named
@@ -102,7 +104,7 @@ def _folder() -> Path:
     return Path(config.var_dir)
 
 
-DISK = Area("disk", disk_facts, (check_free_space, check_backups, check_restores))
+DISK = Area("disk", disk_facts, (check_free_space, check_backups, check_restores, rows_area.check_files))
 
 # --- settings area --------------------------------------------------------------------------------
 # The settings in force, with secrets masked, and unsafe combinations of them.
@@ -341,7 +343,7 @@ def examine(areas: Sequence[Area] = AREAS) -> Report:
         report.facts[area.name] = [(name, masked(value)) for name, value in _facts(area)]
         for check in area.checks:
             try:
-                checked = list(check())
+                checked = _findings_of(area, check)
             except DatabaseUnavailable as error:
                 remedy = "Start the database, or check DATABASE_URL."
                 checked = [Finding("database.unreachable", Severity.ERROR, str(error), remedy)]
@@ -373,6 +375,26 @@ def fix(report: Report) -> Iterator[str]:
             yield f"{finding.id}: {done}"
         except CANNOT_BE_EXAMINED as error:
             yield f"{finding.id}: not fixed, {error}"
+
+
+def _findings_of(area: Area, check: Check) -> list[Finding]:
+    if not area.by_archives:
+        return list(check())
+    return list(chain.from_iterable(for_all_archives(lambda: [_of_group(finding) for finding in check()])))
+
+
+def _of_group(finding: Finding) -> Finding:
+    """Return the finding with the group in which it was found, if there is one, and in which it is repaired."""
+    number, fix = acting.current().group, finding.fix
+    if number is None:
+        return finding
+
+    def fix_there() -> str:
+        assert fix is not None
+        with acting.in_group(number):
+            return fix()
+
+    return replace(finding, message=f"Group {number}: {finding.message}", fix=fix_there if fix else None)
 
 
 def _shown(finding: Finding) -> Finding:

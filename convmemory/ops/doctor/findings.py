@@ -37,11 +37,15 @@ Check = Callable[[], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A part of the installation that is examined separately."""
+    """A part of the installation that is examined separately.
+
+    With `by_archives`, the checks look at rows of owners and their tables: they run once in each group of a cluster.
+    """
 
     name: str
     facts: Callable[[], Iterator[Fact]]
     checks: Sequence[Check]
+    by_archives: bool = False
 
 
 def plural(count: int, noun: str) -> str:

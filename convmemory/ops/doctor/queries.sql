@@ -11,55 +11,55 @@ SELECT
 SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity
 
 -- name: tables_without_statistics
--- Tables of some size that were never analyzed, with their schemas.
-SELECT schemaname, relname
+-- Tables of some size that were never analyzed.
+SELECT relname
 FROM pg_stat_user_tables
 WHERE
-    schemaname = ANY(%s) AND last_analyze IS NULL AND last_autoanalyze IS NULL
+    schemaname = ANY(current_schemas(false)) AND last_analyze IS NULL AND last_autoanalyze IS NULL
     AND pg_relation_size(relid) > 10 * 1024 * 1024
-ORDER BY schemaname, relname
+ORDER BY relname
 
 -- name: tables_with_outdated_statistics
--- Tables of which more has changed since their last ANALYZE than this many rows and this share of all, with their
--- schemas and the rows that changed.
-SELECT schemaname, relname, n_mod_since_analyze
+-- Tables of which more has changed since their last ANALYZE than this many rows and this share of all, with the
+-- rows that changed.
+SELECT relname, n_mod_since_analyze
 FROM pg_stat_user_tables
 WHERE
-    schemaname = ANY(%(schemas)s) AND greatest(last_analyze, last_autoanalyze) IS NOT NULL
+    schemaname = ANY(current_schemas(false)) AND greatest(last_analyze, last_autoanalyze) IS NOT NULL
     AND n_mod_since_analyze > %(rows)s + %(share)s * n_live_tup
-ORDER BY schemaname, relname
+ORDER BY relname
 
 -- name: largest_indexes
--- The ten largest indexes, of all groups together, how large they are, and how often they were used.
+-- The ten largest indexes, how large they are, and how often they were used.
 SELECT indexrelname, relname, pg_size_pretty(sum(pg_relation_size(indexrelid))), sum(idx_scan)::bigint
 FROM pg_stat_user_indexes
-WHERE schemaname = ANY(%s)
+WHERE schemaname = ANY(current_schemas(false))
 GROUP BY indexrelname, relname
 ORDER BY sum(pg_relation_size(indexrelid)) DESC
 LIMIT 10
 
 -- name: invalid_indexes
--- Indexes that are not valid and that nobody is building, with their schemas.
-SELECT n.nspname, c.relname
+-- Indexes that are not valid and that nobody is building.
+SELECT c.relname
 FROM pg_index AS i
 INNER JOIN pg_class AS c ON c.oid = i.indexrelid
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE
     NOT (i.indisvalid AND i.indisready)
-    AND n.nspname = ANY(%s)
+    AND n.nspname = ANY(current_schemas(false))
     AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index AS p WHERE p.index_relid = c.oid)
-ORDER BY n.nspname, c.relname
+ORDER BY c.relname
 
 -- name: index_names
--- The names of all indexes, with their schemas.
-SELECT schemaname, indexname FROM pg_indexes WHERE schemaname = ANY(%s)
+-- The names of all indexes.
+SELECT indexname FROM pg_indexes WHERE schemaname = ANY(current_schemas(false))
 
 -- name: table_sizes
--- The ten largest tables, of all groups together, with their estimated rows and their size with indexes.
+-- The ten largest tables, with their estimated rows and their size with indexes.
 SELECT c.relname, sum(greatest(c.reltuples, 0))::bigint, pg_size_pretty(sum(pg_total_relation_size(c.oid)))
 FROM pg_class AS c
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relkind = 'r' AND n.nspname = ANY(%s)
+WHERE c.relkind = 'r' AND n.nspname = ANY(current_schemas(false))
 GROUP BY c.relname
 ORDER BY sum(pg_total_relation_size(c.oid)) DESC
 LIMIT 10

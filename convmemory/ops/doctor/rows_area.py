@@ -11,10 +11,8 @@ from django.utils import timezone
 from convmemory.conversations.importing.kept_uploads import conversations_named_by_file, drop_upload, lost_uploads
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.models import Conversation
-from convmemory.core.acting import in_group
 from convmemory.core.config import config
 from convmemory.core.files.private_files import has_digest
-from convmemory.core.postgres import groups
 from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
@@ -39,7 +37,7 @@ READ_BYTES = 2 * 1024**3  # of documents' files, chosen at random: some ten seco
 
 def facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops.doctor", "table_sizes"), [groups.schemas()])
+        cursor.execute(load_sql("convmemory.ops.doctor", "table_sizes"))
         for table, rows, size in cursor.fetchall():
             yield table, f"about {rows:,} rows, {size}"
 
@@ -82,11 +80,10 @@ def check_passages() -> Iterator[Finding]:
         return
 
     def index_again() -> str:
-        for group in groups.every_group():
-            with in_group(group), transaction.atomic():
-                ItemEmbedding.objects.filter(source__in=lost, space=space).delete()
-                BinaryCodeBlock.objects.filter(source__in=lost, space=space).delete()
-                SourceIndex.objects.filter(source__in=lost, space=space).update(indexed_version=0, dirty_from=None)
+        with transaction.atomic():
+            ItemEmbedding.objects.filter(source__in=lost, space=space).delete()
+            BinaryCodeBlock.objects.filter(source__in=lost, space=space).delete()
+            SourceIndex.objects.filter(source__in=lost, space=space).update(indexed_version=0, dirty_from=None)
         return f"{plural(len(lost), 'source')} will be indexed again."
 
     yield Finding(
@@ -274,8 +271,8 @@ AREA = Area(
         check_refused,
         check_behind,
         check_documents,
-        check_files,
         check_kept_uploads,
         check_merged,
     ),
+    by_archives=True,
 )

@@ -1,10 +1,9 @@
-"""Distributes the owners of a database over groups, or adds groups to existing ones.
+"""Distributes the owners of a database over groups on the nodes of a Citus cluster, or adds groups to existing ones.
 
 While the rows are copied, the tables of owners can be read and not written. Each group is created in a transaction of
 its own under another name; the last transaction gives the groups their names and drops the tables that they were copied
-from. A run that is killed before leaves the database as it was, and the next one starts over. If there are nodes, each
-group then moves to one (`nodes.py`); the next run finishes the work of a killed one. See
-docs/adr/0072-schema-per-owner-group.md.
+from. A run that is killed before leaves the database as it was, and the next one starts over. Each group then moves to
+a node (`nodes.py`); the next run finishes the work of a killed one. See docs/adr/0072-owner-group-per-citus-node.md.
 """
 
 import heapq
@@ -20,8 +19,8 @@ from convmemory.core.postgres.groups import grouped_tables
 from convmemory.core.postgres.layout import OVER_ALL, Layout, schema_of
 from convmemory.core.sql import load_sql
 from convmemory.ops.groups.links import own_link, refuse_while_in_use
-from convmemory.ops.groups.nodes import has_nodes, move_to_nodes, refuse_older_tables, schemas_beside_nodes
-from convmemory.ops.groups.schemas import choose_path, columns_of, make_group, make_tables_over_all, run
+from convmemory.ops.groups.nodes import move_to_nodes, refuse_older_tables, require_nodes, schemas_beside_nodes
+from convmemory.ops.groups.schemas import choose_path, columns_of, make_group, run
 
 MOST_GROUPS = 64
 IDS = "distributing_ids"
@@ -47,9 +46,11 @@ class Distribution:
 def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
     """Distribute all owners over `groups` groups; if there are some already, add empty ones up to that number.
 
-    Raises: InvalidInput if the number is wrong or the database is in use, DistributionFailed.
+    Raises: InvalidInput if the number is wrong, or the database has no nodes or is in use; DistributionFailed,
+    NodeRefused.
     """
     with own_link() as guard:
+        require_nodes(guard)
         found = layout.note_layout(guard)
         first, least = len(found.groups) + 1, max(2, len(found.groups) + (not schemas_beside_nodes(guard)))
         if not least <= groups <= MOST_GROUPS:
@@ -58,7 +59,7 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
         refuse_older_tables(guard)
         _drop_drafts(guard)
         if found.groups:
-            # Create empty groups, which new owners join; existing owners stay in their groups until they are moved.
+            # Create empty groups, which new owners join.
             numbers = range(first, groups + 1)
             with guard.transaction():
                 for number in numbers:
@@ -67,7 +68,7 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
                         home_path=found.home_path, fill=lambda: None,
                     )  # fmt: skip
                 choose_path(guard, found.home_path)
-                run(guard, load_sql("convmemory.core", "drop_tables_over_all"))
+                run(guard, load_sql("convmemory.core.postgres", "drop_views_over_all"))
                 _name_groups(guard, numbers)
             done = Distribution(dict.fromkeys(numbers, 0))
         else:
@@ -76,8 +77,7 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
             except BaseException:
                 _drop_drafts(guard)
                 raise
-        if has_nodes(guard):
-            move_to_nodes(guard, tell)
+        move_to_nodes(guard, tell)
     return done
 
 
@@ -180,8 +180,6 @@ def _name_groups(guard: Link, numbers: range) -> None:
     for number in numbers:
         names = sql.Identifier(_draft(number)), sql.Identifier(schema_of(number))
         guard.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(*names))
-    if not has_nodes(guard):
-        make_tables_over_all(guard)
 
 
 def _draft(number: int) -> str:

@@ -2,7 +2,7 @@
 
 A node has no shared tables, so foreign keys to them are dropped. It has the objects that were created after the
 extension, including text search configurations, but functions are not marked as leakproof there. See
-docs/adr/0074-owner-group-per-citus-node.md.
+docs/adr/0072-owner-group-per-citus-node.md.
 """
 
 import json
@@ -13,9 +13,9 @@ import psycopg
 from django.db import connection
 from psycopg import sql
 
-from convmemory.core.errors import ConvMemoryError
+from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.sql import load_sql
-from convmemory.ops.groups.schemas import make_tables_over_all, run
+from convmemory.ops.groups.schemas import make_views_over_all, run
 
 Link = psycopg.Connection
 
@@ -38,16 +38,17 @@ class GroupOnNode:
     trouble: str = ""
 
 
-def has_nodes(link: Link) -> bool:
-    """Whether this server is the coordinator of a cluster."""
+def require_nodes(link: Link) -> None:
+    """Raises: InvalidInput if this server is no coordinator of a cluster."""
     row = link.execute(load_sql("convmemory.ops.groups", "is_coordinator").encode()).fetchone()
-    return bool(row and row[0])
+    if not (row and row[0]):
+        raise InvalidInput(
+            "This server has no nodes: owners are distributed over those of a Citus cluster (docs/scaling.md)."
+        )
 
 
 def schemas_beside_nodes(link: Link) -> list[str]:
-    """Return the schemas of groups that still lie on the coordinator; none if there are no nodes."""
-    if not has_nodes(link):
-        return []
+    """Return the schemas of groups that still lie on the coordinator."""
     return [
         name for (name,) in link.execute(load_sql("convmemory.ops.groups", "groups_beside_nodes").encode()).fetchall()
     ]
@@ -72,7 +73,7 @@ def move_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
                 run(link, load_sql("convmemory.ops.groups", step), [schema])
         tell(f"{schema} is on a node.")
     with link.transaction():
-        make_tables_over_all(link)
+        make_views_over_all(link)
 
 
 def groups_on_nodes(numbers: Sequence[int]) -> list[GroupOnNode]:
@@ -87,7 +88,7 @@ def groups_on_nodes(numbers: Sequence[int]) -> list[GroupOnNode]:
 
 def refuse_older_tables(link: Link) -> None:
     """Raises: NodeRefused if the database was migrated before Citus came into it."""
-    if has_nodes(link) and link.execute(load_sql("convmemory.ops.groups", "unsent_configurations").encode()).fetchone():
+    if link.execute(load_sql("convmemory.ops.groups", "unsent_configurations").encode()).fetchone():
         raise NodeRefused(
             "The tables here are older than the extension Citus, which sends nodes only what is made after it. Make a "
             "database with the extension and its nodes, run `manage.py migrate` there, and copy the rows into it."

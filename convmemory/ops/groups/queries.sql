@@ -50,20 +50,8 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <
 -- Let the next look at the connections be a new one: within a transaction they are read once.
 SELECT pg_stat_clear_snapshot()
 
--- name: move_place
--- Assign an owner to another group.
-UPDATE core_ownergroup SET number = %(number)s WHERE owner_id = %(owner)s
-
--- name: copy_owner
--- Copy the rows of one owner to the table of another group.
-INSERT INTO {target} ({columns}) SELECT {columns} FROM {source} WHERE owner_id = %s
-
--- name: delete_owner
--- Delete the rows of one owner from the table of a group.
-DELETE FROM {source} WHERE owner_id = %s
-
 -- name: is_coordinator
--- Whether this server is the coordinator of several, by Citus.
+-- Whether this server is the coordinator of a Citus cluster.
 SELECT to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL
 
 -- name: groups_beside_nodes
@@ -200,16 +188,10 @@ ORDER BY a.attnum
 INSERT INTO {target} (app, name, applied) SELECT app, name, applied FROM {source} ORDER BY id
 
 -- name: group_sizes
--- Each group's owners, its conversations by the planner's count, and its bytes.
+-- Each group's owners, its invalid indexes, and its tables that the views over all groups do not read.
 SELECT
     g.number,
     (SELECT count(*) FROM core_ownergroup AS p WHERE p.number = g.number),
-    (
-        SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint
-        FROM pg_class AS c
-        WHERE c.relnamespace = n.oid AND c.relname = 'search_passage'
-    ),
-    (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relkind = 'r'),
     ARRAY(
         SELECT x.relname::text
         FROM pg_index AS i
@@ -218,24 +200,17 @@ SELECT
         ORDER BY x.relname
     ),
     ARRAY(
-        SELECT o.relname::text
-        FROM pg_class AS o
+        SELECT t.relname::text
+        FROM pg_class AS t
         WHERE
-            o.relnamespace = 'every_group'::regnamespace AND o.relkind IN ('r', 'v')
-            AND NOT EXISTS (
-                SELECT
-                FROM pg_inherits AS h
-                INNER JOIN pg_class AS c ON c.oid = h.inhrelid AND c.relnamespace = n.oid
-                WHERE h.inhparent = o.oid
-            )
-            AND NOT EXISTS (
+            t.relnamespace = n.oid AND t.relkind = 'r' AND t.relname <> 'django_migrations' AND NOT EXISTS (
                 SELECT
                 FROM pg_rewrite AS r
+                INNER JOIN pg_class AS o ON o.oid = r.ev_class AND o.relnamespace = 'every_group'::regnamespace
                 INNER JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-                INNER JOIN pg_class AS c ON c.oid = d.refobjid AND c.relnamespace = n.oid
-                WHERE r.ev_class = o.oid AND d.refclassid = 'pg_class'::regclass
+                WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid
             )
-        ORDER BY o.relname
+        ORDER BY t.relname
     )
 FROM unnest(%s::int[]) AS g (number)
 INNER JOIN pg_namespace AS n ON n.nspname = 'group_' || g.number

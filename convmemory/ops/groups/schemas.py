@@ -1,7 +1,7 @@
 """Makes the schema of a group, and changes the tables of all groups.
 
 The tables are created from the catalogue, not by migrations, so that a group equals the others exactly; from then on
-migrations change each group, see `manage.py migrate`. See docs/adr/0073-migrate-shared-tables-then-groups.md.
+migrations change each group, see `manage.py migrate`. See docs/adr/0072-owner-group-per-citus-node.md.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from convmemory.core.sql import load_sql
 MIGRATIONS = "django_migrations"
 LAST_BEFORE_ROWS = 2  # of the steps of `table_definitions`
 ROW_SECURITY = ("apply_policies", "grant_rights")
+OVER_ALL = ("make_views_over_all", "grant_over_all")
 
 Link = psycopg.Connection
 
@@ -69,10 +70,10 @@ def columns_of(link: Link, table: str) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(name) for (name,) in rows)
 
 
-def make_tables_over_all(link: Link) -> None:
-    """Create missing tables that represent those of all groups, and grant the rights to use them."""
-    for step in ("make_tables_over_all", "grant_over_all"):
-        run(link, load_sql("convmemory.core", step))
+def make_views_over_all(link: Link) -> None:
+    """Create missing views that read the rows of all groups, and grant the right to use them."""
+    for step in OVER_ALL:
+        run(link, load_sql("convmemory.core.postgres", step))
 
 
 # --- migrating ------------------------------------------------------------------------------------
@@ -93,20 +94,20 @@ def groups_behind(numbers: Sequence[int]) -> list[int]:
 
 
 @contextmanager
-def without_tables_over_all() -> Iterator[None]:
-    """Drop the tables over all groups for the block, and recreate them afterwards: they depend on the groups' columns.
+def without_views_over_all() -> Iterator[None]:
+    """Drop the views over all groups for the block, and recreate them afterwards: they depend on the groups' columns.
 
     If the run is killed in between they are missing: work that needs them fails, and the next run creates them.
     """
-    _run("drop_tables_over_all")
+    _run("drop_views_over_all")
     yield
-    make_missing_tables_over_all()
+    make_missing_views_over_all()
 
 
-def make_missing_tables_over_all() -> None:
-    """Create missing tables over all groups; existing ones stay as they are."""
+def make_missing_views_over_all() -> None:
+    """Create missing views over all groups; existing ones stay as they are."""
     with transaction.atomic():
-        for step in ("share_sequences", "make_tables_over_all", "grant_over_all"):
+        for step in OVER_ALL:
             _run(step)
 
 
@@ -120,4 +121,4 @@ def _applied(numbers: Sequence[int]) -> list[set[tuple[str, str]]]:
 
 def _run(step: str) -> None:
     with acting.in_group(acting.NO_GROUP), acting.schema_owner(), connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", step))
+        cursor.execute(load_sql("convmemory.core.postgres", step))

@@ -1,7 +1,7 @@
 """Reports on the groups of owners: their owners, their sizes, and their defects."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.db import connection
 
@@ -17,7 +17,7 @@ from convmemory.ops.groups.schemas import groups_behind
 class GroupReport:
     """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty without defects.
 
-    `node` is the host and port of the group's node; empty if there are no nodes.
+    `node` is the host and port of the group's node; empty as long as it lies on the coordinator.
     """
 
     number: int
@@ -29,26 +29,26 @@ class GroupReport:
 
 
 def group_reports() -> list[GroupReport]:
-    """Return a report on each group, in the order of their numbers; none if there is only one."""
+    """Return a report on each group, in the order of their numbers; none on one server."""
     numbers = list(groups.layout().groups)
     if not numbers:
         return []
-    places = {place.number: place for place in groups_on_nodes(numbers)} if groups.layout().has_nodes else {}
-    answering = [number for number in numbers if number not in places or not places[number].trouble]
+    places = {place.number: place for place in groups_on_nodes(numbers)}
+    answering = [number for number in numbers if number in places and not places[number].trouble]
     behind, unprotected = set(groups_behind(answering)), tables_without_policy()
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.groups", "group_sizes"), [numbers])
         rows = cursor.fetchall()
     reports = []
-    for number, owners, passages, size, invalid, missing in rows:
-        problems = tuple(_problems(number, number in behind, unprotected, invalid, missing))
-        report = GroupReport(number, owners, passages, size, problems)
-        if place := places.get(number):  # the coordinator does not know the figures of the group's node
-            trouble = (f"its node does not answer: {place.trouble}",) if place.trouble else ()
-            report = replace(
-                report, passages=place.passages, size=place.size, node=place.node, problems=(*problems, *trouble)
-            )
-        reports.append(report)
+    for number, owners, invalid, missing in rows:
+        place = places.get(number)
+        problems = [*_problems(number, number in behind, unprotected, invalid, missing)]
+        if place is None:
+            problems.append("it lies on no node: run `manage.py distribute` again")
+        elif place.trouble:
+            problems.append(f"its node does not answer: {place.trouble}")
+        figures = (place.passages, place.size) if place else (0, 0)
+        reports.append(GroupReport(number, owners, *figures, tuple(problems), place.node if place else ""))
     return reports
 
 
@@ -58,7 +58,7 @@ def _problems(
     if is_behind:
         yield "migrations are missing: run `manage.py migrate`"
     if missing:
-        yield f"tables are missing, or not read with the others: {', '.join(missing)}"
+        yield f"not read with those of the other groups: {', '.join(missing)}"
     for name in unprotected:
         if name.startswith(f"{schema_of(number)}."):
             yield f"owners are not kept apart in {name}"

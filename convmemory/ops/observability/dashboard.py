@@ -11,7 +11,6 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
-from convmemory.core.postgres import groups
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import IndexSample
 from convmemory.ops.observability.charts import Bar, LineChart, Series, bars, line_chart, size_text
@@ -150,9 +149,7 @@ def reasons_panel(sample: IndexSample | None) -> Panel:
 def sizes_panel() -> Panel:
     """Return the largest tables and indexes."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            load_sql("convmemory.ops.observability", "index_sizes"), {"limit": SIZES, "schemas": groups.schemas()}
-        )
+        cursor.execute(load_sql("convmemory.ops.observability", "index_sizes"), {"limit": SIZES})
         found = cursor.fetchall()
     values = [(name, float(size), size_text(size)) for name, _, size in found]
     return Panel(

@@ -22,7 +22,6 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 import convmemory
 from convmemory.conversations.models import StoredUse
 from convmemory.core.config import config
-from convmemory.core.postgres import groups
 from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
@@ -161,7 +160,7 @@ class _Collector:
         info.add_metric([space.provider, space.model], 1)
         yield info
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.ops.observability", "table_bytes"), [groups.schemas()])
+            cursor.execute(load_sql("convmemory.ops.observability", "table_bytes"))
             rows = cursor.fetchall()
         sizes = GaugeMetricFamily("convmemory_table_bytes", "Bytes of a table with its indexes", labels=["table"])
         for table, size in rows:

@@ -8,7 +8,7 @@ FROM pg_class AS c
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_index AS i ON i.indexrelid = c.oid
 LEFT JOIN pg_class AS t ON t.oid = i.indrelid
-WHERE n.nspname = ANY(%(schemas)s) AND c.relkind IN ('r', 'i')
+WHERE n.nspname = ANY(current_schemas(false)) AND c.relkind IN ('r', 'i')
 GROUP BY c.relname, t.relname
 ORDER BY size DESC, c.relname
 LIMIT %(limit)s
@@ -60,7 +60,7 @@ ON CONFLICT (name, label, hour) DO UPDATE SET
 SELECT c.relname, sum(pg_total_relation_size(c.oid))::bigint
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relkind = 'r' AND n.nspname = ANY(%s)
+WHERE c.relkind = 'r' AND n.nspname = ANY(current_schemas(false))
 GROUP BY c.relname
 ORDER BY 2 DESC
 

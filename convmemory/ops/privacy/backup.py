@@ -12,7 +12,7 @@ import logging
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +31,8 @@ from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.files.private_files import drop_drafts_of, has_digest, written_whole
 from convmemory.core.files.uploads import PrivateStorage
 from convmemory.core.postgres import server
-from convmemory.core.postgres.layout import Layout, note_layout
 from convmemory.core.sql import load_sql
 from convmemory.documents.storage import document_storage, place_of
-from convmemory.ops.groups.schemas import choose_path
 
 FORMAT = "convmemory-backup"
 VERSION = 1
@@ -166,33 +164,24 @@ def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
 
 def stored_paths(reader: psycopg.Connection) -> list[str]:
     """Return the paths of documents' files and of uploads; a database of an older version may have none."""
-    found = note_layout(reader)
-    tables = {name for _, name in _tables(reader, found)}
-    if found.groups:
-        choose_path(reader, found.path_over_all)
-    return paths_along(reader, tables)
-
-
-def paths_along(reader: psycopg.Connection, tables: Collection[str]) -> list[str]:
-    """Return the paths of the files that these tables name, read along the reader's search path."""
+    tables = _tables(reader)
     statements = [name for table, name in STATEMENTS.items() if table in tables]
     return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops.privacy", name))]
 
 
 def count_rows(reader: psycopg.Connection) -> dict[str, int]:
-    """Return the number of rows of each table in a backup; a group's table is named with its schema."""
-    found = note_layout(reader)
+    """Return the number of rows of each table in a backup."""
     counting = sql.SQL(load_sql("convmemory.ops", "count_all"))
     counts = {}
-    for schema, name in _tables(reader, found):
-        row = reader.execute(counting.format(sql.Identifier(schema, name))).fetchone()
-        counts[name if schema == found.home else f"{schema}.{name}"] = int(row[0]) if row else 0
+    for name in _tables(reader):
+        row = reader.execute(counting.format(sql.Identifier(name))).fetchone()
+        counts[name] = int(row[0]) if row else 0
     return counts
 
 
-def _tables(reader: psycopg.Connection, found: Layout) -> list[tuple[str, str]]:
-    """Schemas and names of the tables that hold rows."""
-    return reader.execute(load_sql("convmemory.ops.privacy", "backed_up_tables").encode(), [found.schemas]).fetchall()
+def _tables(reader: psycopg.Connection) -> list[str]:
+    """Return the names of the tables that hold rows."""
+    return [name for (name,) in _rows(reader, load_sql("convmemory.ops.privacy", "backed_up_tables"))]
 
 
 def program(name: str, target: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.holds import refuse_held
 from convmemory.accounts.models import LegalHold
 from convmemory.accounts.users import end_sessions
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import in_archive_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups, server
@@ -94,7 +94,7 @@ def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
     refuse_held(owner_id=user.pk, conversation_ids=None)
     receipt, user_id = shut_out(user=user), user.pk
     try:
-        with in_group_of(user.pk):
+        with in_archive_of(user.pk):
             _erase(user, receipt, deadline)
     except _OutOfTime:
         return receipt
@@ -141,7 +141,7 @@ def erase_again(accounts: Iterable[ErasedAccount]) -> list[str]:
 def count_rows(user: AbstractBaseUser) -> dict[str, int]:
     """Return the number of the user's rows in each table."""
     counts = {}
-    with in_group_of(user.pk), connection.cursor() as cursor:
+    with in_archive_of(user.pk), connection.cursor() as cursor:
         for table in owned_tables():
             statement = load_sql("convmemory.ops.privacy", "count_owned").format(
                 table=table.name, condition=table.condition
@@ -194,7 +194,7 @@ def _erase(user: User, receipt: Receipt, deadline: float) -> None:
                 receipt.add(person.name, count)
                 # The ledger: a backup that is restored later must not bring the user back.
                 ErasedUser.objects.get_or_create(account=owner_id, joined_at=user.date_joined)
-                if groups.layout().has_nodes:
+                if groups.layout().groups:
                     _refuse_rows_left(tables, owner_id)
                 receipt.add("files", drop_files_of(owner_id))  # files written meanwhile
             return

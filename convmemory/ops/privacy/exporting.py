@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.mail import notify
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import in_archive_of
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.files.private_files import private_folder
 from convmemory.core.sql import load_sql
@@ -65,7 +65,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     Raises: InvalidInput if the file exists or cannot be written.
     """
     rows: dict[str, int] = {}
-    with in_group_of(user.pk), _snapshot(), new_archive(path, level=6) as archive:
+    with in_archive_of(user.pk), _snapshot(), new_archive(path, level=6) as archive:
         for table in sorted(owned_tables(), key=lambda table: table.name):
             columns = ", ".join(f't."{column}"' for column in exported_columns(table))
             in_order = f"ORDER BY {order}" if (order := ORDERS.get(table.name)) else ""

@@ -11,12 +11,11 @@ SELECT extversion FROM pg_extension WHERE extname = 'vector'
 SELECT app, name FROM django_migrations ORDER BY id
 
 -- name: backed_up_tables
--- The tables in these schemas whose rows a backup counts.
-SELECT n.nspname, c.relname
+-- The tables whose rows a backup counts.
+SELECT c.relname
 FROM pg_class AS c
-INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND n.nspname = ANY(%s)
-ORDER BY n.nspname, c.relname
+WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+ORDER BY c.relname
 
 -- name: count_owned
 -- How many rows of a table belong to one person.
@@ -88,30 +87,6 @@ ORDER BY 1
 SELECT 'waiting/' || file FROM conversations_import WHERE file <> '' AND state IN ('queued', 'running')
 ORDER BY 1
 
--- name: copy_rows_out
--- All rows of a table, to be written to a file.
-COPY (SELECT {columns} FROM {table}) TO STDOUT
-
--- name: delete_owners
--- Delete the rows of some owners.
-DELETE FROM {table} WHERE owner_id = ANY(%s)
-
--- name: copy_rows_in
--- Rows that were written to a file, into a table.
-COPY {table} ({columns}) FROM STDIN
-
--- name: count_of_owners
--- How many rows of a table belong to some owners.
-SELECT count(*) FROM {table} WHERE owner_id = ANY(%s)
-
--- name: owners_of_group
--- Ids and names of the owners who belong to a group.
-SELECT p.owner_id, u.username
-FROM core_ownergroup AS p
-INNER JOIN auth_user AS u ON u.id = p.owner_id
-WHERE p.number = %s
-ORDER BY p.owner_id
-
 -- name: has_rows
 -- Whether a table has any rows.
 SELECT EXISTS (SELECT FROM {})
@@ -171,7 +146,7 @@ found (kind, name, class, object) AS (
     WHERE extname NOT IN ('plpgsql', 'vector')
     UNION ALL
     SELECT 'schema', nspname, 'pg_namespace'::regclass, oid FROM pg_namespace
-    WHERE nspname NOT IN ('public', 'information_schema', 'every_group') AND nspname !~ '^pg_|^group_[1-9][0-9]{0,3}$'
+    WHERE nspname NOT IN ('public', 'information_schema') AND nspname !~ '^pg_'
     UNION ALL
     SELECT 'setting', array_to_string(s.setconfig, ' '), 'pg_database'::regclass, s.setdatabase
     FROM pg_db_role_setting AS s INNER JOIN pg_database AS d ON d.oid = s.setdatabase

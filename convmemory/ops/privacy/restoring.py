@@ -44,7 +44,7 @@ from convmemory.ops.privacy.erasing import ErasedAccount
 
 LEAVING_S = 5.0
 AT_ONCE = 500
-"""Tables and indexes per transaction: each takes a lock, and those of many groups exceed a server's lock table."""
+"""Tables and indexes per transaction: each takes a lock, of which a server's lock table has a limited number."""
 
 
 def restore(*, path: Path, erased: Collection[ErasedAccount] = (), force: bool = False) -> BackupReport:
@@ -220,7 +220,7 @@ def _drop(admin: psycopg.Connection, name: str) -> None:
 # --- safe restore ---------------------------------------------------------------------------------
 # Limits the effects of a dump: a backup can come from any source, and restoring one executes its contents.
 #
-# Only tables, sequences, constraints, indexes, rows and the schemas of owner groups are restored, by a role that may
+# Only tables, sequences, constraints, indexes and rows are restored, by a role that may
 # do nothing but own the new database. A dump can define a function call for a table; so the contents of the new
 # database are checked before this program, which is its superuser, reads a row of it.
 
@@ -251,8 +251,7 @@ CALLED = frozenset({
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 
-_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|every_group|group_[1-9][0-9]{0,3}|-) (.*)")
-_SCHEMA_OF_GROUPS = re.compile(r"(?:every_group|group_[1-9][0-9]{0,3}) \S++")  # with its owner
+_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|-) (.*)")
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
 
@@ -265,7 +264,7 @@ def entries_to_restore(listing: str) -> str:
             continue
         found = _ENTRY.fullmatch(line)
         kind, name = (found[1], found[2].strip()) if found else ("", line)
-        if kind in RESTORED or (kind == "SCHEMA" and _SCHEMA_OF_GROUPS.fullmatch(name)):
+        if kind in RESTORED:
             kept.append(line)
         elif (kind, name) not in MADE_BEFORE and not (kind == "FUNCTION" and name.startswith(MADE_AFTER)):
             raise InvalidInput(_refusal(f"{kind} {name}".strip()))

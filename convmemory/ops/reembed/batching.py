@@ -10,7 +10,7 @@ from itertools import islice
 
 from django.utils import timezone
 
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.text import content_hash
 from convmemory.embeddings.batch_api import MAX_BYTES, MAX_REQUESTS, BatchApi, BatchesNotOffered, RemoteBatch
 from convmemory.embeddings.cache import store_vectors
@@ -54,7 +54,7 @@ def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell
                 row.delete()
         taken = _take_all(api, space, tell)
         for owner_id, texts in _files(space, source_ids):
-            with in_group_of(owner_id):
+            with acting_for(owner_id):
                 row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
             row.remote_id = api.submit(texts, mark=str(row.pk))
             row.save(update_fields=["remote_id"])
@@ -112,7 +112,7 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
             for name, vector in some.items()
             if len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")
         }
-        with in_group_of(row.owner_id):
+        with acting_for(row.owner_id):
             store_vectors(row.space, known, owner_id=row.owner_id)
         taken += len(known)
     EmbeddingBatch.objects.filter(pk=row.pk, ended_at=None).update(

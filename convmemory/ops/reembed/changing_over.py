@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 
 from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
-from convmemory.core.acting import in_group
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.postgres import groups
+from convmemory.core.postgres.archives import for_all_archives
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, start_building
 from convmemory.ops.reembed.progress import ReembedProgress
@@ -35,7 +36,7 @@ def refresh(
 ) -> Totals:
     """Embed missing, stale or failed items in the active space. Raises: EmbedderUnavailable, ReembedFailed."""
     totals = Totals()
-    _embed(select_active(space, selection, defects), space, totals, workers, show)
+    _embed(selected(partial(select_active, space, selection, defects)), space, totals, workers, show)
     return totals
 
 
@@ -45,7 +46,7 @@ def build(
     """Embed a part of the archive in a space that is not active, without a switch. Raises: like `change_over`."""
     start_building(space)
     totals = Totals()
-    _embed(select_building(space, selection, defects), space, totals, workers, show)
+    _embed(selected(partial(select_building, space, selection, defects)), space, totals, workers, show)
     return totals
 
 
@@ -60,7 +61,8 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
     start_building(space)
     totals = Totals()
     for _ in range(SWITCH_ATTEMPTS):
-        _embed(select_building(space, SourceSelection(), DEFECTS), space, totals, workers, show)
+        chosen = selected(partial(select_building, space, SourceSelection(), DEFECTS))
+        _embed(chosen, space, totals, workers, show)
         if build_vector_index(space, like=active_space()):
             tell("The vector index of the new space is built.")
         try:
@@ -73,6 +75,11 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
         "Sources change faster than they are embedded, so the old space is still searched. "
         "Run the same command again when less arrives; it goes on where it stopped."
     )
+
+
+def selected(select: Callable[[], dict[int, int]]) -> dict[int, int]:
+    """Return the sources that `select` chooses in all archives, with their numbers of items."""
+    return dict(chain.from_iterable(chosen.items() for chosen in for_all_archives(select)))
 
 
 def _embed(sources: dict[int, int], space: EmbeddingSpace, totals: Totals, workers: int, show: ShowProgress) -> None:
@@ -115,10 +122,12 @@ def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[
     if left_s > 0:
         tell(f"Waiting {left_s:.0f} s for searches that began before the switch ...")
         wait(left_s)
-    drop_passage_index(space)
-    deleted = sum(_delete_rows(model, field, space) for model, field in rows_of_spaces())
-    with in_group(groups.every_group()[0]):  # Django deletes rows of the space again, which takes real tables
-        EmbeddingSpace.objects.filter(pk=space.pk, is_active=False, is_building=False).delete()
+    list(for_all_archives(partial(drop_passage_index, space)))
+    deleted = 0
+    for model, field in rows_of_spaces():
+        deleted += sum(for_all_archives(partial(_delete_rows, model, field, space)))
+    retired = EmbeddingSpace.objects.filter(pk=space.pk, is_active=False, is_building=False)
+    list(for_all_archives(retired.delete))
     return deleted
 
 
@@ -132,13 +141,9 @@ def rows_of_spaces() -> Iterator[tuple[type[models.Model], str]]:
 
 
 def _delete_rows(model: type[models.Model], field: str, space: EmbeddingSpace) -> int:
-    deleted = 0
-    for group in groups.groups_of(model):
-        with in_group(group):
-            rows = model._default_manager.filter(**{field: space})
-            count = last = 0
-            while ids := list(rows.order_by("pk").filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
-                rows.model._default_manager.filter(pk__in=ids).delete()
-                count, last = count + len(ids), ids[-1]
-            deleted += count
-    return deleted
+    rows = model._default_manager.filter(**{field: space})
+    count = last = 0
+    while ids := list(rows.order_by("pk").filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
+        model._default_manager.filter(pk__in=ids).delete()
+        count, last = count + len(ids), ids[-1]
+    return count

@@ -41,7 +41,7 @@ def prepare(parent_pid: int) -> None:
 
 def step(space_id: int, source_id: int) -> StepResult:
     """Embed one source in one space for at most `SLICE_S` or one batch, whichever takes longer."""
-    from convmemory.core.acting import in_group_of
+    from convmemory.core.acting import acting_for
     from convmemory.core.errors import EmbedderUnavailable
     from convmemory.core.logs import safe_message
     from convmemory.embeddings.models import EmbeddingSpace
@@ -55,7 +55,7 @@ def step(space_id: int, source_id: int) -> StepResult:
         owner_id = Source.objects.values_list("owner_id", flat=True).filter(pk=source_id).first()
         if owner_id is None:  # the source was deleted meanwhile
             return StepResult(finished=True)
-        with in_group_of(owner_id):
+        with acting_for(owner_id):
             if space.is_active:
                 done = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
             else:

@@ -19,7 +19,7 @@ import psutil
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.config import Config, config
 from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError
@@ -153,7 +153,7 @@ def load_pending_samples(var_folder: Path) -> int:
     owner = User.objects.filter(username=ADMIN_NAME).first()
     count = 0
     if owner:
-        with in_group_of(owner.pk):
+        with acting_for(owner.pk):
             count = load_samples(owner)
     marker.unlink(missing_ok=True)
     return count

@@ -17,10 +17,9 @@ from convmemory.conversations.messages.responses import release_abandoned_respon
 from convmemory.conversations.messages.storage_quota import recount, uncounted_conversations
 from convmemory.conversations.messages.titling import renew_titles
 from convmemory.conversations.models import Conversation, StoredUse
-from convmemory.core.acting import in_group
 from convmemory.core.files.work_folders import sweep_work_folders
 from convmemory.core.measuring import Measurement, report
-from convmemory.core.postgres.groups import every_group
+from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.sql import load_sql
 from convmemory.documents.drawing import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
@@ -55,8 +54,8 @@ class Swept:
 
 def sweep(*, enqueue: Enqueue) -> SweepRun:
     """Find missed and stuck work; `enqueue` enqueues the indexing of sources."""
-    missed = _in_every_group(lambda: _enqueue_all(sources_to_index(limit=BATCH), enqueue))
-    return _run({"missed": missed, "stuck": _stuck, "work folders": _work_folders}, deep=False)
+    missed = _in_all_archives(lambda: _enqueue_all(sources_to_index(limit=BATCH), enqueue))
+    return _run({"missed": missed, "stuck": _in_all_archives(_stuck), "work folders": _work_folders}, deep=False)
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
@@ -65,27 +64,22 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
     Deletes files without a row, and pictures that exceed their limit.
     """
     kinds = {
-        "orphaned": _in_every_group(_orphaned),
-        "postings": _in_every_group(_postings),
-        "stale": _in_every_group(lambda: _stale(enqueue)),
+        "orphaned": _in_all_archives(_orphaned),
+        "postings": _in_all_archives(_postings),
+        "stale": _in_all_archives(lambda: _stale(enqueue)),
         "failed tasks": _failed_tasks,
         "audit log": _audit_log,
         "pictures": _pictures,
         "files": _files,
-        "storage": _in_every_group(_storage),
-        "titles": _in_every_group(_titles),
+        "storage": _in_all_archives(_storage),
+        "titles": _in_all_archives(_titles),
     }
     return _run(kinds, deep=True)
 
 
-def _in_every_group(look: Callable[[], Swept]) -> Callable[[], Swept]:
-    """Return a function that looks in each group in turn, if there are several."""
-
+def _in_all_archives(look: Callable[[], Swept]) -> Callable[[], Swept]:
     def look_everywhere() -> Swept:
-        swept = []
-        for group in every_group():
-            with in_group(group):
-                swept.append(look())
+        swept = list(for_all_archives(look))
         return Swept(sum(each.found for each in swept), sum(each.fixed for each in swept))
 
     return look_everywhere

@@ -1,14 +1,14 @@
-"""Four people in one database, and the same spread over three groups of owners; tests take copies of either."""
+"""Four people in one database, and the same spread over three groups as on a cluster; tests take copies of either."""
 
 from collections.abc import Iterator
 
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from benchmarks.copies import database_in_use
 from convmemory.ops.groups.distributing import distribute
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.groups import copies_alone, database_copy
+from tests.support.copies import database_in_use
+from tests.support.groups import copies_alone, database_copy, make_coordinator
 from tests.support.persons import fill_person
 
 NAMES = ("ada", "bert", "cleo", "dora")
@@ -39,6 +39,7 @@ def spread_people(people: People) -> Iterator[str]:
     """The name of a database in which they are spread over three groups."""
     with database_copy(people.database) as name:
         with copies_alone(), database_in_use(name):
+            make_coordinator()
             distribute(groups=3)
         yield name
 

@@ -1,4 +1,4 @@
-"""Work of staff and commands while owners are spread over groups, with the product's own log-ins."""
+"""Work of staff and commands while owners are spread over groups as on a cluster, with the product's own log-ins."""
 
 import json
 import zipfile
@@ -16,9 +16,10 @@ from django.urls import reverse
 
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core.acting import acting_for, in_group, maintenance
+from convmemory.core.acting import acting_for, maintenance
 from convmemory.core.models import OwnerGroup, OwnerTask
 from convmemory.core.postgres import groups
+from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.queue.fair_queue import work
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
@@ -27,11 +28,10 @@ from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.erasing import count_rows
 from convmemory.ops.privacy.exporting import request_archive
-from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from convmemory.ops.tasks import enqueue_archive
 from search.adapters.conversations import index_conversation
 from search.indexing.status import index_status
-from search.models import ItemEmbedding, Passage, Source
+from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.integration.ops.conftest import People
 from tests.support.groups import copies_alone
@@ -57,11 +57,8 @@ def log_in_as_the_product(shared_groups: None) -> Iterator[None]:
 def of_each_group(model: type[Model]) -> list[object]:
     """The key of one row of each group."""
     with maintenance():
-        found: list[object] = []
-        for number in groups.every_group():
-            with in_group(number):
-                found += model._default_manager.order_by("pk").values_list("pk", flat=True)[:1]
-        return found
+        rows = model._default_manager.order_by("pk").values_list("pk", flat=True)
+        return [pk for found in for_all_archives(lambda: list(rows[:1])) for pk in found]
 
 
 class TestStaff:
@@ -102,20 +99,6 @@ class TestStaff:
             assert f"zq{name}" in shown
             assert shown.count('r="5"') == points
 
-    def test_actions_of_administration_reach_every_group(self, root: Client) -> None:
-        tried = []
-        for model, options in admin.site._registry.items():
-            if not groups.is_grouped(model):
-                continue
-            name = f"{model._meta.app_label}_{model._meta.model_name}"
-            for action in sorted(map(str, options.actions or ()), key=lambda action: action == "delete_chosen"):
-                chosen = {"action": action, "_selected_action": of_each_group(model), "post": "yes"}
-                page = root.post(reverse(f"admin:{name}_changelist"), chosen, follow=True)
-                assert page.status_code == 200
-                assert "success" in page.content.decode(), (name, action)
-                tried.append((name, action))
-        assert len(tried) > 5
-
 
 class TestCommands:
     def test_archives_hold_all_rows_of_their_owner(self, people: People, tmp_path: Path) -> None:
@@ -138,13 +121,6 @@ class TestCommands:
         with zipfile.ZipFile(path) as archive:
             tables = json.loads(archive.read("manifest.json"))["tables"]
         return {name: table["rows"] for name, table in tables.items() if table["rows"]}
-
-    def test_scheduled_sweeps_repair_sources_in_every_group(self, people: People) -> None:
-        with maintenance():
-            Source.objects.filter(kind="conversation").update(title="wrong")
-            assert deep_sweep(enqueue=lambda ids: None).fixed["orphaned"] >= 4
-            assert not Source.objects.filter(title="wrong").exists()
-            sweep(enqueue=lambda ids: None)
 
     def test_another_model_takes_over_in_every_group(
         self, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ Runs where TEST_CITUS_URL names a coordinator (`tests/support/nodes.py`) and is 
 """
 
 from collections.abc import Iterator
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,28 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.utils import IntegrityError
 from pytest_django import DjangoDbBlocker
 
+from convmemory.accounts.spaces import create_space, set_member
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation
-from convmemory.core.acting import acting_for, in_group, maintenance, schema_owner
+from convmemory.core.acting import acting_for, maintenance
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
+from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.queue.fair_queue import work
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.moving.carrying import carry
 from convmemory.ops.doctor import database_area, rows_area
+from convmemory.ops.doctor.examining import examine
 from convmemory.ops.groups.distributing import distribute
-from convmemory.ops.groups.moving import move_owner
 from convmemory.ops.groups.sizes import group_reports
 from convmemory.ops.observability.metrics import metrics_text
-from convmemory.ops.privacy.erasing import count_rows, erase_user
+from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from search import vector_index
@@ -111,7 +115,7 @@ def new_conversation(owner_id: int, *texts: str) -> Conversation:
 
 def test_nodes_hold_same_rows_and_results_as_one_server(before: Before) -> None:
     with maintenance():
-        assert groups.layout().has_nodes
+        assert groups.layout().groups == (1, 2, 3)
         assert counts() == before.rows
     assert any(before.found.values())
     assert {key: hits(*key) for key in before.found} == before.found
@@ -167,21 +171,23 @@ def test_deferred_constraint_is_enforced_on_nodes(before: Before) -> None:
             row.save(force_insert=True)
 
 
+def renumber() -> None:
+    Item.objects.filter(number=0).update(number=70)
+    for model in (ItemEmbedding, Passage):
+        model._default_manager.filter(item_number=0).update(item_number=70)
+
+
 def test_sweeps_and_doctor_reach_every_group(before: Before) -> None:
     with maintenance():
         sweep(enqueue=lambda ids: None)
-        for group in groups.every_group():
-            with in_group(group):
-                Item.objects.filter(number=0).update(number=70)
-                for model in (ItemEmbedding, Passage):
-                    model._default_manager.filter(item_number=0).update(item_number=70)
+        list(for_all_archives(renumber))
         run = deep_sweep(enqueue=lambda ids: None)
         assert run.fixed["orphaned"] >= len(NAMES)
         assert 70 not in set(TokenVectors.objects.values_list("passage__item_number", flat=True))
         while work():
             pass
-        checks = (*database_area.DATABASE.checks, *database_area.INDEXES.checks, *rows_area.AREA.checks)
-        known = {finding.id for check in checks for finding in check()}
+        areas = (database_area.DATABASE, database_area.INDEXES, rows_area.AREA)
+        known = {finding.id for finding in examine(areas).findings}
         assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
         assert metrics_text()
 
@@ -189,28 +195,47 @@ def test_sweeps_and_doctor_reach_every_group(before: Before) -> None:
 def test_vector_indexes_lie_on_nodes(before: Before) -> None:
     with maintenance():
         space = spaces.active_space()
-        vector_index.ensure_passage_index(space, even_if_small=True)
-        assert vector_index.has_passage_index(space)
+        list(for_all_archives(partial(vector_index.ensure_passage_index, space, even_if_small=True)))
+        assert all(for_all_archives(partial(vector_index.has_passage_index, space)))
     with acting_for(before.people["ada"]):
         vector_index.scan_widely()
     with maintenance():
-        vector_index.drop_passage_index(space)
-        assert not vector_index.has_passage_index(space)
+        list(for_all_archives(partial(vector_index.drop_passage_index, space)))
+        assert not any(for_all_archives(partial(vector_index.has_passage_index, space)))
 
 
-def test_owner_moves_to_another_group_and_is_erased(before: Before) -> None:
+def test_members_of_space_read_and_write_what_their_role_allows(before: Before) -> None:
+    ada, bert = (User.objects.get(pk=before.people[name]) for name in ("ada", "bert"))
+    with acting_for(ada.pk):
+        space_id = create_space(person=ada, name="Loft").account.pk
+        set_member(person=ada, space_id=space_id, username="bert", role="reader")
+    with acting_for(space_id, person_id=ada.pk):
+        ingest.create_conversation(
+            owner=User(pk=space_id), draft=ConversationDraft(messages=exchange(("what is in the loft?", "A ladder.")))
+        )
+    with acting_for(space_id, person_id=bert.pk):
+        assert owners() == {space_id}
+        with pytest.raises(DatabaseError, match="row-level security"):
+            Conversation.objects.update(title="of a reader")
+    with acting_for(space_id, person_id=before.people["cleo"]):
+        assert owners() == set()
+
+
+def test_conversation_moves_into_space_and_back(before: Before) -> None:
+    ada = User.objects.get(pk=before.people["ada"])
+    made = new_conversation(ada.pk, "The ladder leans on the barn.")
+    with acting_for(ada.pk):
+        space_id = create_space(person=ada, name="Barn").account.pk
+    for place in (space_id, None):
+        carry(person=ada, kind="conversation", object_id=made.pk, space_id=place, is_copy=False)
+        with acting_for(place or ada.pk, person_id=ada.pk):
+            assert Conversation.objects.filter(pk=made.pk).exists()
+
+
+def test_person_is_erased(before: Before) -> None:
     dora = before.people["dora"]
     with maintenance():
-        old = OwnerGroup.objects.get(pk=dora).number
-        new = next(number for number in groups.layout().groups if number != old)
         user = User.objects.get(pk=dora)
-        rows = count_rows(user)
-    found = hits(dora, "where is zqdora?")
-    with schema_owner():
-        assert move_owner(username="dora", to=new) > 0
-    assert hits(dora, "where is zqdora?") == found
-    with maintenance():
-        assert count_rows(user) == rows
         assert erase_user(user=user).finished
         assert not User.objects.filter(pk=dora).exists()
         names = [table.name for table in owned_tables() if table.model is not User]

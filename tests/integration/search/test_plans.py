@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from benchmarks.copies import database_in_use
 from benchmarks.speeds.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
@@ -38,6 +37,7 @@ from search.retrieval.plans import (
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone, database_copy
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.conversations.messages.hiding import hide_stored_keys
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import SwitchedOff
 
@@ -23,7 +23,7 @@ class Command(ArchiveCommand):
         owners = [owner_named(options["user"])] if options["user"] else list(User.objects.order_by("pk"))
         for owner in owners:
             try:
-                with in_group_of(owner.pk):
+                with acting_for(owner.pk):
                     report = hide_stored_keys(owner=owner)
             except SwitchedOff as error:
                 raise CommandError(str(error)) from error

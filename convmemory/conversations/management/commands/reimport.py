@@ -7,7 +7,7 @@ from convmemory.conversations.importing.models import KeptUpload
 from convmemory.conversations.importing.runner import ImportReport
 from convmemory.conversations.importing.syncing import owners_of_uploads, reimport
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 
 
@@ -20,7 +20,7 @@ class Command(ArchiveCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         owners = [owner_named(options["user"])] if options["user"] else owners_of_uploads()
         for owner in owners:
-            with in_group_of(owner.pk):
+            with acting_for(owner.pk):
                 reimport(owner=owner, on_report=self._print)
         if not owners:
             self.stdout.write("No upload is kept.")

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from convmemory.accounts.users import user_named
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.documents import library
@@ -26,7 +26,7 @@ class Command(ArchiveCommand):
         failed = 0
         try:
             owner = user_named(options["user"])
-            with in_group_of(owner.pk):
+            with acting_for(owner.pk):
                 for path in options["paths"]:
                     files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
                     failed += sum(not self._add(owner, file) for file in files)

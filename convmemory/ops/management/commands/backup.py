@@ -1,4 +1,4 @@
-"""`manage.py backup`: write the database, or a group of owners, and stored files to one file, once or at intervals."""
+"""`manage.py backup`: write the database and stored files to one file, once or at intervals."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -10,7 +10,6 @@ from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.privacy.backup import back_up
 from convmemory.ops.privacy.backup_places import place_named
-from convmemory.ops.privacy.group_backup import back_up_group
 from convmemory.ops.privacy.scheduled_backups import back_up_for_ever, back_up_to
 
 
@@ -26,14 +25,10 @@ class Command(ArchiveCommand):
         place.add_argument("--to", metavar="FOLDER", help="the folder of numbered backups, or s3://BUCKET/PREFIX")
         parser.add_argument("--keep", type=int, default=14, metavar="N", help="with --to: how many are kept (14)")
         parser.add_argument("--every", type=float, metavar="HOURS", help="with --to: go on, one backup every HOURS")
-        parser.add_argument("--group", type=int, metavar="N", help="only this group of owners, also of another server")
 
     def handle(
-        self, *args: Any, path: Path | None, to: str | None, keep: int, every: float | None, group: int | None,
-        **options: Any,
-    ) -> None:  # fmt: skip
-        if to and group is not None:
-            raise CommandError("--group writes one file: give a PATH instead of --to.")
+        self, *args: Any, path: Path | None, to: str | None, keep: int, every: float | None, **options: Any
+    ) -> None:
         if keep < 1 or (every is not None and every <= 0):
             raise CommandError("--keep is at least 1, --every more than 0 hours.")
         try:
@@ -42,7 +37,7 @@ class Command(ArchiveCommand):
             elif to:
                 self._say(f"Backup written and verified: {back_up_to(place_named(to), keep=keep)}")
             elif path:
-                report = back_up(path=path) if group is None else back_up_group(group=group, path=path)
+                report = back_up(path=path)
                 self._say(f"{path}: {report.rows} rows, {report.files} files, {report.size / 1024**2:.1f} MB.")
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error

@@ -1,4 +1,4 @@
-"""`manage.py distribute --groups N`: distribute the owners of this database over groups with tables of their own."""
+"""`manage.py distribute --groups N`: distribute the owners of this database over the nodes of a Citus cluster."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -12,9 +12,9 @@ from convmemory.ops.groups.distributing import distribute
 
 class Command(ArchiveCommand):
     help = (
-        "Spread all owners over N groups, or add empty groups up to N. Stop everything else first and make a backup: "
-        "nothing can be written meanwhile, and it needs as much room again as the tables take. Killed halfway, nothing "
-        "has changed: run it again. There is no way back to one group but a backup."
+        "Spread all owners over N groups, each on a node of a Citus cluster, or add empty groups up to N. Stop "
+        "everything else first and make a backup: nothing can be written meanwhile, and it needs as much room again as "
+        "the tables take. Killed halfway, run it again. There is no way back to one server but a backup."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from convmemory.accounts.users import user_named
-from convmemory.core.acting import in_group_of
+from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.numbers import parse_number
@@ -29,7 +29,7 @@ class Command(ArchiveCommand):
             raise CommandError("Say whose archive: --user NAME.")
         try:
             owner = user_named(options["user"])
-            with in_group_of(owner.pk):
+            with acting_for(owner.pk):
                 report = comparing.compare_on_own(
                     owner,
                     against=options["against"],

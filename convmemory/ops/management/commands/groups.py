@@ -24,7 +24,9 @@ class Command(ArchiveCommand):
         if options["json"]:
             self.stdout.write(json.dumps([asdict(report) for report in reports], indent=1))
         elif not reports:
-            self.stdout.write("There is one group. `manage.py distribute --groups N` makes more.")
+            self.stdout.write(
+                "All owners are on this server. `manage.py distribute --groups N` spreads them over nodes."
+            )
         else:
             self.stdout.write(f"{'group':>5}  {'owners':>9}  {'passages':>12}  {'MiB':>10}")
         for report in [] if options["json"] else reports:

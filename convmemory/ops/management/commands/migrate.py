@@ -1,4 +1,4 @@
-"""`manage.py migrate`, also with several groups of owners: the shared tables first, then those of each group.
+"""`manage.py migrate`, also on a cluster: the shared tables first, then those of each group.
 
 Each group records its own migrations, so that a killed run resumes.
 """
@@ -13,7 +13,7 @@ from django.db.utils import ProgrammingError
 
 from convmemory.core import acting
 from convmemory.core.postgres import groups
-from convmemory.ops.groups.schemas import is_up_to_date, make_missing_tables_over_all, without_tables_over_all
+from convmemory.ops.groups.schemas import is_up_to_date, make_missing_views_over_all, without_views_over_all
 
 
 class Command(migrate.Command):
@@ -31,13 +31,16 @@ class Command(migrate.Command):
     def _migrate_all(self, *args: Any, **options: Any) -> None:
         numbers = groups.layout().groups if options["database"] == DEFAULT_DB_ALIAS else ()
         changes_nothing = options["plan"] or options["check_unapplied"]
-        if not numbers or (is_up_to_date() and options["app_label"] is None):
-            with acting.in_group(acting.NO_GROUP if numbers else None):
-                super().handle(*args, **options)
-            if numbers and not changes_nothing:
-                make_missing_tables_over_all()  # if a run was killed after the last migration
+        if not numbers:
+            super().handle(*args, **options)
             return
-        with nullcontext() if changes_nothing else without_tables_over_all():
+        if is_up_to_date() and options["app_label"] is None:
+            with acting.in_group(acting.NO_GROUP):
+                super().handle(*args, **options)
+            if not changes_nothing:
+                make_missing_views_over_all()  # if a run was killed after the last migration
+            return
+        with nullcontext() if changes_nothing else without_views_over_all():
             with acting.in_group(acting.NO_GROUP):
                 super().handle(*args, **options)
             for number in numbers:

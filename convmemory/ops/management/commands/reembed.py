@@ -6,6 +6,7 @@ Progress goes to standard error, the report to standard output.
 import sys
 import time
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -18,7 +19,7 @@ from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS
 from convmemory.embeddings.spaces import active_space, building_space, space_key, space_of, stop_building
 from convmemory.ops.reembed.batching import embed_in_batches
-from convmemory.ops.reembed.changing_over import build, change_over, prune, refresh, retired_spaces
+from convmemory.ops.reembed.changing_over import build, change_over, prune, refresh, retired_spaces, selected
 from convmemory.ops.reembed.progress import ReembedProgress, duration
 from convmemory.ops.reembed.targets import checked_embedder, estimate, estimate_lines, settings_for, target_options
 from search.adapters.conversations import KIND
@@ -120,7 +121,7 @@ class Command(ArchiveCommand):
         self._say(f"{'Refreshing' if space == active else 'Building'} {space}")
         if options["batch"]:
             select = select_active if space == active else select_building
-            embed_in_batches(select(space, selection, defects), space, tell=self._say)
+            embed_in_batches(selected(partial(select, space, selection, defects)), space, tell=self._say)
         workers = options["workers"]
         if space == active:
             totals = refresh(space, selection, defects, workers=workers, show=self._show)

@@ -13,14 +13,13 @@ from convmemory.core.files.work_folders import work_folder
 from convmemory.ops.privacy.backup import BackupReport
 from convmemory.ops.privacy.backup_places import local_copy
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
-from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
 from convmemory.ops.privacy.restoring import check_restore, note_restore, restore
 
 
 class Command(ArchiveCommand):
     help = (
-        "Replace the embedded database, or what a group of owners has, and the files of documents by a backup; its "
-        "checksums are verified first. Stop convmemory before; with --check it may run, and nothing is replaced."
+        "Replace the embedded database and the files of documents by a backup; its checksums are verified first. "
+        " Stop convmemory before; with --check it may run, and nothing is replaced."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -47,10 +46,6 @@ class Command(ArchiveCommand):
             )
 
     def _restore(self, path: Path, *, force: bool) -> BackupReport:
-        if is_group_backup(path):
-            if not force:
-                raise CommandError("`--force` replaces what the owners in this backup of a group have now.")
-            return restore_group(path=path)
         erased = read_ledger()
         report = restore(path=path, erased=erased, force=force)
         call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version

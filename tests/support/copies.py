@@ -1,4 +1,4 @@
-"""Copies of a whole database on its own server, for benchmarks and tests that must not change the original.
+"""Copies of a whole database on its own server, for tests that must not change the original.
 
 No other connection may use a database while it is copied. The log-in that owns the tables makes the copies: it has to
 be a superuser, as on the embedded server, or to have the right CREATEDB.
