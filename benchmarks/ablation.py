@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test.utils import override_settings
 
@@ -22,6 +21,7 @@ from benchmarks.metrics import Figures, differences, quality, values_of
 from benchmarks.reporting import fit_tables
 from benchmarks.running import Observation, each_loaded, observe_haystack
 from benchmarks.runs import OWN_SETS, is_measured, named_paths, run_facts, say, write_result
+from convmemory.accounts.callers import Caller
 from search.pipeline import PIPELINE, Pipeline, Rankers
 from search.ranking.rankers import TABLES, BlendedRanker, LinearRanker, Weights, weights_of
 from search.retrieval.candidates import EXCHANGES, Feature
@@ -31,7 +31,7 @@ from search.retrieval.retriever import Retriever
 FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items", "samples": "hybrid"}
 """The deciding table of weights of each set that is large enough for a fit."""
 
-Loaded = list[tuple[User, Haystack]]
+Loaded = list[tuple[Caller, Haystack]]
 
 
 def whole() -> Pipeline:
@@ -140,8 +140,8 @@ def main(arguments: list[str]) -> None:
 def load(dataset: str, haystacks: Sequence[Haystack]) -> Loaded:
     """Store and index each haystack; content from an earlier run is not embedded again."""
     loaded = []
-    for owner, haystack in each_loaded(f"ablation-{dataset}", haystacks, keep=True):
-        loaded.append((owner, haystack))
+    for caller, haystack in each_loaded(f"ablation-{dataset}", haystacks, keep=True):
+        loaded.append((caller, haystack))
         say(f"{haystack.name} is indexed")
     return loaded
 
@@ -171,9 +171,9 @@ def observe(loaded: Loaded, part: Part) -> list[Observation]:
     with override_settings(**part.settings):
         return [
             observation
-            for owner, haystack in loaded
+            for caller, haystack in loaded
             for observation in observe_haystack(
-                owner,
+                caller,
                 haystack,
                 mode=part.mode,
                 pipeline=part.pipeline(),

@@ -18,6 +18,7 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from benchmarks.running import PREFIX, OnProgress
+from convmemory.accounts.callers import Caller
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import Span
@@ -90,28 +91,29 @@ def recall_and_iou(question: SpanQuestion, found: Sequence[Found]) -> tuple[floa
     return inside / wanted, inside / (wanted + covered + elsewhere - inside)
 
 
-def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> User:
-    """Return the scratch user with each corpus as a document, read and indexed."""
-    owner = User.objects.get_or_create(username=f"{PREFIX}documents-library")[0]
+def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> Caller:
+    """Return the scratch caller with each corpus as a document, read and indexed."""
+    caller = Caller.of(User.objects.get_or_create(username=f"{PREFIX}documents-library")[0])
     corpora = sorted({question.corpus for question in questions})
     for number, corpus in enumerate(corpora, 1):
         data = (folder / f"{corpus}.md").read_bytes()
-        with acting_for(owner.pk):
-            stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=f"{corpus}.md")
-            document = library.add_document(owner=owner, stored=stored).document
-            process_document(owner_id=owner.pk, document_id=document.pk)
-            source = Source.objects.get(owner_id=owner.pk, kind=KIND, object_id=document.pk)
-            index_source(owner_id=owner.pk, source_id=source.pk)
+        with acting_for(caller.archive_id):
+            stored = library.store_file(archive_id=caller.archive_id, file=io.BytesIO(data), name=f"{corpus}.md")
+            document = library.add_document(caller=caller, stored=stored).document
+            process_document(archive_id=caller.archive_id, document_id=document.pk)
+            source = Source.objects.get(archive_id=caller.archive_id, kind=KIND, object_id=document.pk)
+            index_source(archive_id=caller.archive_id, source_id=source.pk)
         progress("indexed", number, len(corpora))
-    return owner
+    return caller
 
 
 def measure_search(
-    owner: User, questions: Sequence[SpanQuestion], *, mode: str, progress: OnProgress
+    caller: Caller, questions: Sequence[SpanQuestion], *, mode: str, progress: OnProgress
 ) -> dict[str, float]:
     """Return recall and intersection over union of the sections and of their marked passages."""
     names = {
-        pk: name.removesuffix(".md") for pk, name in Document.objects.filter(owner=owner).values_list("pk", "name")
+        pk: name.removesuffix(".md")
+        for pk, name in Document.objects.filter(archive_id=caller.archive_id).values_list("pk", "name")
     }
     items: list[list[Found]] = []
     passages: list[list[Found]] = []
@@ -119,7 +121,7 @@ def measure_search(
         query = SearchQuery(
             text=question.text[:SEARCHED_CHARS], limit=max(CUTOFFS), mode=mode, document_scope=DocumentScope()
         )
-        hits = search(caller=owner, query=query).hits
+        hits = search(caller=caller, query=query).hits
         items.append([(names[hit.object_id], hit.section.start, hit.section.end) for hit in hits])
         passages.append([(names[hit.object_id], hit.passage_start, hit.passage_end) for hit in hits])
         progress("searched", number, len(questions))
@@ -127,7 +129,7 @@ def measure_search(
 
 
 def measure_plain_splitter(
-    folder: Path, owner: User, questions: Sequence[SpanQuestion], progress: OnProgress
+    folder: Path, caller: Caller, questions: Sequence[SpanQuestion], progress: OnProgress
 ) -> dict[str, float]:
     """Return the same for overlapping chunks, ranked by the sum of scaled cosine and BM25."""
     space = active_space()

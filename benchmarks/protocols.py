@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management import call_command
 
 from benchmarks.datasets import read_dataset
@@ -21,6 +20,7 @@ from benchmarks.datasets.haystacks import Haystack
 from benchmarks.metrics import Row, hit, means, measures, recall, reciprocal_rank
 from benchmarks.running import Observation, each_loaded, observe_haystack, observe_messages
 from benchmarks.runs import is_measured, named_paths, run_facts, say, write_result
+from convmemory.accounts.callers import Caller
 from convmemory.core.errors import InvalidInput
 from search.retrieval.candidates import split_keys
 
@@ -61,24 +61,24 @@ def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, A
     """Return figures of sessions and turns of each set; for LoCoMo also of messages. Raises: InvalidInput."""
     turns: list[Observation] = []
     messages: list[Observation] = []
-    for owner, haystack in each_loaded(f"protocols-{dataset}", read_dataset(dataset, path, limit=limit)):
-        turns += observe_haystack(owner, haystack, mode="hybrid")
+    for caller, haystack in each_loaded(f"protocols-{dataset}", read_dataset(dataset, path, limit=limit)):
+        turns += observe_haystack(caller, haystack, mode="hybrid")
         if dataset == "locomo":
-            messages += _messages(owner, haystack)
+            messages += _messages(caller, haystack)
         say(f"{haystack.name}: {len(turns)} questions so far")
     found: dict[str, Any] = {"dataset": dataset, "limit": limit, "questions": len(turns)}
     found |= {"turns": by_category(_ranked(turns)), "sessions": protocol_figures(_sessions(turns))}
     return found | ({"lmeb": lmeb_figures(_ranked(messages))} if messages else {})
 
 
-def _messages(owner: User, haystack: Haystack) -> Iterable[Observation]:
+def _messages(caller: Caller, haystack: Haystack) -> Iterable[Observation]:
     """Return observations of messages.
 
     LMEB also asks questions without an answer: the messages that such a question is about have to be found.
     """
     questions = [one for one in (*haystack.questions, *haystack.without_answer) if one.category in LMEB_TASKS]
     everything = replace(haystack, questions=tuple(questions), without_answer=())
-    return observe_messages(owner, everything, mode="hybrid", budget=BUDGET)
+    return observe_messages(caller, everything, mode="hybrid", budget=BUDGET)
 
 
 def _ranked(observations: Iterable[Observation]) -> list[Ranked]:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-from django.contrib.auth.models import User
 
 from benchmarks.datasets.haystacks import Haystack
 from benchmarks.running import OnProgress, observe_haystack, query_of
+from convmemory.accounts.callers import Caller
 from convmemory.core.errors import InvalidInput
 from search.ranking.blending import Reranked, as_scores
 from search.ranking.reranking import RerankOptions, document_of, rerank
@@ -24,18 +24,18 @@ def reranker_in_use() -> RerankOptions:
 
 
 def rerank_haystack(
-    owner: User, haystack: Haystack, options: RerankOptions, *, mode: str, progress: OnProgress
+    caller: Caller, haystack: Haystack, options: RerankOptions, *, mode: str, progress: OnProgress
 ) -> list[Reranked]:
     """Return the reranker's scores for the best hits of each question that a stored turn answers.
 
     Raises: RerankerUnavailable if it gave no scores for a question.
     """
-    observed = observe_haystack(owner, haystack, mode=mode, progress=progress)
+    observed = observe_haystack(caller, haystack, mode=mode, progress=progress)
     found: list[Reranked] = []
     for observation in observed:
         question = observation.question
         query = replace(query_of(question, mode, limit=options.top_k), may_rerank=False)
-        hits = search(caller=owner, query=query).hits
+        hits = search(caller=caller, query=query).hits
         scores = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in hits]) if hits else []
         found.append(
             Reranked(

@@ -13,11 +13,11 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from benchmarks.datasets.haystacks import Haystack, MessageRef, Question
+from convmemory.accounts.callers import Caller, acting_as
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core.acting import acting_for
 from memory.context import build_memory_context
 from memory.message_features import message_keys
 from memory.recall import MAX_TOP_K, RecallQuery, choose_messages, rank_messages
@@ -65,10 +65,10 @@ class Stored:
     sources: Mapping[str, int]
 
     @classmethod
-    def of(cls, owner: User) -> "Stored":
-        sources = dict(Source.objects.filter(owner_id=owner.pk, kind=KIND).values_list("object_id", "pk"))
-        conversations = Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk")
-        numbered = Message.objects.filter(owner_id=owner.pk, turn_number__isnull=False)
+    def of(cls, caller: Caller) -> "Stored":
+        sources = dict(Source.objects.filter(archive_id=caller.archive_id, kind=KIND).values_list("object_id", "pk"))
+        conversations = Conversation.objects.filter(archive_id=caller.archive_id).values_list("source_id", "pk")
+        numbered = Message.objects.filter(archive_id=caller.archive_id, turn_number__isnull=False)
         rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
         return cls(
             {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows},
@@ -89,17 +89,17 @@ class Stored:
 
 def each_loaded(
     dataset: str, haystacks: Iterable[Haystack], *, keep: bool = False, progress: OnProgress = quiet
-) -> Iterator[tuple[User, Haystack]]:
-    """Yield each haystack with its scratch user once it is indexed; of a large set, only one is stored at a time.
+) -> Iterator[tuple[Caller, Haystack]]:
+    """Yield each haystack with its scratch caller once it is indexed; of a large set, only one is stored at a time.
 
     If they are kept, the next run does not embed them again.
     """
     try:
         for haystack in haystacks:
             owner = scratch_user(dataset, haystack)
-            with acting_for(owner.pk):
-                load_haystack(owner, haystack, progress)
-                yield owner, haystack
+            with acting_as(Caller.of(owner)) as caller:
+                load_haystack(caller, haystack, progress)
+                yield caller, haystack
             if not keep:
                 owner.delete()
     finally:
@@ -112,13 +112,13 @@ def scratch_user(dataset: str, haystack: Haystack) -> User:
     return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{haystack.name}"[:150])[0]
 
 
-def load_haystack(owner: User, haystack: Haystack, progress: OnProgress = quiet) -> None:
+def load_haystack(caller: Caller, haystack: Haystack, progress: OnProgress = quiet) -> None:
     """Store and index new and changed content; existing content is not embedded again."""
     current = []
     for number, draft in enumerate(haystack.drafts(), 1):
-        current.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
+        current.append(ingest.sync_conversation(caller=caller, draft=draft).conversation_id)
         progress("stored", number, 0)
-    Conversation.objects.filter(owner_id=owner.pk).exclude(pk__in=current).delete()
+    Conversation.objects.filter(archive_id=caller.archive_id).exclude(pk__in=current).delete()
     for number, conversation_id in enumerate(current, 1):
         while not index_conversation(conversation_id=conversation_id).finished:
             time.sleep(RETRY_S)
@@ -126,7 +126,7 @@ def load_haystack(owner: User, haystack: Haystack, progress: OnProgress = quiet)
 
 
 def observe_haystack(
-    owner: User,
+    caller: Caller,
     haystack: Haystack,
     *,
     mode: str,
@@ -135,13 +135,13 @@ def observe_haystack(
     is_timeless: bool = False,
 ) -> list[Observation]:
     """Search for each question that a stored turn answers, as it is worded; return the observations."""
-    stored = Stored.of(owner)
+    stored = Stored.of(caller)
     found = []
     for number, question in enumerate(haystack.questions, 1):
         if len(stored.gold(question)):
             query = replace(query_of(question, mode), is_timeless=is_timeless)
             started = time.perf_counter()
-            result = rank_items(owner_id=owner.pk, query=query, pipeline=pipeline)
+            result = rank_items(archive_id=caller.archive_id, query=query, pipeline=pipeline)
             keys = result.table.keys
             order = keys[result.order]
             milliseconds = (time.perf_counter() - started) * 1000
@@ -162,14 +162,14 @@ def observe_haystack(
 
 
 def observe_messages(
-    owner: User, haystack: Haystack, *, mode: str, budget: int, progress: OnProgress = quiet
+    caller: Caller, haystack: Haystack, *, mode: str, budget: int, progress: OnProgress = quiet
 ) -> list[Observation]:
     """Return an observation for each question whose evidence is stored messages, recalled as it is worded.
 
     Its keys are (conversation, position) of messages; `more` says which contexts of `budget` tokens contain
     the evidence.
     """
-    rows = Message.objects.filter(owner_id=owner.pk).select_related("conversation")
+    rows = Message.objects.filter(archive_id=caller.archive_id).select_related("conversation")
     stored = {(row.conversation.source_id, row.source_key): row for row in rows}
     found = []
     for number, question in enumerate(haystack.questions, 1):
@@ -177,7 +177,7 @@ def observe_messages(
         if evidence:
             query = SearchQuery(text=question.text[:SEARCHED_CHARS], mode=mode)
             started = time.perf_counter()
-            ranked = rank_messages(rank_items(owner_id=owner.pk, query=query))
+            ranked = rank_messages(rank_items(archive_id=caller.archive_id, query=query))
             milliseconds = (time.perf_counter() - started) * 1000
             # For each kind of context 1 if it contains all evidence messages completely, otherwise 0.
             every = RecallQuery(query.text, top_k=MAX_TOP_K, threshold=0.0, min_relevance=0.0)

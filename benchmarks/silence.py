@@ -10,11 +10,11 @@ from string import punctuation
 from typing import Any
 
 import numpy as np
-from django.contrib.auth.models import User
 
 from benchmarks.datasets.haystacks import Haystack, Question
 from benchmarks.fitting import Floats, Mask, area_under_curve, share_with_interval
 from benchmarks.running import OnProgress, Stored
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
 from search.adapters.conversations import KIND
 from search.models import Item
@@ -66,11 +66,11 @@ class _Plan:
 
 
 def ask_haystack(
-    owner: User, haystack: Haystack, others: Sequence[Question], *, mode: str, bar: float, progress: OnProgress
+    caller: Caller, haystack: Haystack, others: Sequence[Question], *, mode: str, bar: float, progress: OnProgress
 ) -> list[Asked]:
     """Ask each question with and without the conversations of its answer, and questions without an answer here."""
-    stored = Stored.of(owner)
-    rows = Item.objects.filter(owner_id=owner.pk, source__kind=KIND)
+    stored = Stored.of(caller)
+    rows = Item.objects.filter(archive_id=caller.archive_id, source__kind=KIND)
     found: dict[int, list[tuple[int, int]]] = {}
     for source_id, conversation_id, number in rows.values_list("source_id", "source__object_id", "number"):
         found.setdefault(source_id, []).append((conversation_id, number))
@@ -86,7 +86,7 @@ def ask_haystack(
     asked = []
     for number, plan in enumerate(plans, 1):
         query = SearchQuery(text=plan.question.text[:SEARCHED_CHARS], mode=mode, filters=plan.filters)
-        ranked = rank_items(owner_id=owner.pk, query=query)
+        ranked = rank_items(archive_id=caller.archive_id, query=query)
         evidence, first = ranked.relevance.evidence, ranked.order[:FIRST_HITS]
         gold = stored.gold(plan.question) if plan.is_answered else ranked.table.keys[:0]
         asked.append(

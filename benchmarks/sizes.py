@@ -18,6 +18,7 @@ from benchmarks.running import database_bytes
 from benchmarks.runs import is_measured, read_results, run_facts, say, write_result
 from benchmarks.speeds.bench import fresh_user, refresh_statistics, search_ms
 from benchmarks.speeds.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
+from convmemory.accounts.callers import Caller
 from convmemory.embeddings.spaces import active_space
 from search import vector_index
 
@@ -44,15 +45,15 @@ def measure(passages: int) -> dict[str, Any]:
     """Create an archive of this size and search it. `bytes` is the growth of the database."""
     before, started = database_bytes(), time.perf_counter()
     space, maker = active_space(), TextMaker(seed=passages)
-    owner = fresh_user(f"bench-size-{passages}")
+    caller = Caller.of(fresh_user(f"bench-size-{passages}"))
     vectors = VectorMaker(space.dimensions, seed=passages)
-    fill_turns(owner=owner, space=space, turns=passages // PASSAGES_PER_TURN, maker=maker, vectors=vectors)
+    fill_turns(caller=caller, space=space, turns=passages // PASSAGES_PER_TURN, maker=maker, vectors=vectors)
     vector_index.ensure_passage_index(space)
     refresh_statistics()
     made_s = time.perf_counter() - started
     return {
         "passages": passages,
-        "search_ms": percentiles(search_ms(owner, maker)),
+        "search_ms": percentiles(search_ms(caller, maker)),
         "bytes": database_bytes() - before,
         "made_s": round(made_s, 1),
     }

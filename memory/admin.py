@@ -15,7 +15,7 @@ class OwnerOfConversationFilter(OwnerFilter):
     """Filters by the owner of the conversation, for which this table has an index."""
 
     def condition(self, value: str) -> Q:
-        return Q(conversation__owner_id=user_id_of(value))
+        return Q(conversation__archive_id=user_id_of(value))
 
 
 def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
@@ -25,9 +25,9 @@ def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
     )
     waiting: dict[tuple[int, int], list[int]] = {}
     for row in rows:
-        waiting.setdefault((row.owner_id, row.conversation_id), []).append(row.message_id)
-    for (owner_id, conversation_id), message_ids in waiting.items():
-        enqueue_embed(owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids)
+        waiting.setdefault((row.archive_id, row.conversation_id), []).append(row.message_id)
+    for (archive_id, conversation_id), message_ids in waiting.items():
+        enqueue_embed(archive_id=archive_id, conversation_id=conversation_id, message_ids=message_ids)
 
 
 @admin.register(MessageEmbedding)
@@ -35,11 +35,11 @@ class MessageEmbeddingAdmin(MetadataAdmin):
     """The embedding states of messages: pending, completed, or failed and why."""
 
     list_display = (
-        "id", "owner", "conversation_id", "message_id", "role", "status", "token_count", "error", "updated_at",
+        "id", "archive", "conversation_id", "message_id", "role", "status", "token_count", "error", "updated_at",
     )  # fmt: skip
     list_filter = (OwnerOfConversationFilter, ConversationFilter, "status", "space", UptoFilter)
     fields = (
-        "owner", "conversation", "message", "position", "role", "space", "status", "error", "attempts", "token_count",
+        "archive", "conversation", "message", "position", "role", "space", "status", "error", "attempts", "token_count",
         "created_at", "updated_at",
     )  # fmt: skip
     readonly_fields = ("created_at", "updated_at")

@@ -1,6 +1,5 @@
 """Routes for recalling messages, and for the embeddings of a conversation's messages."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from convmemory.accounts.authentication import READING, caller_of
-from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.spaces import MINE, spaces_seen_by
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
 from convmemory.core.web.asgi_types import site_of
@@ -37,10 +35,10 @@ router = Router(tags=["memory"])
     summary="Embed messages that are not embedded yet, or try failed ones again",
 )
 def embed(request: HttpRequest, conversation_id: int, body: EmbedIn) -> Status[dict[str, Any]]:
-    owner = caller_of(request)
-    requested = request_embeddings(owner=owner, conversation_id=conversation_id, message_ids=body.message_ids)
+    caller = caller_of(request)
+    requested = request_embeddings(caller=caller, conversation_id=conversation_id, message_ids=body.message_ids)
     if requested.to_embed:
-        enqueue_embed(owner_id=owner.pk, conversation_id=conversation_id, message_ids=requested.to_embed)
+        enqueue_embed(archive_id=caller.archive_id, conversation_id=conversation_id, message_ids=requested.to_embed)
     return Status(202, {"results": requested.records, "skipped": requested.skipped})
 
 
@@ -50,7 +48,7 @@ def embed(request: HttpRequest, conversation_id: int, body: EmbedIn) -> Status[d
     summary="How many messages are embedded",
 )
 def stats(request: HttpRequest, conversation_id: int) -> MemoryStats:
-    return memory_stats(owner=caller_of(request), conversation_id=conversation_id)
+    return memory_stats(caller=caller_of(request), conversation_id=conversation_id)
 
 
 @router.post(
@@ -61,8 +59,7 @@ def stats(request: HttpRequest, conversation_id: int) -> MemoryStats:
     summary="Recall messages of all conversations",
 )
 def recall_everywhere(request: HttpRequest, body: EverywhereRecallIn) -> dict[str, Any]:
-    spaces = spaces_seen_by(caller_of(request)) if body.space != MINE else []
-    return _recall(request, body, spaces=spaces, chosen=body.space)
+    return _recall(request, body, caller_of(request), chosen=body.space)
 
 
 @router.post(
@@ -73,19 +70,19 @@ def recall_everywhere(request: HttpRequest, body: EverywhereRecallIn) -> dict[st
     summary="Recall messages of one conversation",
 )
 def recall_in_conversation(request: HttpRequest, conversation_id: int, body: ConversationRecallIn) -> dict[str, Any]:
-    return _recall(request, body, conversation_id=conversation_id)
+    return _recall(request, body, caller_of(request).alone(), conversation_id=conversation_id)
 
 
 def _recall(
     request: HttpRequest,
     body: RecallIn,
+    caller: Caller,
     conversation_id: int | None = None,
-    spaces: Sequence[SpaceMember] = (),
     chosen: str = "",
 ) -> dict[str, Any]:
     given = body.model_dump(exclude={"query", "max_tokens", "partners", "space", *DECLARED}, exclude_none=True)
     query = RecallQuery(body.query, conversation_id=conversation_id, filters=body.filters(), **given)
-    found = recall_archives(caller=caller_of(request), spaces=spaces, chosen=chosen, query=query)
+    found = recall_archives(caller=caller, chosen=chosen, query=query)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
     alive = alive_passages(found.messages, query)
     # The context leaves this server, so its links are absolute; `url` is relative, as in every answer of the API.

@@ -9,12 +9,13 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models import F
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
@@ -75,13 +76,13 @@ class EmbedResult:
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message_ids: Sequence[int]) -> Requested:
+def request_embeddings(*, caller: Caller, conversation_id: int, message_ids: Sequence[int]) -> Requested:
     """Mark messages that are not embedded in their current form as pending; completed ones stay completed.
 
     Raises: NotFound for a conversation or a message in it that does not exist or is not the caller's; then nothing
     changes. InvalidInput for no ids or too many.
     """
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     if not 0 < len(message_ids) <= MAX_REQUESTED:
         raise InvalidInput(f"message_ids has {len(message_ids)} entries: name 1 to {MAX_REQUESTED} messages.")
     wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_BIGINT}
@@ -92,7 +93,12 @@ def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message
         raise NotFound(f"There is no message {min(unknown)} in conversation {conversation.pk}.")
     space = active_space()
     ids = [message.pk for message in messages]
-    parameters = {"owner": owner.pk, "conversation": conversation.pk, "space": space.pk, "messages": ids}
+    parameters: dict[str, Any] = {
+        "owner": caller.archive_id,
+        "conversation": conversation.pk,
+        "space": space.pk,
+        "messages": ids,
+    }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "request_embeddings"), parameters)
     records = MessageEmbedding.objects.filter(message_id__in=ids, space=space).order_by("position")
@@ -114,7 +120,7 @@ def _why_skipped(message: Message) -> str:
 
 
 def embed_messages(
-    *, owner_id: int, conversation_id: int, message_ids: Sequence[int], deadline: float = float("inf")
+    *, archive_id: int, conversation_id: int, message_ids: Sequence[int], deadline: float = float("inf")
 ) -> EmbedResult:
     """Embed the messages whose records are not completed.
 
@@ -122,7 +128,7 @@ def embed_messages(
     unreachable database raises.
     """
     result = EmbedResult()
-    source = source_of(owner_id=owner_id, conversation_id=conversation_id)
+    source = source_of(archive_id=archive_id, conversation_id=conversation_id)
     if not source:
         return result
     with derivation_lock(source.pk) as held:
@@ -159,9 +165,9 @@ def _embed(
 ) -> bool:
     """Embed a batch; return False if time ran out within long messages, which then wait for the next run."""
     try:
-        read = adapter_of(source.kind).read_elements(source.owner_id, [message.pk for message in batch])
+        read = adapter_of(source.kind).read_elements(source.archive_id, [message.pk for message in batch])
         elements = [read[message.pk] for message in batch if message.pk in read]
-        with unless_deleted(source.owner_id, source.pk):
+        with unless_deleted(source.archive_id, source.pk):
             if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
                 MessageEmbedding.objects.filter(space=space, message__in=batch).update(
                     # Running out of time is no failure: the attempt that the claim counted is given back.

@@ -76,7 +76,7 @@ def message_candidates(
     # The turns that belong to conversations, and the source of each conversation. One query.
     turns = ranked.table.keys[ranked.order[:TURNS]]
     sources = set(split_keys(turns)[0])
-    rows = Source.objects.filter(owner_id=query.owner_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
+    rows = Source.objects.filter(archive_id=query.archive_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
     conversations = dict(rows)
     best = turns[np.isin(turns >> ITEM_BITS, list(conversations.values()))]
     places_of, tokens_of = _passages(query, best, positions, alive) if query.space else (None, {})
@@ -112,7 +112,7 @@ def _candidates(
 
     `conversations` gives the source of each conversation.
     """
-    stored = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
+    stored = Message.objects.filter(archive_id=query.archive_id, position__range=positions)
     if places_of is not None:
         stored = stored.filter(pk__in=list(places_of))
     else:

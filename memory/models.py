@@ -3,7 +3,6 @@
 Each row carries its owner, is derived from messages and can be rebuilt.
 """
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -24,7 +23,9 @@ class MessageEmbedding(models.Model):
         COMPLETED = "completed"
         FAILED = "failed"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, related_name="message_embeddings", db_index=False
     )
@@ -42,7 +43,7 @@ class MessageEmbedding(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["message", "space", "owner"], name="message_embedding_unique"),
+            models.UniqueConstraint(fields=["message", "space", "archive"], name="message_embedding_unique"),
             models.CheckConstraint(
                 condition=Q(status__in=["pending", "processing", "completed", "failed"]),
                 name="message_embedding_status",

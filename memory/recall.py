@@ -10,12 +10,10 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
 
-from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import chosen_archives, name_of, reading
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.parts import Role, part_text, speaker_of
@@ -46,7 +44,7 @@ from search.reasons import (
 from search.results.matching import QueryStems
 from search.retrieval.candidates import FeatureTable, item_keys
 from search.retrieval.retriever import SearchState
-from search.searching import OWN, TURNS_ALONE, merge_ranked
+from search.searching import TURNS_ALONE, merge_ranked
 
 MAX_TOP_K = 50
 # White space before a passage is kept up to this, to show the line breaks between passages.
@@ -143,7 +141,7 @@ class Recall:
         return (*self.notes, *([self.explanation.for_tools] if self.explanation else []))
 
 
-def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery) -> Recall:
+def recall(*, caller: Caller | None, query: RecallQuery) -> Recall:
     """Return the caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
     Turns that the caller marked as wrong are left out. Raises: InvalidInput, NotFound for a conversation that is not
@@ -151,20 +149,24 @@ def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery
     """
     if not config.conversation_memory_enabled:
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
-    if owner is None or not owner.is_authenticated or owner.pk is None:
+    if caller is None:
         return Recall(query.text, explanation=Explanation(Reason.NO_CALLER))
-    marks = marks_of(owner_id=owner.pk, conversation_id=query.conversation_id)
+    marks = marks_of(archive_id=caller.archive_id, conversation_id=query.conversation_id)
     wrong = [turn for turn, mark in marks.items() if mark.kind == "wrong"]
     filters = replace(
-        _filters_of(query, owner),
+        _filters_of(query, caller),
         # Turns that are alive as a whole would fill the best turns and yield no message.
-        except_turns=(*alive_turns(owner_id=owner.pk, message_ids=query.alive), *wrong),
-        except_conversations=sessions_of(owner=owner, session_id=query.exclude_session),
+        except_turns=(*alive_turns(archive_id=caller.archive_id, message_ids=query.alive), *wrong),
+        except_conversations=sessions_of(caller=caller, session_id=query.exclude_session),
     )
     searched = SearchQuery(text=query.text, scope=frozenset(query.scope) or DEFAULT_SCOPE, filters=filters)
-    turns = rank_items(owner_id=owner.pk, query=searched)
+    turns = rank_items(archive_id=caller.archive_id, query=searched)
     answered = turns.is_answered(query.min_relevance)
-    pending = pending_of(owner.pk, turns.query.filters, space=turns.space) if turns.is_incomplete else NOTHING_PENDING
+    pending = (
+        pending_of(caller.archive_id, turns.query.filters, space=turns.space)
+        if turns.is_incomplete
+        else NOTHING_PENDING
+    )
     found, explanation = Recall(query.text, notes=turns.query.notes), NOTHING_BROUGHT
     if answered is not False:
         ranked = rank_messages(turns, query.positions, query.alive)
@@ -175,9 +177,9 @@ def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery
         return found
     if query.alive_message_ids or query.alive_from_position is not None:
         with_alive = replace(query, alive_message_ids=(), alive_from_position=None)
-        if recall(owner=owner, query=with_alive).messages:
+        if recall(caller=caller, query=with_alive).messages:
             return replace(found, explanation=Explanation(Reason.IN_CONTEXT))
-    explained = explain_empty(owner_id=owner.pk, filters=filters, pending=pending)
+    explained = explain_empty(archive_id=caller.archive_id, filters=filters, pending=pending)
     return replace(
         found,
         notes=(*found.notes, WRONG_LEFT_OUT) if wrong else found.notes,
@@ -187,32 +189,26 @@ def recall(*, owner: AbstractBaseUser | AnonymousUser | None, query: RecallQuery
     )
 
 
-def recall_archives(
-    *,
-    caller: AbstractBaseUser | AnonymousUser | None,
-    spaces: Sequence[SpaceMember],
-    query: RecallQuery,
-    chosen: str = "",
-) -> Recall:
-    """Return what `recall` brings from the caller's archive and their `spaces`, best first.
+def recall_archives(*, caller: Caller | None, query: RecallQuery, chosen: str = "") -> Recall:
+    """Return what `recall` brings from the archives that the caller reads, best first.
 
-    `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; a conversation, to the
-    archive that holds it. Messages of several archives are merged like the hits of a search.
+    `chosen` restricts it to one archive (`Caller.chosen`); a conversation, to the archive that holds it. Messages of
+    several archives are merged like the hits of a search.
 
     Raises: like `recall`, and NotFound for another space.
     """
-    archives = chosen_archives(spaces, chosen)
-    if query.conversation_id is not None and spaces:
-        owner_id = archive_of_address({"conversation_id": query.conversation_id})
-        archives = [member for member in archives if member and member.space_id == owner_id] or [None]
+    if caller is None:
+        return recall(caller=None, query=query)
+    archives = caller.chosen(chosen)
+    if query.conversation_id is not None and len(archives) > 1:
+        archive_id = archive_of_address({"conversation_id": query.conversation_id})
+        archives = [access for access in archives if access.archive_id == archive_id] or archives[:1]
     found: dict[int, Recall] = {}
-    for member in archives:
-        owner = member.space if member else caller
-        with reading(member):
-            page = recall(owner=owner, query=query)
-        space = name_of(member)
-        messages = tuple(replace(message, space=space) for message in page.messages) if space else page.messages
-        found[member.space_id if member else OWN] = replace(page, messages=messages)
+    for access in archives:
+        with caller.in_(access) as there:
+            page = recall(caller=there, query=query)
+        messages = tuple(replace(message, space=access.space) for message in page.messages)
+        found[access.archive_id] = replace(page, messages=messages) if access.space and not caller.space else page
     if len(found) == 1:
         return next(iter(found.values()))
     ranked = merge_ranked({number: page.messages for number, page in found.items()}, limit=query.top_k)
@@ -234,11 +230,11 @@ def recall_archives(
     )
 
 
-def _filters_of(query: RecallQuery, owner: AbstractBaseUser) -> Filters:
+def _filters_of(query: RecallQuery, caller: Caller) -> Filters:
     """Return the query's filters for turns, limited to its conversation and to turns at its positions, if any."""
     if query.conversation_id is None:
         return replace(query.filters, kinds=TURNS_ALONE)
-    conversation = get_conversation(owner=owner, conversation_id=query.conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=query.conversation_id)
     filters = replace(query.filters, archived=None, conversation_id=conversation.pk, kinds=TURNS_ALONE)
     if query.positions == ANYWHERE:
         return filters
@@ -302,8 +298,8 @@ def choose_messages(
     # The messages with their openings and marks; a turn before that is wrong has no openings.
     message_ids = [message.message_id for message in messages]
     turns = np.array([places[key] for key in homes[: len(messages)].tolist()], np.int64)
-    openings = load_openings(owner_id=prepared.owner_id, message_ids=message_ids)
-    earlier = load_earlier_openings(owner_id=prepared.owner_id, message_ids=message_ids)
+    openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
+    earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     completed = []
     for message, relevance in zip(messages, ranked.turns.relevance.of(turns), strict=True):
         mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
@@ -366,25 +362,25 @@ OpeningKey = tuple[int, Side]
 """The id of the recalled message, and the side whose opening it is."""
 
 
-def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
+def load_openings(*, archive_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
     """Return the first passages of each message's question and answer. One query; only the owner's messages."""
-    found = _openings("openings", owner_id, message_ids)
+    found = _openings("openings", archive_id, message_ids)
     return {(recalled_id, side): opening for recalled_id, side, opening in found}
 
 
-def load_earlier_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[int, tuple[Opening, ...]]:
+def load_earlier_openings(*, archive_id: int, message_ids: Sequence[int]) -> Mapping[int, tuple[Opening, ...]]:
     """Return the openings of the turn before each message's turn, question first. One query; the owner's alone."""
     found: dict[int, tuple[Opening, ...]] = {}
-    for recalled_id, _, opening in _openings("earlier_openings", owner_id, message_ids):
+    for recalled_id, _, opening in _openings("earlier_openings", archive_id, message_ids):
         found[recalled_id] = (*found.get(recalled_id, ()), opening)
     return found
 
 
-def _openings(statement: str, owner_id: int, message_ids: Sequence[int]) -> Iterator[tuple[int, Side, Opening]]:
+def _openings(statement: str, archive_id: int, message_ids: Sequence[int]) -> Iterator[tuple[int, Side, Opening]]:
     if not message_ids:
         return
     parameters: dict[str, Any] = {
-        "owner": owner_id,
+        "owner": archive_id,
         "messages": list(message_ids),
         "question": Passage.Kind.USER,
         "answer": Passage.Kind.ASSISTANT,
@@ -401,12 +397,12 @@ def _openings(statement: str, owner_id: int, message_ids: Sequence[int]) -> Iter
 # The turns and passages that a model already sees. Recall neither returns them nor spends tokens on them.
 
 
-def alive_turns(*, owner_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:
+def alive_turns(*, archive_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:
     """Return the owner's turns (conversation, number) whose messages are all alive. At most one query."""
     if not message_ids:
         return ()
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "alive_turns"), {"owner": owner_id, "messages": list(message_ids)})
+        cursor.execute(load_sql("memory", "alive_turns"), {"owner": archive_id, "messages": list(message_ids)})
         return tuple((conversation, number) for conversation, number in cursor.fetchall())
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 from django.db.models import Q
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
 from convmemory.core.queue.retrying import EMBEDDING
@@ -38,10 +38,10 @@ class MemoryStats:
     tokens: int
 
 
-def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStats:
+def memory_stats(*, caller: Caller, conversation_id: int) -> MemoryStats:
     """Return one conversation's counts in the active space. Raises: NotFound."""
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    parameters = {"owner": owner.pk, "conversation": conversation.pk, "space": active_space().pk}
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
+    parameters = {"owner": caller.archive_id, "conversation": conversation.pk, "space": active_space().pk}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "conversation_stats"), parameters)
         return MemoryStats(*cursor.fetchone())
@@ -49,7 +49,7 @@ def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStat
 
 def follow_positions(source: Source, first_turn: int) -> None:
     """Update the positions of records whose messages moved, from one turn of the conversation on. One query."""
-    parameters = {"owner": source.owner_id, "conversation": source.object_id, "first_turn": first_turn}
+    parameters = {"owner": source.archive_id, "conversation": source.object_id, "first_turn": first_turn}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "follow_positions"), parameters)
 
@@ -69,7 +69,7 @@ def record_outcomes(
     in its current form stays unchanged.
     """
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "conversation": source.object_id,
         "space": space.pk,
         "messages": [element.element_id for element in elements],
@@ -131,7 +131,7 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tu
         conversation__in=except_of
     )
     found: dict[tuple[int, int], list[int]] = {}
-    columns = ("owner_id", "conversation_id", "message_id")
+    columns = ("archive_id", "conversation_id", "message_id")
     for owner, conversation, message in rows.order_by("updated_at").values_list(*columns)[:limit]:
         found.setdefault((owner, conversation), []).append(message)
     return found

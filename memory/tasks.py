@@ -14,16 +14,16 @@ EMBED = "memory.tasks.embed"
 BUSY_PAUSE_S = 5.0
 
 
-def enqueue_embed(*, owner_id: int, conversation_id: int, message_ids: Sequence[int]) -> None:
+def enqueue_embed(*, archive_id: int, conversation_id: int, message_ids: Sequence[int]) -> None:
     """Enqueue the embedding of messages of one conversation."""
-    enqueue_for(owner_id, EMBED, conversation_id, list(message_ids), group="embed")
+    enqueue_for(archive_id, EMBED, conversation_id, list(message_ids), group="embed")
 
 
 @owner_task
-def embed(conversation_id: int, message_ids: list[int], *, owner_id: int) -> dict[str, Any]:
+def embed(conversation_id: int, message_ids: list[int], *, archive_id: int) -> dict[str, Any]:
     """Embed the messages until the slice ends."""
     result = embed_messages(
-        owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids, deadline=slice_end()
+        archive_id=archive_id, conversation_id=conversation_id, message_ids=message_ids, deadline=slice_end()
     )
     done = {"finished": result.finished, "completed": result.completed, "failed": result.failed}
     return done if result.finished else done | {"again_in_s": BUSY_PAUSE_S if result.busy else 0.0}
@@ -36,7 +36,7 @@ def sweep() -> dict[str, Any]:
         given_up = records.give_up_dead()
         in_hand = {args[0] for args in asked_for(EMBED).values_list("args", flat=True)}
         found = records.messages_to_embed(limit=1_000, except_of=in_hand)
-        for (owner_id, conversation_id), message_ids in found.items():
-            enqueue_embed(owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids)
+        for (archive_id, conversation_id), message_ids in found.items():
+            enqueue_embed(archive_id=archive_id, conversation_id=conversation_id, message_ids=message_ids)
         measurement.items = sum(map(len, found.values()))
     return {"enqueued": measurement.items, "given_up": given_up}

@@ -52,15 +52,15 @@ class SourceFilter(ConversationFilter):
 class PassageAdmin(ContentAdmin):
     """The passages, which are created and deleted with their items: re-embed an item to recreate them."""
 
-    list_display = ("id", "owner", "item", "kind", "short_space", "token_count", "content_hash")
-    list_select_related = ("owner", "space", "source")
+    list_display = ("id", "archive", "item", "kind", "short_space", "token_count", "content_hash")
+    list_select_related = ("archive__person", "space", "source")
     list_filter = (OwnerFilter, SourceFilter, "space", "kind", UptoFilter)
     fields = (
-        "owner", "source", "item", "element_id", "part_index", "start", "end", "kind", "space", "token_count",
+        "archive", "source", "item", "element_id", "part_index", "start", "end", "kind", "space", "token_count",
         "content_hash",
     )  # fmt: skip
     readonly_fields = ("item",)
-    search_by = ("pk", "source__object_id", "content_hash", "owner")
+    search_by = ("pk", "source__object_id", "content_hash", "archive")
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -79,7 +79,7 @@ class PassageAdmin(ContentAdmin):
 
     def sections(self, request: HttpRequest, obj: Passage) -> list[AdminTable]:
         norm, neighbours = passage_neighbours(obj.pk)
-        is_own = request.user.pk == obj.owner_id
+        is_own = request.user.pk == obj.archive_id
         texts = texts_of_passages([found.pk for found in neighbours]) if is_own else None
         return [vector_section(norm, obj.space), passage_section(neighbours, texts)]
 
@@ -95,7 +95,7 @@ def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
     texts = {}
     for kind in {row.source.kind for row in rows}:
         of_kind = [row for row in rows if row.source.kind == kind]
-        read = adapter_of(kind).read_elements(of_kind[0].owner_id, [row.element_id for row in of_kind])
+        read = adapter_of(kind).read_elements(of_kind[0].archive_id, [row.element_id for row in of_kind])
         for row in of_kind:
             element = read.get(row.element_id)
             part = next((part for part in element.parts if part.index == row.part_index), None) if element else None
@@ -252,12 +252,12 @@ class ReindexingAdmin(MetadataAdmin):
 
 @admin.register(ItemEmbedding)
 class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
-    list_display = ("id", "owner", "item", "chunk_number", "short_space", "token_count", "short_hash", "created_at")
-    list_select_related = ("owner", "space", "source")
+    list_display = ("id", "archive", "item", "chunk_number", "short_space", "token_count", "short_hash", "created_at")
+    list_select_related = ("archive__person", "space", "source")
     list_filter = (OwnerFilter, SourceFilter, "space", StaleFilter, UptoFilter)
-    fields = ("owner", "source", "item", "chunk_number", "space", "token_count", "hash", "created_at")
+    fields = ("archive", "source", "item", "chunk_number", "space", "token_count", "hash", "created_at")
     readonly_fields = ("item", "hash")
-    search_by = ("pk", "source__object_id", "content_hash", "owner")
+    search_by = ("pk", "source__object_id", "content_hash", "archive")
     actions = ("retry", "reembed", "delete_chosen")
     content_template = "admin/passage_content.html"
 
@@ -288,8 +288,8 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
 
     def sections(self, request: HttpRequest, obj: ItemEmbedding) -> list[AdminTable]:
         norm, neighbours = item_neighbours(obj.pk)
-        is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
-        is_own = request.user.pk == obj.owner_id
+        is_readable = may_read_content(reader=request.user, archive_id=obj.archive_id)
+        is_own = request.user.pk == obj.archive_id
         headings = headings_of(found.item for found in neighbours) if is_own else {}
         rows = [
             (
@@ -318,12 +318,12 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
 
 @admin.register(Item)
 class ItemAdmin(ContentAdmin, ReindexingAdmin):
-    list_display = ("id", "owner", "item", "length", "created_at", "error")
-    list_select_related = ("owner", "source")
+    list_display = ("id", "archive", "item", "length", "created_at", "error")
+    list_select_related = ("archive__person", "source")
     list_filter = (OwnerFilter, SourceFilter, FailedFilter, UptoFilter)
-    fields = ("owner", "source", "item", "opening_id", "length", "hash", "created_at", "error")
+    fields = ("archive", "source", "item", "opening_id", "length", "hash", "created_at", "error")
     readonly_fields = ("item", "hash")
-    search_by = ("pk", "source__object_id", "owner")
+    search_by = ("pk", "source__object_id", "archive")
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -345,10 +345,12 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
         """Redirect a link to an item: its owner to the product's page, others to the page that asks first and
         records.
         """
-        found = Item.objects.filter(source__kind=kind, source__object_id=object_id, number=number).only("owner").first()
+        found = (
+            Item.objects.filter(source__kind=kind, source__object_id=object_id, number=number).only("archive").first()
+        )
         if found is None or not self.has_view_permission(request):
             raise Http404
-        if found.owner_id == request.user.pk:
+        if found.archive_id == request.user.pk:
             return redirect(adapter_of(kind).url(object_id, number))
         return redirect("admin:search_item_content", found.pk)
 
@@ -362,13 +364,13 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
 class SourceAdmin(MetadataAdmin):
     """The sources of the index, without title and project."""
 
-    list_display = ("id", "owner", "kind", "object_id", "item_count", "version", "archived", "updated_at")
+    list_display = ("id", "archive", "kind", "object_id", "item_count", "version", "archived", "updated_at")
     list_filter = (OwnerFilter, "kind", UptoFilter)
     fields = (
-        "owner", "kind", "object_id", "origin", "archived", "item_count", "element_count", "version", "spoken_length",
+        "archive", "kind", "object_id", "origin", "archived", "item_count", "element_count", "version", "spoken_length",
         "created_at", "updated_at",
     )  # fmt: skip
-    search_by = ("pk", "object_id", "owner")
+    search_by = ("pk", "object_id", "archive")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("title", "project")
@@ -381,14 +383,14 @@ class SourceIndexAdmin(ReindexingAdmin):
     An action on a row marks the source's state in the active space.
     """
 
-    list_display = ("id", "source", "owner", "space", "is_up_to_date", "error")
+    list_display = ("id", "source", "archive", "space", "is_up_to_date", "error")
     list_filter = (OwnerFilter, SourceFilter, IndexStateFilter, "space", UptoFilter)
     fields = (
-        "source", "owner", "space", "is_up_to_date", "indexed_version", "noted_version", "dirty_from", "last_item",
+        "source", "archive", "space", "is_up_to_date", "indexed_version", "noted_version", "dirty_from", "last_item",
         "passages", "refused", "attempts", "error", "updated_at",
     )  # fmt: skip
     readonly_fields = ("is_up_to_date", "updated_at")
-    search_by = ("pk", "source__object_id", "owner")
+    search_by = ("pk", "source__object_id", "archive")
 
     @admin.display(description="up to date", boolean=True)
     def is_up_to_date(self, obj: SourceIndex) -> bool:

@@ -6,8 +6,8 @@ from typing import Literal
 from django.http import HttpRequest
 from ninja import P, Query, QueryEx, Router
 
-from convmemory.accounts.authentication import archive_of_request, caller_of
-from convmemory.accounts.spaces import MINE, spaces_seen_by
+from convmemory.accounts.authentication import caller_in, caller_of
+from convmemory.accounts.callers import MINE
 from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
 from convmemory.conversations.schemas import ONE_ARCHIVE, SPACES
@@ -46,7 +46,9 @@ def search_conversations(
     filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
         # The caller's conversation with this source id.
-        found = find_by_source(owner=caller_of(request), source="".join(each_name(filters.source)), source_id=source_id)
+        found = find_by_source(
+            caller=caller_of(request), source="".join(each_name(filters.source)), source_id=source_id
+        )
         if found is None:
             raise NotFound(f"There is no conversation with the source id {source_id!r}.")
         filters = replace(filters, archived=None, conversation_id=found.pk)
@@ -55,9 +57,7 @@ def search_conversations(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
         is_timeless=when == "any",
     )  # fmt: skip
-    caller = caller_of(request)
-    spaces = spaces_seen_by(caller) if space != MINE else []
-    return search(caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
+    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor)
 
 
 @router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")
@@ -76,9 +76,7 @@ def search_in_documents(
         text=query, limit=limit, mode=mode, has_operators=True, is_timeless=when == "any",
         document_scope=DocumentScope(document_id, conversation_id),
     )  # fmt: skip
-    caller = caller_of(request)
-    spaces = spaces_seen_by(caller) if space != MINE else []
-    return search(caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
+    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor)
 
 
 @router.get("/search", response=MixedPage, by_alias=False, summary="Find turns and sections together")
@@ -98,11 +96,9 @@ def search_everything(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=chosen.filters(kinds=parse_kinds(kind)),
         has_operators=True, is_timeless=when == "any",
     )  # fmt: skip
-    caller = caller_of(request)
-    spaces = spaces_seen_by(caller) if space != MINE else []
-    return search(caller=caller, spaces=spaces, chosen=space, query=checked, cursor=cursor)
+    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor)
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")
 def show_index_status(request: HttpRequest, space: QueryEx[str, P(description=ONE_ARCHIVE)] = "") -> IndexStatus:
-    return index_status(owner=archive_of_request(request, space))
+    return index_status(caller=caller_in(request, space))

@@ -49,21 +49,21 @@ class BlockCache(Generic[V]):
         self._entries: OrderedDict[tuple[int, int], _Entry[V]] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, owner_id: int, which: int) -> V | None:
+    def get(self, archive_id: int, which: int) -> V | None:
         with self._lock:
-            entry = self._entries.get((owner_id, which))
+            entry = self._entries.get((archive_id, which))
             if entry is None:
                 return None
             entry.searched_at = time.monotonic()
-            self._entries.move_to_end((owner_id, which))
+            self._entries.move_to_end((archive_id, which))
             self._evict()
             return entry.value
 
-    def put(self, owner_id: int, which: int, value: V) -> None:
+    def put(self, archive_id: int, which: int, value: V) -> None:
         """Cache the value; evict the owners not searched for longest, or for `EXPIRES_AFTER_S`."""
         with self._lock:
-            self._entries[owner_id, which] = _Entry(value)
-            self._entries.move_to_end((owner_id, which))
+            self._entries[archive_id, which] = _Entry(value)
+            self._entries.move_to_end((archive_id, which))
             self._evict()
 
     def has_room(self, size: int) -> bool:
@@ -81,9 +81,9 @@ class BlockCache(Generic[V]):
                 used -= entry.value.size
         return True
 
-    def drop(self, owner_id: int, which: int) -> None:
+    def drop(self, archive_id: int, which: int) -> None:
         with self._lock:
-            self._entries.pop((owner_id, which), None)
+            self._entries.pop((archive_id, which), None)
 
     def _evict(self) -> None:
         while len(self._entries) > 1 and self._is_too_much():

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.humanize.templatetags.humanize import intcomma
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.translation import ngettext
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import PageRequest
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.importing.imports import imports_of
@@ -53,17 +53,17 @@ class Home:
         return sum(day.messages > 0 for week in self.weeks for day in week)
 
 
-def home_of(*, owner: AbstractBaseUser) -> Home:
+def home_of(*, caller: Caller) -> Home:
     """Return the caller's home page."""
-    recent, _ = page_of_conversations(owner=owner, filters=EVERYTHING, limit=RECENT_SHOWN)
-    projects = top_projects(owner=owner, limit=PROJECTS_SHOWN)
+    recent, _ = page_of_conversations(caller=caller, filters=EVERYTHING, limit=RECENT_SHOWN)
+    projects = top_projects(caller=caller, limit=PROJECTS_SHOWN)
     return Home(
         recent=recent,
-        weeks=days_of(owner=owner),
+        weeks=days_of(caller=caller),
         projects=[(row, project_name(row.name) or row.name) for row in projects],
-        index=index_status(owner=owner),
-        last_import=next(iter(imports_of(owner=owner, limit=1)), None),
-        uncounted=uncounted(owner=owner),
+        index=index_status(caller=caller),
+        last_import=next(iter(imports_of(caller=caller, limit=1)), None),
+        uncounted=uncounted(caller=caller),
     )
 
 
@@ -73,9 +73,9 @@ def home_of(*, owner: AbstractBaseUser) -> Home:
 
 def home_values(request: PageRequest) -> dict[str, Any]:
     """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations."""
-    home = home_of(owner=request.user)
+    home = home_of(caller=request.caller)
     if home.uncounted:
-        enqueue_count(request.user.pk)
+        enqueue_count(request.caller.archive_id)
     return upload_values() | {
         "home": home,
         "heatmap": heatmap_of(home.weeks),

@@ -4,7 +4,6 @@ Each row carries its owner, is derived from content and can be rebuilt. The mode
 the index; Django finds them here.
 """
 
-from django.conf import settings
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Q
@@ -25,7 +24,9 @@ class Source(models.Model):
     `object_id` is its id in its own table. `version` grows whenever an item changes.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     kind = models.CharField(max_length=20)
     object_id = models.BigIntegerField()
     title = models.CharField(max_length=300, blank=True, default="")
@@ -71,11 +72,11 @@ class Source(models.Model):
     """From this layout on, passages record whether they ask."""
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["owner", "kind", "object_id"], name="source_unique")]
+        constraints = [models.UniqueConstraint(fields=["archive", "kind", "object_id"], name="source_unique")]
         indexes = [
-            models.Index(fields=["owner"], condition=Q(unpacked_from__isnull=False), name="source_unpacked"),
+            models.Index(fields=["archive"], condition=Q(unpacked_from__isnull=False), name="source_unpacked"),
             models.Index(
-                fields=["owner"], include=["kind", "languages"], condition=~Q(languages=""), name="source_languages"
+                fields=["archive"], include=["kind", "languages"], condition=~Q(languages=""), name="source_languages"
             ),
         ]
 
@@ -90,7 +91,9 @@ class Item(models.Model):
     `unspoken` C thinking, D tool calls and output. There are two columns, because most searches read only spoken text.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="items", db_index=False)
     number = models.PositiveIntegerField()
     opening_id = models.BigIntegerField(null=True, help_text="The element that opens the item.")
@@ -103,10 +106,10 @@ class Item(models.Model):
     error = models.TextField(blank=True, default="", help_text="Why the item could not be embedded.")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["source", "number", "owner"], name="item_unique")]
+        constraints = [models.UniqueConstraint(fields=["source", "number", "archive"], name="item_unique")]
         indexes = [
-            models.Index(fields=["owner", "id"], name="item_newest"),
-            models.Index(fields=["owner", "source", "number"], include=["created_at"], name="item_moments"),
+            models.Index(fields=["archive", "id"], name="item_newest"),
+            models.Index(fields=["archive", "source", "number"], include=["created_at"], name="item_moments"),
             models.Index(fields=["id"], condition=~Q(error=""), name="item_failed"),
         ]
 
@@ -126,7 +129,9 @@ class PostingBlock(models.Model):
         SPOKEN = 0
         UNSPOKEN = 1
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
     number = models.PositiveIntegerField()
     home = models.PositiveSmallIntegerField(choices=Home)
@@ -137,9 +142,9 @@ class PostingBlock(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["source", "number", "home", "owner"], name="posting_block_unique"),
+            models.UniqueConstraint(fields=["source", "number", "home", "archive"], name="posting_block_unique"),
         ]
-        indexes = [models.Index(fields=["owner", "home"], include=["id"], name="posting_block_owner")]
+        indexes = [models.Index(fields=["archive", "home"], include=["id"], name="posting_block_owner")]
 
     def __str__(self) -> str:
         return f"postings {self.number} of source {self.source_id}"
@@ -148,7 +153,9 @@ class PostingBlock(models.Model):
 class ItemEmbedding(models.Model):
     """The vector of one chunk of an item in one embedding space; the best chunk of an item counts."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="item_embeddings", db_index=False)
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     item_number = models.PositiveIntegerField()
@@ -162,19 +169,19 @@ class ItemEmbedding(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["source", "space", "item_number", "chunk_number", "owner"], name="item_embedding_unique"
+                fields=["source", "space", "item_number", "chunk_number", "archive"], name="item_embedding_unique"
             ),
         ]
         indexes = [
             # Covers the scan over an owner's binary codes, which then reads no row of the table (ADR 10).
             models.Index(
-                fields=["owner", "space"],
+                fields=["archive", "space"],
                 include=["source", "item_number", "id", "code"],
                 name="item_embedding_owner",
             ),
-            models.Index(fields=["owner", "id"], name="item_embedding_newest"),
+            models.Index(fields=["archive", "id"], name="item_embedding_newest"),
             # With the owner, so that the time of a look-up does not depend on how many other owners have the text.
-            models.Index(fields=["owner", "content_hash"], name="item_embedding_owner_content"),
+            models.Index(fields=["archive", "content_hash"], name="item_embedding_owner_content"),
         ]
 
     def __str__(self) -> str:
@@ -190,7 +197,9 @@ class SourceIndex(models.Model):
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="index", db_index=False)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     indexed_version = models.PositiveBigIntegerField(default=0)
     noted_version = models.PositiveBigIntegerField(default=0)
@@ -207,8 +216,8 @@ class SourceIndex(models.Model):
 
     class Meta:
         verbose_name = "index state"
-        constraints = [models.UniqueConstraint(fields=["source", "space", "owner"], name="source_index_unique")]
-        indexes = [models.Index(fields=["owner"], name="source_index_owner")]
+        constraints = [models.UniqueConstraint(fields=["source", "space", "archive"], name="source_index_unique")]
+        indexes = [models.Index(fields=["archive"], name="source_index_owner")]
 
     def __str__(self) -> str:
         return f"index of source {self.source_id} in space {self.space_id}"
@@ -231,7 +240,9 @@ class Passage(models.Model):
         SYSTEM = 6, "System prompt"
         OUTSIDE = 7, "Outside of turns"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="passages", db_index=False)
     element_id = models.BigIntegerField(help_text="The message, or the like, whose number the source's kind gives.")
     content_hash = models.UUIDField()
@@ -247,11 +258,11 @@ class Passage(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["owner", "space", "kind"], name="passage_owner"),
+            models.Index(fields=["archive", "space", "kind"], name="passage_owner"),
             models.Index(fields=["source", "item_number"], name="passage_item"),
             models.Index(fields=["element_id"], name="passage_element"),
             # With the owner, so that the time of a look-up does not depend on how many other owners have the text.
-            models.Index(fields=["content_hash", "owner"], name="passage_content_owner"),
+            models.Index(fields=["content_hash", "archive"], name="passage_content_owner"),
         ]
 
     def __str__(self) -> str:
@@ -262,7 +273,7 @@ class TokenVectors(models.Model):
     """The token vectors of one passage, coded by `convmemory.embeddings.token_codes`, for late interaction."""
 
     passage = models.OneToOneField(Passage, on_delete=models.CASCADE, primary_key=True, related_name="tokens")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     vectors = models.BinaryField(help_text="one bit a dimension, token after token")
 
     class Meta:
@@ -278,7 +289,9 @@ class SetAsidePassage(models.Model):
     When the object is indexed again, its passages get them instead of computing them.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     kind = models.CharField(max_length=20)
     object_id = models.BigIntegerField()
@@ -289,8 +302,8 @@ class SetAsidePassage(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["owner", "kind", "object_id"], name="set_aside_object"),
-            models.Index(fields=["content_hash", "owner"], name="set_aside_content"),
+            models.Index(fields=["archive", "kind", "object_id"], name="set_aside_object"),
+            models.Index(fields=["content_hash", "archive"], name="set_aside_content"),
         ]
 
     def __str__(self) -> str:
@@ -304,7 +317,9 @@ class BinaryCodeBlock(models.Model):
     passage, `codes` its vector's code in the same order. A block is never changed but replaced, with another id.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     number = models.PositiveIntegerField()
@@ -313,9 +328,9 @@ class BinaryCodeBlock(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["source", "space", "number", "owner"], name="code_block_unique"),
+            models.UniqueConstraint(fields=["source", "space", "number", "archive"], name="code_block_unique"),
         ]
-        indexes = [models.Index(fields=["owner", "space"], include=["id"], name="code_block_owner")]
+        indexes = [models.Index(fields=["archive", "space"], include=["id"], name="code_block_owner")]
 
     def __str__(self) -> str:
         return f"binary codes {self.number} of source {self.source_id}"
@@ -328,7 +343,9 @@ class BinaryCodeBlock(models.Model):
 class PastSearch(models.Model):
     """A search by its owner, as the query string of its URL; `saved_at` is set if it was saved."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     address = models.CharField(max_length=1000)
     text = models.CharField(max_length=500, blank=True)
     used_at = models.DateTimeField()
@@ -336,11 +353,11 @@ class PastSearch(models.Model):
 
     class Meta:
         verbose_name_plural = "past searches"
-        constraints = [models.UniqueConstraint(fields=["owner", "address"], name="past_search_unique")]
-        indexes = [models.Index(fields=["owner", "-used_at"], name="past_search_newest")]
+        constraints = [models.UniqueConstraint(fields=["archive", "address"], name="past_search_unique")]
+        indexes = [models.Index(fields=["archive", "-used_at"], name="past_search_newest")]
 
     def __str__(self) -> str:
-        return f"search {self.pk} of {self.owner_id}"
+        return f"search {self.pk} of {self.archive_id}"
 
 
 class RerankerWeight(models.Model):

@@ -43,7 +43,7 @@ class OutlineRow:
 @in_archive
 def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the questions of a conversation, or the turns that contain `find`."""
-    found = get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = get_conversation(caller=request.caller, conversation_id=conversation_id)
     box, words = SearchBox.of(request), request.GET.get("find", "").strip()
     context: dict[str, Any] = {"conversation": found, "box": box, "keep": box.query_string, "find": words}
     context["current"] = whole_number(request, "turn")
@@ -56,7 +56,7 @@ def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, 
     """Return the turns whose messages contain the words."""
     if is_too_short(words):
         return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
-    found = find_in_conversation(owner=request.user, conversation_id=conversation_id, words=words, limit=MAX_LIMIT)
+    found = find_in_conversation(caller=request.caller, conversation_id=conversation_id, words=words, limit=MAX_LIMIT)
     rows = []
     for one in found:
         place = {"turn": one.turn_number, "m": one.message_id, "part": one.part_index}
@@ -75,7 +75,7 @@ def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, 
 def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> dict[str, Any]:
     start = whole_number(request, "from_turn") or 0
     questions, following = questions_of(
-        owner=request.user, conversation_id=conversation_id, from_turn=start, limit=QUESTIONS_SHOWN
+        caller=request.caller, conversation_id=conversation_id, from_turn=start, limit=QUESTIONS_SHOWN
     )
     hits: dict[int, Hit] = {}
     if box.q:
@@ -85,7 +85,7 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
                 text=box.q, limit=MAX_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters,
                 has_operators=True, may_rerank=False,
             )  # fmt: skip
-            hits = {hit.number: hit for hit in search(caller=request.user, query=query).hits}
+            hits = {hit.number: hit for hit in search(caller=request.caller.alone(), query=query).hits}
     address = f"/conversations/{conversation_id}?turn="
     keep = f"&{box.query_string}" if box.parameters else ""
     rows = [

@@ -196,7 +196,7 @@ PIPELINE = Pipeline()
 """The pipeline that the product uses."""
 
 
-def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> SearchState:
+def rank_items(*, archive_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> SearchState:
     """Rank all items that any retriever found.
 
     A long text is searched for by its rarest words. A question of a time alone lists what was written then, and a
@@ -205,7 +205,7 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     note names the operators that exclude all items or the best one. The number of queries is fixed, whatever the owner
     has: it doubles if the query has operators.
     """
-    query = replace(query, filters=with_known_names(owner_id, query.filters))
+    query = replace(query, filters=with_known_names(archive_id, query.filters))
     # The topic if the query asks for conversations about one, and may find other conversations than one.
     kinds, is_within_one = query.filters.kinds, query.filters.conversation_id is not None
     may_ask_for_topic = not (query.by_distance or is_within_one or (kinds and CONVERSATION not in kinds))
@@ -213,7 +213,7 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     if topic:
         filters = replace(query.filters, kinds=frozenset({CONVERSATION}))
         query = replace(query, text=topic, min_chars=1, has_operators=False, filters=filters)
-    state = _rank_text(PreparedQuery.of(owner_id, query), pipeline)
+    state = _rank_text(PreparedQuery.of(archive_id, query), pipeline)
     if topic:
         state.order = one_of_each_source(state.query, state.table.keys, state.scores, state.order)
         state.note(gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic})
@@ -224,7 +224,7 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     # Of a long text, the rarest words are searched for.
     whole, is_long, is_incomplete = query.text.text, len(query.text.text) > SEARCHED_CHARS, False
     if is_long:
-        rarest, is_incomplete = rarest_words(query.owner_id, whole, query.filters)
+        rarest, is_incomplete = rarest_words(query.archive_id, whole, query.filters)
         query = replace(query, text=replace(query.text, text=rarest), time=None)
     if (listed := _listed_by_time(query) or _listed_by_sign(query)) is not None:
         return listed
@@ -246,7 +246,7 @@ def _listed_by_time(query: PreparedQuery) -> SearchState | None:
         return None
     kinds = query.filters.kinds or frozenset({CONVERSATION})
     query = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
-    moments = send_moments_query(query.owner_id)
+    moments = send_moments_query(query.archive_id)
     query = query.looked_up()  # after the items, so that the filters have seen each of their sources
     keys, seconds = items_written_in(query, days, moments)
     if not len(keys):
@@ -301,7 +301,7 @@ def _retrieve_and_rank(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(query)]
     with pipelined():
         with_moments = query.time is not None and len(query.text.text) >= LONG_CHARS
-        pending_corpus = PendingCorpus(query.owner_id, query.space, query.filters.kinds, with_moments=with_moments)
+        pending_corpus = PendingCorpus(query.archive_id, query.space, query.filters.kinds, with_moments=with_moments)
         query = query.looked_up()  # after the corpus, so that it has seen each of its sources
         pending = [r.send(query, pending_corpus) for r in applying if not r.needs_vector]
         query = embed_query(query)
@@ -330,7 +330,7 @@ def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
         query = replace(query, time=time)
     if time is None or not time.rest or not isinstance(time.meaning, DayRange):
         return query
-    if not has_begun(query.owner_id, time.meaning):
+    if not has_begun(query.archive_id, time.meaning):
         return query
     return replace(query, text=replace(query.text, text=time.rest))
 
@@ -355,7 +355,7 @@ def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) 
     items = best_first if nothing_left else best_first[:1]
     sources, numbers = split_keys(items)
     said = [*text.phrases, *text.excluded]
-    parameters = {"owner": free.query.owner_id, "phrases": said, "sources": sources, "items": numbers}
+    parameters = {"owner": free.query.archive_id, "phrases": said, "sources": sources, "items": numbers}
     statement = load_sql("search", "phrases_found").replace("{phrase}", phrase_sql("p.phrase", free.query.languages))
     rows = PendingQuery(statement, parameters).rows()
     held = {int(place): int(count) for place, count in rows}
@@ -406,7 +406,7 @@ def send_vectors_query(query: PreparedQuery, keys: ItemKeys, compared: ComparedP
     if compared is not None:
         return lambda: compared.owner.vectors_of_items(keys)
     sources, items = split_keys(keys)
-    parameters = {"owner": query.owner_id, "space": query.active_space.pk, "sources": sources, "items": items}
+    parameters = {"owner": query.archive_id, "space": query.active_space.pk, "sources": sources, "items": items}
     pending = PendingQuery(load_sql("search.ranking", "item_vectors"), parameters, keeps_plan=True)
 
     def read() -> Vector:

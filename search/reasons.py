@@ -191,15 +191,15 @@ _ONLY_BY_WORDS = _("%(counts)s only by words, not by meaning")
 _PERHAPS_NOT = _("%(counts)s perhaps not at all")
 
 
-def pending_of(owner_id: int, filters: Filters, *, space: EmbeddingSpace | None) -> Pending:
+def pending_of(archive_id: int, filters: Filters, *, space: EmbeddingSpace | None) -> Pending:
     """Return what of the owner's passes the filters and may be missed by a search in the space, or without a space by
     one that goes by words alone. At most three queries.
     """
-    filters = with_known_names(owner_id, filters)
+    filters = with_known_names(archive_id, filters)
     conditions, parameters = source_conditions(filters, "e")
     statement = load_sql("search", "pending_items").replace("{filters}", " AND ".join(conditions) or "TRUE")
     parameters |= {
-        "owner": owner_id,
+        "owner": archive_id,
         "space": space and space.pk,
         "max_attempts": EMBEDDING.max_attempts,
         "without_vectors": kinds_without_vectors(),
@@ -211,10 +211,10 @@ def pending_of(owner_id: int, filters: Filters, *, space: EmbeddingSpace | None)
         # A document has no program or project; of an import none is known before it has ended.
         if not filters.chosen("=") and (not filters.kinds or SECTIONS in filters.kinds):
             named = {} if filters.documents is None else {"pk__in": filters.documents}
-            unread = Document.objects.filter(owner_id=owner_id, status__in=UNFINISHED, **named).count()
+            unread = Document.objects.filter(archive_id=archive_id, status__in=UNFINISHED, **named).count()
         if not filters.kinds or TURNS in filters.kinds:
             states = (Import.State.QUEUED, Import.State.RUNNING)
-            imports = Import.objects.filter(owner_id=owner_id, is_preview=False, state__in=states).count()
+            imports = Import.objects.filter(archive_id=archive_id, is_preview=False, state__in=states).count()
     return Pending(kinds, unread, imports)
 
 
@@ -233,38 +233,38 @@ def explanation_of_all(explanations: Iterable[Explanation]) -> Explanation | Non
 # --- empty answers --------------------------------------------------------------------------------
 
 
-def explain_empty(*, owner_id: int, filters: Filters, pending: Pending) -> Explanation:
+def explain_empty(*, archive_id: int, filters: Filters, pending: Pending) -> Explanation:
     """Return why a search with these filters found nothing. A few queries."""
-    filters = with_known_names(owner_id, filters)
-    if filters.documents is not None and (unready := _unready(owner_id, filters.documents)):
+    filters = with_known_names(archive_id, filters)
+    if filters.documents is not None and (unready := _unready(archive_id, filters.documents)):
         return unready
-    of_kinds = Source.objects.filter(owner_id=owner_id, item_count__gt=0)
+    of_kinds = Source.objects.filter(archive_id=archive_id, item_count__gt=0)
     if filters.kinds:
         of_kinds = of_kinds.filter(kind__in=filters.kinds)
     if not of_kinds.exists():
-        waiting = _unready(owner_id, None) if not filters.kinds or SECTIONS in filters.kinds else None
+        waiting = _unready(archive_id, None) if not filters.kinds or SECTIONS in filters.kinds else None
         return waiting or pending.explanation or Explanation(Reason.NOTHING_STORED)
     condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""), document="d")
     statement = load_sql("search", "passes_any").replace("{filters}", condition)
-    ((found,),) = PendingQuery(statement, parameters | {"owner": owner_id}).rows()
+    ((found,),) = PendingQuery(statement, parameters | {"owner": archive_id}).rows()
     if not bool(found):
-        return filtered_out(owner_id, filters)
+        return filtered_out(archive_id, filters)
     return pending.explanation or Explanation(Reason.NO_MATCH)
 
 
-def explain_no_conversation(owner_id: int, filters: Filters) -> Explanation:
+def explain_no_conversation(archive_id: int, filters: Filters) -> Explanation:
     """Return why no conversation is listed with these filters."""
-    if not Conversation.objects.filter(owner_id=owner_id).exists():
+    if not Conversation.objects.filter(archive_id=archive_id).exists():
         return Explanation(Reason.NOTHING_STORED)
-    return filtered_out(owner_id, filters)
+    return filtered_out(archive_id, filters)
 
 
-def filtered_out(owner_id: int, filters: Filters) -> Explanation:
+def filtered_out(archive_id: int, filters: Filters) -> Explanation:
     """Return that nothing passes the filters, with the nearest names in place of unknown ones."""
     said, on_page = [], []
     given = [(name, value) for name in EXACT for value in each_name(getattr(filters, name))]
     for name, value in given:
-        near = nearest_names(owner_id, name, value)
+        near = nearest_names(archive_id, name, value)
         if near is None:
             continue
         listed = ", ".join(repr(other) for other in near)
@@ -290,10 +290,10 @@ _STATES = {
 }
 
 
-def _unready(owner_id: int, documents: frozenset[int] | None) -> Explanation | None:
+def _unready(archive_id: int, documents: frozenset[int] | None) -> Explanation | None:
     """Return that all of these documents of the owner (None: any) are not read; None if one is, or none exists."""
     chosen: dict[str, Any] = {} if documents is None else {"pk__in": documents}
-    rows = list(Document.objects.filter(owner_id=owner_id, **chosen).order_by("pk")[:_NAMED_DOCUMENTS])
+    rows = list(Document.objects.filter(archive_id=archive_id, **chosen).order_by("pk")[:_NAMED_DOCUMENTS])
     if not rows or any(row.version for row in rows):
         return None
     names = ", ".join(repr(row.title or row.name) for row in rows)

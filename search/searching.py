@@ -17,12 +17,11 @@ from itertools import accumulate, chain, islice, zip_longest
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext
 
-from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.callers import Access, Caller
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import MAX_SPACES, chosen_archives, name_of, reading
+from convmemory.accounts.spaces import MAX_SPACES
 from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
@@ -85,11 +84,8 @@ KINDS = {"turn": TURNS, "section": SECTIONS}
 """The kinds of items in queries, and the kinds of their sources."""
 TURNS_ALONE, SECTIONS_ALONE = frozenset({TURNS}), frozenset({SECTIONS})
 
-OWN = 0  # in cursors: the number of the caller's own archive
 SECTIONS_FIRST = 10
 """A page of sections begins with this many different sections, however long it is (ADR 49)."""
-
-Caller = AbstractBaseUser | AnonymousUser | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,31 +128,28 @@ def parse_kinds(text: str) -> frozenset[str]:
     return frozenset(KINDS[name] for name in names) if len(names) < len(KINDS) else frozenset()
 
 
-def search(
-    *, caller: Caller, query: SearchQuery, spaces: Sequence[SpaceMember] = (), chosen: str = "", cursor: str = ""
-) -> SearchResults:
-    """Return what answers the query in the caller's archive and in their `spaces`, best first.
+def search(*, caller: Caller | None, query: SearchQuery, chosen: str = "", cursor: str = "") -> SearchResults:
+    """Return what answers the query in the archives that the caller reads, best first.
 
-    `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; the `document_scope` of a
-    query, to the archive that holds the document or the conversation that it names. A reranker orders the hits of one
-    archive; no reranker is called for several. Raises: InvalidInput, also on a foreign cursor, NotFound for another
-    space, document or conversation.
+    `chosen` restricts it to one of them (`Caller.chosen`); the `document_scope` of a query, to the archive that holds
+    the document or the conversation that it names. A reranker orders the hits of one archive; no reranker is called for
+    several. Raises: InvalidInput, also on a foreign cursor, NotFound for another space, document or conversation.
     """
-    if caller is None or not isinstance(caller, AbstractBaseUser) or not caller.is_authenticated or caller.pk is None:
+    if caller is None:
         return _explained(Reason.NO_CALLER)
+    archives = caller.chosen(chosen)
     if query.document_scope is None:
-        return _search_archives(caller, query, chosen_archives(spaces, chosen), cursor)
-    scope, archives = query.document_scope, chosen_archives(spaces, chosen)
+        return _search_archives(caller, query, archives, cursor)
+    scope = query.document_scope
     documents = among = scope.among
     if named := scope.named:
-        owner_id = archive_of_address(named) if spaces else None
-        member = next((each for each in archives if each and each.space_id == owner_id), None)
-        archives, owner = [member], member.space if member else caller
-        with reading(member):
+        archive_id = archive_of_address(named) if len(archives) > 1 else None
+        archives = [access for access in archives if access.archive_id == archive_id] or [archives[0]]
+        with caller.in_(archives[0]) as there:
             if scope.conversation_id is not None:
-                documents = among = attached_ids(owner_id=owner.pk, conversation_id=scope.conversation_id)
+                documents = among = attached_ids(archive_id=there.archive_id, conversation_id=scope.conversation_id)
             if scope.document_id is not None:
-                only = frozenset({get_document(owner=owner, document_id=scope.document_id).pk})
+                only = frozenset({get_document(caller=there, document_id=scope.document_id).pk})
                 documents = only if among is None else among & only
     if among is not None and not documents:
         return _explained(Reason.NOT_ATTACHED if among else Reason.NONE_ATTACHED)
@@ -185,13 +178,11 @@ def _explained(reason: Reason) -> SearchResults:
 # --- several archives -----------------------------------------------------------------------------
 
 
-def _search_archives(
-    caller: AbstractBaseUser, query: SearchQuery, archives: Sequence[SpaceMember | None], cursor: str
-) -> SearchResults:
-    """Return what the archives hold, which are the caller's own, as None, and spaces."""
+def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Access], cursor: str) -> SearchResults:
+    """Return what these archives of the caller hold."""
     if len(archives) == 1:
         return _search_archive(caller, query, archives[0], cursor=cursor)
-    members = {member.space_id if member else OWN: member for member in archives}
+    members = {access.archive_id: access for access in archives}
     starts = dict.fromkeys(members, 0)
     identity = {**query.identity, "archives": "all"}
     if cursor:
@@ -273,32 +264,31 @@ def merge_ranked(archives: Mapping[int, Sequence[Ranked]], *, limit: int) -> lis
 
 
 def _search_archive(
-    caller: AbstractBaseUser, query: SearchQuery, member: SpaceMember | None, *, cursor: str = "", start: int = 0
+    caller: Caller, query: SearchQuery, access: Access, *, cursor: str = "", start: int = 0
 ) -> SearchResults:
-    """Return what the caller's own archive holds, or with a membership that space; each hit names the space.
+    """Return what one archive holds; each hit of a space that the caller is not in already names it.
 
     The page begins where `cursor` says, or after the first `start` hits.
     """
-    if member is None:
-        return _find(caller.pk, query, cursor, start)
-    with reading(member):
-        found = _find(member.space_id, query, cursor, start)
-    space = name_of(member)
-    hits = [replace(hit, space=space) for hit in found.hits]
-    return replace(found, hits=hits, titles=tuple(replace(title, space=space) for title in found.titles))
+    with caller.in_(access) as there:
+        found = _find(there.archive_id, query, cursor, start)
+    if access.space is None or caller.space:
+        return found
+    hits = [replace(hit, space=access.space) for hit in found.hits]
+    return replace(found, hits=hits, titles=tuple(replace(title, space=access.space) for title in found.titles))
 
 
 # --- one archive ----------------------------------------------------------------------------------
 
 
-def _find(owner_id: int, query: SearchQuery, cursor: str, start: int) -> SearchResults:
+def _find(archive_id: int, query: SearchQuery, cursor: str, start: int) -> SearchResults:
     """Return a page of the owner's hits, in the order of a reranker if there is one for this query."""
     by_words = ""
     if query.filters.kinds == SECTIONS_ALONE and query.mode != "full_text":
         if not config.rag_enabled:
             query = replace(query, mode="full_text")
             by_words = "Searched by words only: RAG_ENABLED is off on this server."
-        elif not _has_vectors(owner_id, query.filters.documents):
+        elif not _has_vectors(archive_id, query.filters.documents):
             # A hybrid search goes by words where it finds no vector, and says what waits for one.
             query = replace(query, mode="hybrid")
             by_words = gettext("Searched by words only: no document is indexed by meaning yet.")
@@ -310,7 +300,7 @@ def _find(owner_id: int, query: SearchQuery, cursor: str, start: int) -> SearchR
             raise InvalidInput(UNREADABLE)
     is_reranked = query.may_rerank and not (cursor or start) and query.mode != "full_text" and config.rerank_url
     with timed("search", label=query.mode) as measurement:
-        found = _page(owner_id, query, start, placed, RerankOptions.from_settings() if is_reranked else None)
+        found = _page(archive_id, query, start, placed, RerankOptions.from_settings() if is_reranked else None)
         measurement.items = len(found.hits)
     # What waits, or is missing, says already why the search went by words.
     if not by_words or found.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
@@ -319,15 +309,15 @@ def _find(owner_id: int, query: SearchQuery, cursor: str, start: int) -> SearchR
 
 
 def _page(
-    owner_id: int, query: SearchQuery, start: int, placed: Sequence[int], reranker: RerankOptions | None
+    archive_id: int, query: SearchQuery, start: int, placed: Sequence[int], reranker: RerankOptions | None
 ) -> SearchResults:
     """Return the page from `start`, with the items `placed` on earlier pages first, or in the order of `reranker`."""
     end = start + query.limit
-    ranked = rank_items(owner_id=owner_id, query=query)
+    ranked = rank_items(archive_id=archive_id, query=query)
     filters, words = ranked.query.filters, ranked.query.words
     keys = ranked.table.keys
     order = put_first(ranked.order, keys, placed)
-    titles = () if start or not words else find_titles(owner_id, words, filters)
+    titles = () if start or not words else find_titles(archive_id, words, filters)
     shown = show_hits(ranked, order[start : max(end, reranker.top_k) if reranker else end])
     notes: tuple[str, ...] = ()
     if reranker:
@@ -340,7 +330,7 @@ def _page(
     bar = config.search_min_relevance
     answered = ranked.is_answered(bar)
     # What waits among all that passes the filters could answer, too.
-    pending = pending_of(owner_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
+    pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
     if answered is False and pending.items:
         answered = None
     if answered is False and titles:
@@ -352,7 +342,7 @@ def _page(
     elif start and len(order):
         explanation = Explanation(Reason.PAST_END)
     else:
-        explanation = explain_empty(owner_id=owner_id, filters=filters, pending=pending)
+        explanation = explain_empty(archive_id=archive_id, filters=filters, pending=pending)
     return SearchResults(
         mark_reranked(shown, placed) if placed else shown,
         next_cursor,
@@ -367,9 +357,9 @@ def _page(
     )
 
 
-def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
+def _has_vectors(archive_id: int, documents: frozenset[int] | None) -> bool:
     """Return whether any of these documents has passages in the active space. One query."""
-    rows = Passage.objects.filter(owner_id=owner_id, space=active_space(), kind=Passage.Kind.DOCUMENT)
+    rows = Passage.objects.filter(archive_id=archive_id, space=active_space(), kind=Passage.Kind.DOCUMENT)
     if documents is not None:
         rows = rows.filter(source__kind=SECTIONS, source__object_id__in=documents)
     return rows.exists()

@@ -9,11 +9,11 @@ needs of a source through the adapter of its kind.
         is_embedded = True
 
         def read_range(self, owner_id, object_id, first, last):
-            entries = Entry.objects.filter(owner_id=owner_id, diary_id=object_id, number__range=(first, last))
+            entries = Entry.objects.filter(archive_id=archive_id, diary_id=object_id, number__range=(first, last))
             return [one_element_item(e.pk, e.number, "user", e.text, e.written_at) for e in entries.order_by("number")]
 
         def read_elements(self, owner_id, element_ids):
-            entries = Entry.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
+            entries = Entry.objects.filter(archive_id=archive_id, pk__in=set(element_ids))
             return {e.pk: one_element_item(e.pk, e.number, "user", e.text).elements[0] for e in entries}
 
         def url(self, object_id, item_number):
@@ -112,7 +112,7 @@ class SourceFacts:
     """The index's facts about a source: its owner, its filter columns, and its version, which only grows."""
 
     kind: str
-    owner_id: int
+    archive_id: int
     object_id: int
     version: int
     item_count: int
@@ -141,43 +141,45 @@ class SourceAdapter(Protocol):
         """Return whether its items get vectors; otherwise they are found by words alone."""
         return True
 
-    def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
+    def read_range(self, archive_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
         """Return the items `first` to `last` of one object, in order."""
         ...
 
-    def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
+    def read_items(self, archive_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
         """Return some items of any objects; one by one, unless an adapter overrides this."""
-        found = ((key, self.read_range(owner_id, key[0], key[1], key[1])) for key in items)
+        found = ((key, self.read_range(archive_id, key[0], key[1], key[1])) for key in items)
         return {key: read[0] for key, read in found if read}
 
-    def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
+    def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         """Return some elements of any objects."""
         ...
 
     def read_elements_with(
-        self, owner_id: int, element_ids: Iterable[int], stems: Collection[str]
+        self, archive_id: int, element_ids: Iterable[int], stems: Collection[str]
     ) -> dict[int, Element]:
         """Return some elements of any objects; with stems of words, at least those whose texts contain one.
 
         All of them, unless an adapter overrides this.
         """
-        return self.read_elements(owner_id, element_ids)
+        return self.read_elements(archive_id, element_ids)
 
-    def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
+    def send_utterances_query(self, archive_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         """Send the query for the speakers of some elements and of the next ones.
 
         Calling the returned function waits for the speakers, by element; empty for kinds without speakers.
         """
         return dict
 
-    def send_marks_query(self, owner_id: int, source_ids: Collection[int]) -> Callable[[], dict[tuple[int, int], Mark]]:
+    def send_marks_query(
+        self, archive_id: int, source_ids: Collection[int]
+    ) -> Callable[[], dict[tuple[int, int], Mark]]:
         """Send the query for the owner's marks of items of some sources.
 
         Calling the returned function waits for them, by source and item; empty for kinds without marks.
         """
         return dict
 
-    def elements_with(self, owner_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
+    def elements_with(self, archive_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
         """Return objects and their elements that may contain a text, letter for letter, the newest first.
 
         Only the newest elements are scanned. None, unless an adapter overrides this: a sign that is no word is then

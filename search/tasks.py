@@ -18,33 +18,33 @@ from search.vector_index import ensure_passage_index
 BUSY_PAUSE_S = 5.0
 
 
-def enqueue_index(*, owner_id: int, source_id: int, as_of: datetime | None = None) -> None:
+def enqueue_index(*, archive_id: int, source_id: int, as_of: datetime | None = None) -> None:
     """Enqueue a task that brings one source's index up to date.
 
     `as_of` is when the source was last used: of a large import, recent conversations are indexed before old ones.
     """
-    enqueue_for(owner_id, INDEX, source_id, group="index", as_of=as_of)
+    enqueue_for(archive_id, INDEX, source_id, group="index", as_of=as_of)
 
 
 def enqueue_sources(source_ids: Collection[int]) -> None:
     """Enqueue a task for each of these sources of any owner; only maintenance calls this."""
     chosen = Source.objects.filter(pk__in=source_ids).order_by("pk")
-    for owner_id, source_id, updated_at in chosen.values_list("owner_id", "pk", "updated_at"):
-        enqueue_index(owner_id=owner_id, source_id=source_id, as_of=updated_at)
+    for archive_id, source_id, updated_at in chosen.values_list("archive_id", "pk", "updated_at"):
+        enqueue_index(archive_id=archive_id, source_id=source_id, as_of=updated_at)
 
 
 @owner_task
-def index(source_id: int, *, owner_id: int) -> dict[str, Any]:
+def index(source_id: int, *, archive_id: int) -> dict[str, Any]:
     """Index one source until the slice ends, also in a space that is being built.
 
     The postings of all of the owner's sources come first: searches are slower until they are packed.
     """
     deadline = slice_end()
-    pack_owner(owner_id, deadline=deadline)
+    pack_owner(archive_id, deadline=deadline)
     try:
-        result = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
+        result = index_source(archive_id=archive_id, source_id=source_id, deadline=deadline)
     finally:
-        beside = build_beside(owner_id=owner_id, source_id=source_id, deadline=deadline)
+        beside = build_beside(archive_id=archive_id, source_id=source_id, deadline=deadline)
     done = {"items": result.items, "computed": result.computed, "failed": result.failed}
     if result.finished and beside.finished:
         return done

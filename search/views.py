@@ -20,8 +20,7 @@ from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
-from convmemory.accounts.pages import PageRequest, archive_choices, in_archive, signed_in, use_archive_of
-from convmemory.accounts.spaces import spaces_of
+from convmemory.accounts.pages import PageRequest, archive_choices, enter_archive_of, in_archive, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
 from convmemory.conversations.marking import marks_of
@@ -69,17 +68,17 @@ def search_page(request: PageRequest) -> HttpResponse:
     step = request.headers.get("X-Search-Step", "")
     # The box of the request, with the full names of agents, projects and sources that were typed as tokens.
     box = SearchBox.of(request, is_typing=step in ("typed", "goes-on"))
-    if request.member or not box.q:
+    if request.caller.space or not box.q:
         box = box.but({"space": ""})  # a space that is open is searched alone, and lists are of one archive
     if box.typed & set(EXACT):
-        box = with_full_names(box, choices_of(request.user, box.but(dict.fromkeys(EXACT, ()))))
+        box = with_full_names(box, choices_of(request.caller, box.but(dict.fromkeys(EXACT, ()))))
     # The HTTP status and the contents of the list; for an invalid query, the reason.
     cursor = request.GET.get("cursor", "")
     try:
         filters = _filters(box)
         if not box.q:
             rows, next_cursor = page_of_conversations(
-                owner=request.user, filters=filters, limit=LIST_LIMIT, cursor=cursor
+                caller=request.caller, filters=filters, limit=LIST_LIMIT, cursor=cursor
             )
             listing: dict[str, Any] = {"rows": rows, "next_cursor": next_cursor}
             if not rows:
@@ -90,8 +89,8 @@ def search_page(request: PageRequest) -> HttpResponse:
         else:
             query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
             # A page with a space open shows that space alone.
-            spaces = [] if request.member else spaces_of(request.person)
-            results = search(caller=request.user, spaces=spaces, chosen=box.space, query=query, cursor=cursor)
+            spaces = [] if request.caller.space else request.caller.spaces
+            results = search(caller=request.caller, query=query, chosen=box.space, cursor=cursor)
             status, context = 200, _results(request, box, results, cursor)
             if spaces:
                 context["spaces"] = [
@@ -104,14 +103,14 @@ def search_page(request: PageRequest) -> HttpResponse:
     if (
         (context.get("groups") or context.get("titles"))
         and (step == "chosen" or not request.htmx)
-        and not request.member
+        and not request.caller.space
     ):
-        remember_search(owner=request.user, box=box)
+        remember_search(caller=request.caller, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
     context |= _start(request, box) | _choices(request, box)
-    if not request.member:  # past searches are the person's, not the space's
-        context["saved"], context["recent"] = past_searches(request.user)
+    if not request.caller.space:  # past searches are the person's, not the space's
+        context["saved"], context["recent"] = past_searches(request.caller)
     return render(request, "search/search.html", context, status=status)
 
 
@@ -208,7 +207,7 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
 
 
 def _has_conversations(request: PageRequest) -> bool:
-    return Conversation.objects.filter(owner_id=request.user.pk).exists()
+    return Conversation.objects.filter(archive_id=request.caller.archive_id).exists()
 
 
 def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
@@ -227,19 +226,19 @@ def hits_in(request: PageRequest) -> HttpResponse:
     number, turn = parse_number(request.GET.get("conversation", "")), parse_number(request.GET.get("turn", ""))
     if number is None:
         return HttpResponse(status=204)
-    use_archive_of(request, {"conversation_id": number})
+    enter_archive_of(request, {"conversation_id": number})
     current = -1 if turn is None else turn
     try:
         filters = replace(_filters(box), kinds=TURNS_ALONE)
         query = replace(_query(box, filters, MAX_LIMIT), may_rerank=False)
-        results = search(caller=request.user, query=query)
+        results = search(caller=request.caller.alone(), query=query)
     except InvalidInput:
         return HttpResponse(status=204)
     hits = sorted((hit for hit in results.hits if hit.object_id == number), key=lambda hit: hit.number)
     if not hits:
         return HttpResponse(status=204)
-    if not request.member:
-        remember_search(owner=request.user, box=box)  # the caller is reading one of its results
+    if not request.caller.space:
+        remember_search(caller=request.caller, box=box)  # the caller is reading one of its results
     turns = [hit.number for hit in hits]
     before = bisect_left(turns, current)
     after = bisect_right(turns, current)
@@ -264,7 +263,7 @@ def filter_choices(request: PageRequest) -> HttpResponse:
 
 
 def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    return {"chip_choices": choices_of(request.user, box), "presets": presets_of(box, timezone.localdate())}
+    return {"chip_choices": choices_of(request.caller, box), "presets": presets_of(box, timezone.localdate())}
 
 
 # --- searches to come back to --------------------------------------------------------------------------
@@ -275,7 +274,7 @@ def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 def keep_search(request: PageRequest) -> HttpResponse:
     """Save the search in the URL's query string, and return to it."""
     box = SearchBox.of(request)
-    save_search(owner=request.user, box=box)
+    save_search(caller=request.caller, box=box)
     return redirect(f"{reverse('search')}?{box.query_string}")
 
 
@@ -283,7 +282,7 @@ def keep_search(request: PageRequest) -> HttpResponse:
 @signed_in
 def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
     """Delete one search from the lists."""
-    forget_search(owner=request.user, search_id=search_id)
+    forget_search(caller=request.caller, search_id=search_id)
     return redirect("search")
 
 
@@ -294,8 +293,8 @@ def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
 @in_archive
 def index_progress(request: PageRequest) -> HttpResponse:
     """Show the progress bar of the index, which polls until all turns are indexed."""
-    status = index_status(owner=request.user)
-    pace = indexing_pace(owner=request.user, pending=status.pending) if status.pending else None
+    status = index_status(caller=request.caller)
+    pace = indexing_pace(caller=request.caller, pending=status.pending) if status.pending else None
     return render(request, "search/progress.html", {"status": status, "pace": pace})
 
 
@@ -309,7 +308,7 @@ def palette(request: PageRequest) -> HttpResponse:
     """Show the palette's entries for `?go=`."""
     text = request.GET.get("go", "")
     left_out = unusable_in(request.chosen)
-    sections = palette_sections(owner=request.user, text=text, person=request.person, left_out=left_out)
+    sections = palette_sections(caller=request.caller, text=text, left_out=left_out)
     context = {"sections": sections, "text": text}
     return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)
 
@@ -325,11 +324,11 @@ NEIGHBOURING_SECTIONS = 1
 @in_archive
 def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the messages of `?turn=N`, or those around the passage if the turn is long."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     turn, passage = whole_number(request, "turn") or 0, passage_of(request)
     window = window_around(found, turn, passage.message_id if passage else None)
     shown = [message for message in window.messages if message.turn_number == turn] or window.messages
-    marks = marks_of(owner_id=request.user.pk, conversation_id=found.pk)
+    marks = marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk)
     blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks))
     context = {
         "conversation": found,
@@ -346,7 +345,7 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
 @in_archive
 def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the section `?section=N` and its neighbours."""
-    found = get_document(owner=request.user, document_id=document_id)
+    found = get_document(caller=request.caller, document_id=document_id)
     section = whole_number(request, "section") or 0
     place = Target(section, whole_number(request, "from"), whole_number(request, "to"))
     window = view_sections(found, place, before=NEIGHBOURING_SECTIONS, shown=1 + 2 * NEIGHBOURING_SECTIONS)

@@ -19,22 +19,22 @@ def remake(rows: Sequence[ConversationSummary]) -> None:
     """Set these summaries to pending with all attempts restored, and enqueue each one."""
     make_pending(ConversationSummary.objects.filter(pk__in=[row.pk for row in rows]))
     for row in rows:
-        enqueue_summary(owner_id=row.owner_id, summary_id=row.pk)
+        enqueue_summary(archive_id=row.archive_id, summary_id=row.pk)
 
 
 @admin.register(ConversationSummary)
 class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
     list_display = (
-        "id", "owner", "conversation", "from_position", "to_position", "status", "method", "token_count", "attempts",
+        "id", "archive", "conversation", "from_position", "to_position", "status", "method", "token_count", "attempts",
         "updated_at",
     )  # fmt: skip
     list_filter = (OwnerFilter, ConversationFilter, "status", "method", UptoFilter)
     fields = (
-        "owner", "conversation", "from_position", "to_position", "status", "error", "method", "model",
+        "archive", "conversation", "from_position", "to_position", "status", "error", "method", "model",
         "prompt_version", "token_count", "attempts", "due_at", "created_at", "updated_at", "completed_at",
     )  # fmt: skip
     readonly_fields = ("created_at", "updated_at")
-    search_by = ("pk", "conversation_id", "owner")
+    search_by = ("pk", "conversation_id", "archive")
     actions = ("retry", "delete_chosen")
     content_template = "admin/passage_content.html"
 

@@ -55,16 +55,16 @@ class SummaryOutcome:
     again_in_s: float | None = None
 
 
-def make_summary(*, owner_id: int, summary_id: int) -> SummaryOutcome | None:
+def make_summary(*, archive_id: int, summary_id: int) -> SummaryOutcome | None:
     """Work on the summary if it is due and unclaimed; return None if there is nothing to do."""
-    summary = _claim(owner_id, summary_id)
+    summary = _claim(archive_id, summary_id)
     if summary is None:
         return None
     try:
         messages = load_range(summary.conversation, summary.from_position, summary.to_position)
         written: WrittenSummary | None
         if summary.method == ConversationSummary.Method.EXTRACTIVE:
-            written = extract(messages, owner_id=summary.owner_id, max_tokens=config.summary_max_tokens)
+            written = extract(messages, archive_id=summary.archive_id, max_tokens=config.summary_max_tokens)
         else:
             endpoint = endpoint_from_settings()
             if endpoint is None:
@@ -107,16 +107,16 @@ def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
     """Return the owners and ids of due summaries: new ones, retries, and those whose worker was lost."""
     due = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
     rows = due.filter(outside_trash("conversation"))
-    return list(rows.order_by("due_at").values_list("owner_id", "pk")[:limit])
+    return list(rows.order_by("due_at").values_list("archive_id", "pk")[:limit])
 
 
 def _unfinished() -> Q:
     return Q(status__in=(State.PENDING, State.PROCESSING))
 
 
-def _claim(owner_id: int, summary_id: int) -> ConversationSummary | None:
+def _claim(archive_id: int, summary_id: int) -> ConversationSummary | None:
     now, run = timezone.now(), uuid.uuid4()
-    due = ConversationSummary.objects.filter(_unfinished(), pk=summary_id, owner_id=owner_id, due_at__lte=now)
+    due = ConversationSummary.objects.filter(_unfinished(), pk=summary_id, archive_id=archive_id, due_at__lte=now)
     lost = due.filter(status=State.PROCESSING, attempts__gte=SUMMARIES.max_attempts)
     lost.update(
         status=State.FAILED, error=f"The work on it was interrupted {SUMMARIES.max_attempts} times.", updated_at=now
@@ -124,7 +124,7 @@ def _claim(owner_id: int, summary_id: int) -> ConversationSummary | None:
     until = now + timedelta(seconds=config.task_timeout_s) + CLAIM_MARGIN
     if not due.update(status=State.PROCESSING, run=run, due_at=until, attempts=F("attempts") + 1, updated_at=now):
         return None
-    return ConversationSummary.objects.select_related("conversation").filter(owner_id=owner_id, run=run).first()
+    return ConversationSummary.objects.select_related("conversation").filter(archive_id=archive_id, run=run).first()
 
 
 def _own(summary: ConversationSummary) -> QuerySet[ConversationSummary]:
@@ -169,17 +169,17 @@ def _by_model(
         done,
         keep,
         lambda: time.monotonic() < deadline,
-        lambda tokens: metered(owner_id=summary.owner_id, tokens=tokens),
+        lambda tokens: metered(archive_id=summary.archive_id, tokens=tokens),
     )
     return write_summary(endpoint, texts, max_tokens=config.summary_max_tokens, progress=progress)
 
 
-def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> WrittenSummary:
+def extract(messages: Sequence[RangeMessage], *, archive_id: int, max_tokens: int) -> WrittenSummary:
     """Return the sentences that represent the messages, in order, in at most `max_tokens` tokens.
 
     Raises: EmbedderUnavailable; ConvMemoryError if the messages contain no sentence.
     """
-    sentences, vectors = sentence_vectors(spoken_sentences(messages), owner_id=owner_id)
+    sentences, vectors = sentence_vectors(spoken_sentences(messages), archive_id=archive_id)
     if not sentences:
         raise ConvMemoryError("The messages of this range hold no sentences to choose from.")
     lines = [f"- {sentence.speaker}: {_LIST_MARK.sub('', sentence.text)}" for sentence in sentences]

@@ -5,7 +5,6 @@ Only `ordering.py` (requests of callers) and `making.py` (workers) write rows.
 
 from typing import Any
 
-from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
@@ -30,7 +29,9 @@ class ConversationSummary(models.Model):
         MODEL = "model", _("by a language model")
         EXTRACTIVE = "extractive", _("extract of its own sentences")
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="summaries", db_index=False)
     from_position = models.PositiveIntegerField()
     to_position = models.PositiveIntegerField()
@@ -59,7 +60,7 @@ class ConversationSummary(models.Model):
         ]
         indexes = [
             models.Index(fields=["conversation", "-id"], name="summary_conversation"),
-            models.Index(fields=["owner"], name="summary_owner"),
+            models.Index(fields=["archive"], name="summary_owner"),
             models.Index(
                 fields=["due_at"], condition=Q(status__in=["pending", "processing"]), name="summary_unfinished"
             ),

@@ -6,10 +6,10 @@ Nothing here enqueues: callers do so after these functions have returned.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Max, Min, QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.quota import require_quota
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
@@ -23,7 +23,7 @@ METHODS = tuple(ConversationSummary.Method.values)
 
 def request_summary(
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     conversation_id: int,
     from_position: int | None = None,
     to_position: int | None = None,
@@ -34,12 +34,12 @@ def request_summary(
     `method` is "model" or "extractive"; by default "model" if an endpoint is set up. Raises: NotFound; InvalidInput for
     a range in the wrong order or beyond the end, or an impossible method; QuotaUsedUp.
     """
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     first, last = _range(conversation, from_position, to_position)
     chosen = _method(method)
-    _require_quota(owner, chosen)
+    _require_quota(caller, chosen)
     return ConversationSummary.objects.create(
-        owner_id=owner.pk,
+        archive_id=caller.archive_id,
         conversation=conversation,
         from_position=first,
         to_position=last,
@@ -62,10 +62,10 @@ def _range(conversation: Conversation, from_position: int | None, to_position: i
     return first, last
 
 
-def _require_quota(owner: AbstractBaseUser, method: str) -> None:
+def _require_quota(caller: Caller, method: str) -> None:
     """Raise QuotaUsedUp if a model would write the summary and the owner has used up today's quota."""
     if method == ConversationSummary.Method.MODEL:
-        require_quota(owner_id=owner.pk)
+        require_quota(archive_id=caller.archive_id)
 
 
 def _method(method: str | None) -> str:
@@ -81,16 +81,16 @@ def _method(method: str | None) -> str:
     return method
 
 
-def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
+def regenerate_summary(*, caller: Caller, conversation_id: int, summary_id: int) -> ConversationSummary:
     """Set the summary to pending again, with the default method; its text stays until it is replaced.
 
     Raises: NotFound; InvalidInput if the conversation no longer has the range; QuotaUsedUp.
     """
-    summary = get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id)
+    summary = get_summary(caller=caller, conversation_id=conversation_id, summary_id=summary_id)
     _range(summary.conversation, summary.from_position, summary.to_position)
     row = ConversationSummary.objects.filter(pk=summary.pk)
     method = _method(None)
-    _require_quota(owner, method)
+    _require_quota(caller, method)
     row.update(method=method)
     make_pending(row)
     summary.refresh_from_db()
@@ -111,9 +111,9 @@ def make_pending(summaries: QuerySet[ConversationSummary]) -> None:
     )
 
 
-def delete_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> None:
+def delete_summary(*, caller: Caller, conversation_id: int, summary_id: int) -> None:
     """Delete the summary for good; a worker that is still writing it stores nothing. Raises: NotFound."""
-    get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id).delete()
+    get_summary(caller=caller, conversation_id=conversation_id, summary_id=summary_id).delete()
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -123,17 +123,17 @@ def delete_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id:
 LIST_LIMIT = 200
 
 
-def summaries_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[ConversationSummary]:
+def summaries_of(*, caller: Caller, conversation_id: int) -> list[ConversationSummary]:
     """Return the newest 200 summaries of the conversation, newest first. Raises: NotFound."""
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    rows = ConversationSummary.objects.filter(conversation=conversation, owner_id=owner.pk)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
+    rows = ConversationSummary.objects.filter(conversation=conversation, archive_id=caller.archive_id)
     return list(rows.defer("partials").order_by("-pk")[:LIST_LIMIT])
 
 
-def get_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
+def get_summary(*, caller: Caller, conversation_id: int, summary_id: int) -> ConversationSummary:
     """Return the caller's summary. Raises: NotFound, the same for unknown and for foreign summaries."""
     rows = ConversationSummary.objects.filter(
-        outside_trash("conversation"), owner_id=owner.pk, conversation_id=conversation_id, pk=summary_id
+        outside_trash("conversation"), archive_id=caller.archive_id, conversation_id=conversation_id, pk=summary_id
     )
     found = rows.select_related("conversation").defer("partials").first()
     if found is None:
@@ -141,10 +141,10 @@ def get_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: in
     return found
 
 
-def completed_summaries(*, owner: AbstractBaseUser, conversation_id: int) -> list[ConversationSummary]:
+def completed_summaries(*, caller: Caller, conversation_id: int) -> list[ConversationSummary]:
     """Return the completed summaries, most recently completed first, at most 200."""
     rows = ConversationSummary.objects.filter(
-        owner_id=owner.pk, conversation_id=conversation_id, status=ConversationSummary.Status.COMPLETED
+        archive_id=caller.archive_id, conversation_id=conversation_id, status=ConversationSummary.Status.COMPLETED
     )
     return list(rows.defer("partials").order_by("-completed_at", "-pk")[:LIST_LIMIT])
 

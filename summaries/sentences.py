@@ -58,14 +58,14 @@ def spoken_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
     return found
 
 
-def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[list[Sentence], Vector]:
+def sentence_vectors(sentences: Sequence[Sentence], *, archive_id: int) -> tuple[list[Sentence], Vector]:
     """Return the sentences that have a vector, and the vectors (n, dim) of unit length.
 
     Raises: EmbedderUnavailable if vectors must be computed and the model is unavailable.
     """
     space = active_space()
     # The stored vectors of passages that equal these sentences, by place. One query.
-    passages = Passage.objects.filter(owner_id=owner_id, space=space)
+    passages = Passage.objects.filter(archive_id=archive_id, space=space)
     message_ids = {sentence.message.message_id for sentence in sentences}
     rows = passages.filter(
         source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)

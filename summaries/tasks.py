@@ -9,15 +9,15 @@ from summaries.making import make_summary, summaries_to_make
 MAKE = "summaries.tasks.make"
 
 
-def enqueue_summary(*, owner_id: int, summary_id: int) -> None:
+def enqueue_summary(*, archive_id: int, summary_id: int) -> None:
     """Ask a worker to make one summary."""
-    enqueue_for(owner_id, MAKE, summary_id, group="summary")
+    enqueue_for(archive_id, MAKE, summary_id, group="summary")
 
 
 @long_owner_task
-def make(summary_id: int, *, owner_id: int) -> dict[str, Any]:
+def make(summary_id: int, *, archive_id: int) -> dict[str, Any]:
     """Make one summary, or the next piece of a long one; the sweep retries failures."""
-    outcome = make_summary(owner_id=owner_id, summary_id=summary_id)
+    outcome = make_summary(archive_id=archive_id, summary_id=summary_id)
     done: dict[str, Any] = {"status": outcome.status if outcome else "nothing to do"}
     return done | {"again_in_s": 0.0} if outcome is not None and outcome.again_in_s == 0 else done
 
@@ -26,7 +26,7 @@ def make(summary_id: int, *, owner_id: int) -> dict[str, Any]:
 def sweep() -> dict[str, Any]:
     """Enqueue summaries that are due and not in the queue; scheduled every minute."""
     in_hand = {task.args[0] for task in asked_for(MAKE).only("args")}
-    missed = [(owner_id, pk) for owner_id, pk in summaries_to_make(limit=100) if pk not in in_hand]
-    for owner_id, summary_id in missed:
-        enqueue_summary(owner_id=owner_id, summary_id=summary_id)
+    missed = [(archive_id, pk) for archive_id, pk in summaries_to_make(limit=100) if pk not in in_hand]
+    for archive_id, summary_id in missed:
+        enqueue_summary(archive_id=archive_id, summary_id=summary_id)
     return {"enqueued": len(missed)}

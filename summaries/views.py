@@ -45,13 +45,13 @@ def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> l
 @in_archive
 def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the form and all summaries; a POST with `from_turn`, `to_turn` and `method` requests one."""
-    conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
+    conversation = get_conversation(caller=request.caller, conversation_id=conversation_id)
     wrong, status = "", 200
     if request.method == "POST":
         try:
             first, last = positions_of_turns(conversation, _turn(request, "from_turn"), _turn(request, "to_turn"))
             summary = ordering.request_summary(
-                owner=request.user,
+                caller=request.caller,
                 conversation_id=conversation.pk,
                 from_position=first,
                 to_position=last,
@@ -60,9 +60,9 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
         except (InvalidInput, QuotaUsedUp) as error:
             wrong, status = str(error), 429 if isinstance(error, QuotaUsedUp) else 422
         else:
-            enqueue_summary(owner_id=summary.owner_id, summary_id=summary.pk)
+            enqueue_summary(archive_id=summary.archive_id, summary_id=summary.pk)
             return redirect("summaries", conversation_id=conversation_id)
-    rows = ordering.summaries_of(owner=request.user, conversation_id=conversation_id)
+    rows = ordering.summaries_of(caller=request.caller, conversation_id=conversation_id)
     given = request.POST if request.method == "POST" else request.GET
     context = _head(conversation) | {
         "cards": _cards(conversation, rows),
@@ -89,7 +89,7 @@ def _turn(request: HttpRequest, name: str) -> int | None:
 @in_archive
 def summary(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Show one summary, as a page or as its card alone."""
-    found = ordering.get_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
+    found = ordering.get_summary(caller=request.caller, conversation_id=conversation_id, summary_id=summary_id)
     [card] = _cards(found.conversation, [found])
     template = "summaries/card.html" if request.htmx else "summaries/summary.html"
     return render(request, template, _head(found.conversation) | {"card": card, "is_working": found.is_unfinished})
@@ -99,8 +99,8 @@ def summary(request: PageRequest, conversation_id: int, summary_id: int) -> Http
 @in_archive
 def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Regenerate the summary; htmx gets the card, which then polls."""
-    found = ordering.regenerate_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
-    enqueue_summary(owner_id=found.owner_id, summary_id=found.pk)
+    found = ordering.regenerate_summary(caller=request.caller, conversation_id=conversation_id, summary_id=summary_id)
+    enqueue_summary(archive_id=found.archive_id, summary_id=found.pk)
     if request.htmx:
         [card] = _cards(found.conversation, [found])
         return render(request, "summaries/card.html", {"card": card, "conversation": found.conversation})
@@ -111,6 +111,6 @@ def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> H
 @in_archive
 def delete(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Delete the summary for good."""
-    ordering.delete_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
+    ordering.delete_summary(caller=request.caller, conversation_id=conversation_id, summary_id=summary_id)
     messages.success(request, _("The summary is deleted."))
     return redirect("summaries", conversation_id=conversation_id)

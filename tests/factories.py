@@ -6,6 +6,8 @@ from itertools import count
 
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import Archive
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart
@@ -38,12 +40,17 @@ def exchange(*pairs: tuple[str, str]) -> list[MessageDraft]:
     return drafts
 
 
-def make_conversation(owner: User, messages: Iterable[MessageDraft] = (), **values: object) -> Conversation:
+def caller_for(owner: User | Archive) -> Caller:
+    """Return who acts in a person's own archive or, with an archive, a worker there."""
+    return Caller.of(owner) if isinstance(owner, User) else Caller.for_archive(owner.pk)
+
+
+def make_conversation(owner: User | Archive, messages: Iterable[MessageDraft] = (), **values: object) -> Conversation:
     draft = ConversationDraft(messages=messages, created_at=NEW_YEAR, **values)  # type: ignore[arg-type]
     with in_archive_of(owner.pk):
-        return ingest.create_conversation(owner=owner, draft=draft)
+        return ingest.create_conversation(caller=caller_for(owner), draft=draft)
 
 
 def source_id(conversation: Conversation) -> int:
     """The number of the conversation's source in the index."""
-    return Source.objects.get(owner_id=conversation.owner_id, kind="conversation", object_id=conversation.pk).pk
+    return Source.objects.get(archive_id=conversation.archive_id, kind="conversation", object_id=conversation.pk).pk

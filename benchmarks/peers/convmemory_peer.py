@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.peers.adapter import Adapter, Turn, serve
 from benchmarks.runs import start_django
+from convmemory.accounts.callers import Caller
 
 
 class Convmemory(Adapter):
@@ -38,8 +39,8 @@ class Convmemory(Adapter):
 
         haystack = self.haystacks[archive]
         owner = self.archives[archive] = scratch_user("scoreboard", haystack)
-        load_haystack(owner, haystack)
-        self.names |= dict(Conversation.objects.filter(owner=owner).values_list("pk", "source_id"))
+        load_haystack(Caller.of(owner), haystack)
+        self.names |= dict(Conversation.objects.filter(archive_id=owner.pk).values_list("pk", "source_id"))
 
     def finish(self) -> None:
         from benchmarks.speeds.bench import refresh_statistics
@@ -55,7 +56,7 @@ class Convmemory(Adapter):
         query = query_of(Question(question, category="", fold=archive), "hybrid", limit)
         owner = self.archives[archive]
         with acting_for(owner.pk):  # as the application searches, under row-level security
-            hits = search(caller=owner, query=query).hits
+            hits = search(caller=Caller.of(owner), query=query).hits
         return [f"{self.names[hit.object_id]}#{hit.number}" for hit in hits]
 
     def bytes_on_disk(self) -> int:

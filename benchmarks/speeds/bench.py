@@ -22,6 +22,7 @@ from django.db import connection, transaction
 
 from benchmarks.metrics import percentiles
 from benchmarks.speeds.synthetic import AGENTS_TURN, TextMaker, TurnShape, VectorMaker, fill_turns, messages
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.messages import ingest, numbering
@@ -59,14 +60,14 @@ def fresh_user(name: str) -> User:
 
 def bench_numbering() -> list[Figure]:
     """Measure one more turn on a conversation of 10,000 messages."""
-    owner = fresh_user("bench-numbering")
+    caller = Caller.of(fresh_user("bench-numbering"))
     draft = ConversationDraft(messages=messages(10_000, TextMaker()))
-    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    conversation = ingest.create_conversation(caller=caller, draft=draft)
     append_ms, number_ms = [], []
     for _ in range(30):
         started = time.perf_counter()
         more = list(messages(4, TextMaker()))
-        ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[without_key(m) for m in more])
+        ingest.append_messages(caller=caller, conversation_id=conversation.pk, drafts=[without_key(m) for m in more])
         append_ms.append((time.perf_counter() - started) * 1000)
         with transaction.atomic():
             conversation.refresh_from_db()
@@ -106,14 +107,14 @@ def bench_import() -> list[Figure]:
 
 
 def _import_speed(what: str, files: Mapping[str, Sequence[str]]) -> list[Figure]:
-    owner = fresh_user("bench-import")
+    caller = Caller.of(fresh_user("bench-import"))
     with tempfile.TemporaryDirectory() as folder:
         for name, lines in files.items():
             Path(folder, name).write_text("\n".join(lines), encoding="utf-8")
         size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
         started = time.perf_counter()
         with redirect_stdout(StringIO()):
-            report = import_paths(owner=owner, paths=[Path(folder)])
+            report = import_paths(caller=caller, paths=[Path(folder)])
         seconds = time.perf_counter() - started
     return [
         Figure(f"import of {what} without embedding", report.total("added") / seconds, "messages/s", ">= 4,000"),
@@ -139,12 +140,12 @@ def _session_line(number: int, role: str, text: str) -> dict[str, Any]:
 
 def bench_embedding() -> list[Figure]:
     """Measure the indexing of 400 turns, against a bare loop of the model over the same texts."""
-    owner = fresh_user("bench-embedding")
+    caller = Caller.of(fresh_user("bench-embedding"))
     space = active_space()
     embedder = embedder_for(space)
     embedder.embed_passages(["warm up"])
     draft = ConversationDraft(messages=messages(1_600, TextMaker(seed=time.time_ns() % 2**31)))
-    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    conversation = ingest.create_conversation(caller=caller, draft=draft)
     stored = messages_of_turns(conversation, 0, conversation.turn_count - 1)
     items = items_of(stored)
     passages = [draft.text for draft in draft_passages(element for item in items for element in item.elements)]
@@ -166,20 +167,22 @@ def timed_s(run: Callable[[], object]) -> float:
 
 def bench_search(turns: int = 20_000) -> list[Figure]:
     """Measure search of one owner with 20,000 turns of four passages; each query is embedded again."""
-    owner = fresh_user("bench-search")
+    caller = Caller.of(fresh_user("bench-search"))
     maker = TextMaker()
     space = active_space()
     vectors = VectorMaker(space.dimensions)
-    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(passages=4))
+    fill_turns(caller=caller, space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(passages=4))
     vector_index.ensure_passage_index(space)
     refresh_statistics()
     questions = [maker.question() for _ in range(QUERIES)]
-    query_ms = [timed_s(partial(query_vector, space, question, owner_id=owner.pk)) * 1000 for question in questions]
+    query_ms = [
+        timed_s(partial(query_vector, space, question, archive_id=caller.archive_id)) * 1000 for question in questions
+    ]
     figures = [Figure("embedding a query, p50", median(query_ms), "ms")]
     for mode in ("hybrid", "semantic", "full_text"):
         goal = "< 50" if mode == "hybrid" else ""
         name = f"{mode} search, {turns:,} turns of one owner"
-        figures += time_figures(name, search_ms(owner, maker, mode), goal)
+        figures += time_figures(name, search_ms(caller, maker, mode), goal)
     return figures
 
 
@@ -187,17 +190,17 @@ def bench_long() -> list[Figure]:
     """Measure questions of fifty words over turns of 750 words in 24 messages, like those of coding agents."""
     figures = []
     for turns, goal in ((1_900, "< 40"), (20_000, "< 60")):
-        owner, maker, space = fresh_user(f"bench-long-{turns}"), TextMaker(), active_space()
+        caller, maker, space = Caller.of(fresh_user(f"bench-long-{turns}")), TextMaker(), active_space()
         vectors = VectorMaker(space.dimensions)
-        fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, shape=AGENTS_TURN)
+        fill_turns(caller=caller, space=space, turns=turns, maker=maker, vectors=vectors, shape=AGENTS_TURN)
         refresh_statistics()
         started = time.perf_counter()
-        search(caller=owner, query=SearchQuery(text=maker.question(50)))
+        search(caller=caller, query=SearchQuery(text=maker.question(50)))
         first_ms = (time.perf_counter() - started) * 1000
         figures.append(Figure(f"first search of a process, {turns:,} long turns", first_ms, "ms"))
         for words in (8, 50):
             name = f"questions of {words} words, {turns:,} long turns"
-            figures += time_figures(name, search_ms(owner, maker, words=words), goal)
+            figures += time_figures(name, search_ms(caller, maker, words=words), goal)
     return figures
 
 
@@ -208,15 +211,15 @@ def refresh_statistics() -> None:
 
 
 def search_ms(
-    owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING, *, words: int = 8
+    caller: Caller, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING, *, words: int = 8
 ) -> list[float]:
     """Return the milliseconds of some searches, all different, after one to warm up."""
     queries = [SearchQuery(text=maker.question(words), mode=mode, filters=filters) for _ in range(QUERIES)]
-    with acting_for(owner.pk):
-        search(caller=owner, query=queries[0])
+    with acting_for(caller.archive_id):
+        search(caller=caller, query=queries[0])
         gc.collect()
         gc.freeze()  # as a web process does once it is loaded
-        return [timed_s(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
+        return [timed_s(partial(search, caller=caller, query=query)) * 1000 for query in queries[1:]]
 
 
 def time_figures(name: str, milliseconds: Sequence[float], goal: str = "") -> list[Figure]:

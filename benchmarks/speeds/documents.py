@@ -2,8 +2,6 @@
 
 from functools import partial
 
-from django.contrib.auth.models import User
-
 from benchmarks.metrics import percentiles
 from benchmarks.speeds.bench import QUERIES, Figure, fresh_user, refresh_statistics, timed_s
 from benchmarks.speeds.synthetic import (
@@ -14,6 +12,7 @@ from benchmarks.speeds.synthetic import (
     fill_turns,
     store_vectors,
 )
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
 from convmemory.core.text import content_hash
 from convmemory.documents.models import Document, Section
@@ -37,16 +36,16 @@ def bench_documents() -> list[Figure]:
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
     shape = TurnShape(passages=PASSAGES_PER_ITEM)
-    fill_turns(owner=speaker, space=space, turns=ITEMS, maker=maker, vectors=vectors, shape=shape)
-    fill_documents(owner=reader, space=space, sections=ITEMS, maker=maker, vectors=vectors)
+    fill_turns(caller=Caller.of(speaker), space=space, turns=ITEMS, maker=maker, vectors=vectors, shape=shape)
+    fill_documents(caller=Caller.of(reader), space=space, sections=ITEMS, maker=maker, vectors=vectors)
     vector_index.ensure_passage_index(space)
     refresh_statistics()
     turns_ms, sections_ms = [], []
     for number in range(QUERIES + 1):  # alternating, so that both run under the same load
         query = SearchQuery(text=maker.question(), filters=Filters(kinds=TURNS_ALONE))
-        turns_s = timed_s(partial(search, caller=speaker, query=query))
+        turns_s = timed_s(partial(search, caller=Caller.of(speaker), query=query))
         query = SearchQuery(text=maker.question(), document_scope=DocumentScope())
-        sections_s = timed_s(partial(search, caller=reader, query=query))
+        sections_s = timed_s(partial(search, caller=Caller.of(reader), query=query))
         if number:
             turns_ms.append(turns_s * 1000)
             sections_ms.append(sections_s * 1000)
@@ -59,24 +58,26 @@ def bench_documents() -> list[Figure]:
 
 
 def fill_documents(
-    *, owner: User, space: EmbeddingSpace, sections: int, maker: TextMaker, vectors: VectorMaker
+    *, caller: Caller, space: EmbeddingSpace, sections: int, maker: TextMaker, vectors: VectorMaker
 ) -> None:
     """Give the owner this many indexed sections of some sentences each."""
     for first in range(0, sections, SECTIONS_PER_DOCUMENT):
         count = min(SECTIONS_PER_DOCUMENT, sections - first)
         document = Document.objects.create(
-            owner=owner, name=f"{first}.txt", title=maker.text(4), format="text", size=1, status="ready", version=1,
-            digest=content_hash(f"{owner.pk}-{first}").hex(), section_count=count,
+            archive_id=caller.archive_id, name=f"{first}.txt", title=maker.text(4), format="text", size=1,
+            status="ready", version=1, digest=content_hash(f"{caller.archive_id}-{first}").hex(), section_count=count,
         )  # fmt: skip
         rows: list[Section] = []
         for number in range(count):
             text = " ".join(maker.text(SENTENCE_WORDS) for _ in range(PASSAGES_PER_ITEM))
             rows.append(
-                Section(owner_id=document.owner_id, document=document, number=number, start=number * 2_000, text=text)
+                Section(
+                    archive_id=document.archive_id, document=document, number=number, start=number * 2_000, text=text
+                )
             )
         Section.objects.bulk_create(rows)
         put_source(facts_of(document), first_changed=None)
-        source = Source.objects.get(owner_id=document.owner_id, kind="document", object_id=document.pk)
+        source = Source.objects.get(archive_id=document.archive_id, kind="document", object_id=document.pk)
         texts = {row.number: item_texts(item_of(row)) for row in rows}
         source.spoken_length = sum(text.length for text in texts.values())
         source.save(update_fields=["spoken_length"])

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from numpy.typing import NDArray
 
 from benchmarks.speeds.bench import Figure, fresh_user, refresh_statistics
 from benchmarks.speeds.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
+from convmemory.accounts.callers import Caller
 from convmemory.core.acting import acting_for, schema_owner
 from convmemory.core.postgres.base import DatabaseWrapper
 from convmemory.embeddings.cache import query_embedding
@@ -53,11 +53,11 @@ class Way:
     identity: Identity
 
     @contextmanager
-    def taken(self, owner_id: int) -> Iterator[None]:
+    def taken(self, archive_id: int) -> Iterator[None]:
         usual = connections[DEFAULT_DB_ALIAS]
         connections[DEFAULT_DB_ALIAS] = self.wrapper
         try:
-            with self.identity(owner_id):
+            with self.identity(archive_id):
                 self.wrapper.ensure_connection()  # logging in is not part of a search
                 yield
         finally:
@@ -72,18 +72,18 @@ def bench_row_security(*, up_to: int = UP_TO, rounds: int = ROUNDS) -> list[Figu
     fill = partial(fill_turns, space=space, maker=maker, vectors=vectors)
     owners = {size: fresh_user(f"bench-row-security-{size}") for size in SIZES if size <= up_to}
     for size, owner in owners.items():
-        fill(owner=owner, turns=size // PASSAGES_PER_TURN)
+        fill(caller=Caller.of(owner), turns=size // PASSAGES_PER_TURN)
     for number in range(NEIGHBOURS):
         neighbour = fresh_user(f"bench-row-security-neighbour-{number}")
-        fill(owner=neighbour, turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
+        fill(caller=Caller.of(neighbour), turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
     vector_index.ensure_passage_index(space)
     refresh_statistics()
     policies = Way("with policies", _own_connection(), acting_for)
-    without = Way("without", _own_connection(), lambda owner_id: schema_owner())
+    without = Way("without", _own_connection(), lambda archive_id: schema_owner())
     figures: list[Figure] = []
     for size, owner in owners.items():
-        figures += _compare(policies, without, owner, space, size, maker, rounds)
-        read = read_in_whole(owner, maker.question())
+        figures += _compare(policies, without, Caller.of(owner), space, size, maker, rounds)
+        read = read_in_whole(Caller.of(owner), maker.question())
         tables = ", ".join(sorted(set().union(*read.values()))) or "a table"
         figures.append(Figure(f"statements that policies make read {tables} in whole", len(read), "statements"))
     for way in (policies, without):
@@ -102,9 +102,9 @@ def _own_connection() -> DatabaseWrapper:
 
 
 def _compare(
-    first: Way, second: Way, owner: User, space: EmbeddingSpace, size: int, maker: TextMaker, rounds: int
+    first: Way, second: Way, caller: Caller, space: EmbeddingSpace, size: int, maker: TextMaker, rounds: int
 ) -> Iterator[Figure]:
-    times, differing = _milliseconds((first, second), owner, space, maker, rounds)
+    times, differing = _milliseconds((first, second), caller, space, maker, rounds)
     for share in (50, 95):
         label = f"search p{share}, {size:,} passages"
         one, other = np.percentile(times, share, axis=0).tolist()
@@ -121,7 +121,7 @@ def _compare(
 
 
 def _milliseconds(
-    ways: tuple[Way, Way], owner: User, space: EmbeddingSpace, maker: TextMaker, rounds: int
+    ways: tuple[Way, Way], caller: Caller, space: EmbeddingSpace, maker: TextMaker, rounds: int
 ) -> tuple[Milliseconds, int]:
     """Return milliseconds of the searches of both ways (rounds, 2), and how often their hits differed.
 
@@ -132,21 +132,21 @@ def _milliseconds(
     gc.freeze()  # as a web process does once it is loaded
     for number in range(-2, rounds):  # the first to warm up
         text = maker.question()
-        query_embedding(space, text, owner_id=owner.pk)
+        query_embedding(space, text, archive_id=caller.archive_id)
         found: dict[int, list[tuple[int, int]]] = {}
         for place in (0, 1) if number % 2 else (1, 0):
-            with ways[place].taken(owner.pk):
-                milliseconds, found[place] = _search(owner, text)
+            with ways[place].taken(caller.archive_id):
+                milliseconds, found[place] = _search(caller, text)
             if number >= 0:
                 times[number, place] = milliseconds
         differing += found[0] != found[1]
     return times, differing
 
 
-def _search(owner: User, text: str) -> tuple[float, list[tuple[int, int]]]:
+def _search(caller: Caller, text: str) -> tuple[float, list[tuple[int, int]]]:
     """Return milliseconds, and the turns found."""
     started = time.perf_counter()
-    hits = search(caller=owner, query=SearchQuery(text=text)).hits
+    hits = search(caller=caller, query=SearchQuery(text=text)).hits
     milliseconds = (time.perf_counter() - started) * 1000
     return milliseconds, [(hit.object_id, hit.number) for hit in hits]
 
@@ -154,14 +154,14 @@ def _search(owner: User, text: str) -> tuple[float, list[tuple[int, int]]]:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def read_in_whole(owner: User, question: str) -> dict[str, set[str]]:
+def read_in_whole(caller: Caller, question: str) -> dict[str, set[str]]:
     """Return the statements of a search that scan whole tables only under the policies, with those tables.
 
     A different index is no loss: of two that cost nearly the same the planner takes either.
     """
     found = {}
-    for statement, parameters in _statements_of_search(owner, question):
-        with acting_for(owner.pk):
+    for statement, parameters in _statements_of_search(caller, question):
+        with acting_for(caller.archive_id):
             held = set(_scanned(statement, parameters))
         with schema_owner():
             free = set(_scanned(statement, parameters))
@@ -170,7 +170,7 @@ def read_in_whole(owner: User, question: str) -> dict[str, set[str]]:
     return found
 
 
-def _statements_of_search(owner: User, question: str) -> list[tuple[str, Any]]:
+def _statements_of_search(caller: Caller, question: str) -> list[tuple[str, Any]]:
     statements: list[tuple[str, Any]] = []
 
     def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -178,8 +178,8 @@ def _statements_of_search(owner: User, question: str) -> list[tuple[str, Any]]:
             statements.append((sql, params))
         return execute(sql, params, many, context)
 
-    with acting_for(owner.pk), connection.execute_wrapper(note):
-        search(caller=owner, query=SearchQuery(text=question))
+    with acting_for(caller.archive_id), connection.execute_wrapper(note):
+        search(caller=caller, query=SearchQuery(text=question))
     return statements
 
 

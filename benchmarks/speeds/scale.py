@@ -3,12 +3,14 @@
 Three kinds of owners share the tables: a small one, a large one, and others with the rest.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from django.contrib.auth.models import User
 from django.db import connection
 
 from benchmarks.speeds.bench import Figure, fresh_user, refresh_statistics, search_ms, time_figures
 from benchmarks.speeds.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
@@ -18,6 +20,9 @@ from search import vector_index
 from search.query_text import QueryText
 from search.retrieval.dense import passages_statement
 from search.retrieval.prepared import PreparedQuery
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 SMALL, LARGE = 2_000, 100_000
 RECALL_QUERIES = 40
@@ -38,26 +43,26 @@ def bench_scale(passages: int) -> list[Figure]:
             break
         owners[name] = fresh_user(f"bench-scale-{name}")
         turns = count // PASSAGES_PER_TURN
-        fill_turns(owner=owners[name], space=space, turns=turns, maker=maker, vectors=vectors)
+        fill_turns(caller=Caller.of(owners[name]), space=space, turns=turns, maker=maker, vectors=vectors)
         left -= count
     vector_index.ensure_passage_index(space)
     refresh_statistics()
     figures: list[Figure] = []
     for name, count in (("small", SMALL), ("large", min(LARGE, passages))):
-        values = search_ms(owners[name], maker)
+        values = search_ms(Caller.of(owners[name]), maker)
         label = f"hybrid, owner with {count:,} of {passages:,} passages"
         goal = "<= 40" if name == "small" else "<= 80"
         figures += time_figures(label, values, goal)
-    filtered = search_ms(owners["large"], maker, filters=Filters(agent="a"))
+    filtered = search_ms(Caller.of(owners["large"]), maker, filters=Filters(agent="a"))
     figures += time_figures("the same with a filter on half of it", filtered, "<= 80")
     vector_index.ensure_passage_index(space, even_if_small=True)
     # The share of the turns of the twenty nearest passages that the codes, and the index, find too.
     owner = owners["large"]
     shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
     for question in vectors.vectors(RECALL_QUERIES):
-        exact = _nearest("passages_exact", space, owner, question)[:RECALL_AT]
+        exact = _nearest("passages_exact", space, Caller.of(owner), question)[:RECALL_AT]
         for name, found_of in shares.items():
-            found = _nearest(name, space, owner, question)
+            found = _nearest(name, space, Caller.of(owner), question)
             found_of.append(len(set(exact) & set(found)) / max(len(exact), 1))
     figures += [
         Figure(f"recall@{RECALL_AT} of {name} against exact", float(np.mean(values)), "share", ">= 0.98")
@@ -77,9 +82,9 @@ def bench_scale(passages: int) -> list[Figure]:
     return figures
 
 
-def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
+def _nearest(name: str, space: EmbeddingSpace, caller: Caller, question: Vector) -> list[tuple[int, int]]:
     """Return the items of the passages that a statement finds, nearest first."""
-    query = PreparedQuery(owner.pk, QueryText(""), space=space).looked_up()
+    query = PreparedQuery(caller.archive_id, QueryText(""), space=space).looked_up()
     found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
     ((sources, items, scores, *_),) = PendingQuery(*found).rows()
     return [(sources[i], items[i]) for i in np.argsort(scores)[::-1]]

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 from numpy.typing import NDArray
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
@@ -133,7 +133,7 @@ AGENTS_TURN = TurnShape(passages=24, answer_words=736, messages=24, chunks=6)
 
 def fill_turns(
     *,
-    owner: User,
+    caller: Caller,
     space: EmbeddingSpace,
     turns: int,
     maker: TextMaker,
@@ -144,10 +144,10 @@ def fill_turns(
     for first in range(0, turns, TURNS_PER_CONVERSATION):
         count = min(TURNS_PER_CONVERSATION, turns - first)
         conversation = Conversation.objects.create(
-            owner=owner,
+            archive_id=caller.archive_id,
             title=maker.text(4),
             source="synthetic",
-            source_id=f"{owner.pk}-{first}",
+            source_id=f"{caller.archive_id}-{first}",
             agent=maker.random.choice("ab"),
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
             updated_at=timezone.now(),
@@ -157,7 +157,7 @@ def fill_turns(
         texts = [_texts(maker, shape) for _ in range(count)]
         stored = Message.objects.bulk_create(
             Message(
-                owner_id=conversation.owner_id,
+                archive_id=conversation.archive_id,
                 conversation=conversation,
                 position=number * shape.messages + place,
                 turn_number=number,
@@ -177,7 +177,7 @@ def fill_turns(
             documents[number] = ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
         spoken_length = sum(text.length for text in documents.values())
         put_source(facts_of(conversation), first_changed=None)
-        source = source_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
+        source = source_of(archive_id=conversation.archive_id, conversation_id=conversation.pk)
         assert source is not None
         Source.objects.filter(pk=source.pk).update(spoken_length=spoken_length)
         store_documents(source, documents)
@@ -209,14 +209,14 @@ def store_vectors(
     chunks: int = 1,
 ) -> None:
     """Store vectors for all items of the source, some chunks each, and for these passages, and mark it as indexed."""
-    parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk, "chunks": chunks}
+    parameters = {"owner": source.archive_id, "source": source.pk, "space": space.pk, "chunks": chunks}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("benchmarks.speeds", "synthetic_vectors"))
         _copy_vectors(cursor, vectors.vectors(source.item_count * chunks))
         cursor.execute(load_sql("benchmarks.speeds", "synthetic_items"), parameters)
     size = TOKENS_PER_PASSAGE * space.token_dimensions // 8
     of_passages: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "space": space.pk,
         "elements": [passage.element_id for passage in passages],
@@ -232,7 +232,7 @@ def store_vectors(
         cursor.execute(load_sql("benchmarks.speeds", "synthetic_passages"), of_passages)
     pack_codes(source, space, range(source.item_count))
     SourceIndex.objects.create(
-        source=source, owner_id=source.owner_id, space=space, indexed_version=1, noted_version=1,
+        source=source, archive_id=source.archive_id, space=space, indexed_version=1, noted_version=1,
         last_item=source.item_count - 1, passages=len(passages),
     )  # fmt: skip
 

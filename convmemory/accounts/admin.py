@@ -23,15 +23,15 @@ from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm, I
 from convmemory.accounts.mail import can_send_mail, request_mail, reset_path
 from convmemory.accounts.models import (
     ApiKey,
+    Archive,
     AuditEntry,
     GroupQuota,
     Invitation,
     Mail,
+    Membership,
     ModelUse,
     Quota,
-    SharedSpace,
     ShareLink,
-    SpaceMember,
 )
 from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.tasks import enqueue_mail
@@ -68,7 +68,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     actions = ("make_reset_links", "remove_second_factor")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        people: QuerySet[User] = super().get_queryset(request).filter(space=None)
+        people: QuerySet[User] = super().get_queryset(request)
         return people if request.user.is_superuser else people.filter(is_superuser=False)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
@@ -170,9 +170,9 @@ def _revoke(keys: Sequence[ApiKey]) -> None:
 class ApiKeyAdmin(MetadataAdmin):
     """API keys without their names, which are text of their owners."""
 
-    list_display = ("id", "prefix", "owner", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
+    list_display = ("id", "prefix", "person", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
     list_filter = (OwnerFilter, UptoFilter)
-    fields = ("prefix", "owner", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
+    fields = ("prefix", "person", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
     actions = ("revoke",)
 
     revoke = confirmed_action(
@@ -188,20 +188,21 @@ class ApiKeyAdmin(MetadataAdmin):
 class ShareLinkAdmin(DeletableAdmin):
     """Share links without the titles that they show; deleting one revokes it."""
 
-    list_display = ("id", "owner", "people_only", "created_at", "expires_at", "opened_count", "last_opened_at")
+    list_display = ("id", "archive", "people_only", "created_at", "expires_at", "opened_count", "last_opened_at")
     list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
-    fields = ("owner", "conversation_id", "people_only", "created_at", "expires_at", "opened_count", "last_opened_at")
+    fields = ("archive", "conversation_id", "people_only", "created_at", "expires_at", "opened_count", "last_opened_at")
 
 
-@admin.register(SharedSpace)
-class SharedSpaceAdmin(MetadataAdmin):
-    """Spaces without their names, which are text of their members."""
+@admin.register(Archive)
+class ArchiveAdmin(MetadataAdmin):
+    """Archives of people, and spaces without their names, which are text of their members."""
 
-    list_display = ("account", "created_at")
-    fields = ("account", "created_at")
+    list_display = ("id", "kind", "person", "created_at")
+    list_filter = ("kind",)
+    fields = ("id", "kind", "person", "created_at")
 
-    def sections(self, request: HttpRequest, obj: SharedSpace) -> list[AdminTable]:
-        members = SpaceMember.objects.filter(space_id=obj.pk).select_related("person").order_by("person__username")
+    def sections(self, request: HttpRequest, obj: Archive) -> list[AdminTable]:
+        members = Membership.objects.filter(archive_id=obj.pk).select_related("person").order_by("person__username")
         rows = [(member.person.username, member.role, member.added_at) for member in members]
         return [AdminTable(title="Members", columns=("User", "Role", "Since"), rows=rows)]
 
@@ -241,9 +242,9 @@ class AuditEntryAdmin(MetadataAdmin):
 
 @admin.register(ModelUse)
 class ModelUseAdmin(MetadataAdmin):
-    list_display = ("id", "owner", "day", "tokens", "requests")
+    list_display = ("id", "archive", "day", "tokens", "requests")
     list_filter = (OwnerFilter, UptoFilter)
-    fields = ("owner", "day", "tokens", "requests")
+    fields = ("archive", "day", "tokens", "requests")
 
 
 class LimitsAdmin(MetadataAdmin):
@@ -263,13 +264,13 @@ class LimitsAdmin(MetadataAdmin):
 
 @admin.register(Quota)
 class QuotaAdmin(LimitsAdmin):
-    list_display = ("id", "owner", *LimitsAdmin.limits)
+    list_display = ("id", "archive", *LimitsAdmin.limits)
     list_filter = (OwnerFilter, UptoFilter)
-    fields = ("owner", *LimitsAdmin.limits)
-    raw_id_fields = ("owner",)
+    fields = ("archive", *LimitsAdmin.limits)
+    raw_id_fields = ("archive",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Quota | None = None) -> tuple[str, ...]:
-        return () if obj is None else ("owner",)
+        return () if obj is None else ("archive",)
 
 
 @admin.register(GroupQuota)

@@ -5,8 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
-from convmemory.accounts.authentication import caller_of, key_writes_spaces
-from convmemory.accounts.spaces import WRITERS, spaces_seen_by
+from convmemory.accounts.authentication import caller_of
 
 router = Router(tags=["spaces"])
 
@@ -24,16 +23,15 @@ class SpaceList(Schema):
 
 @router.get("/spaces", response=SpaceList, summary="The spaces that this key reads, or all of yours with a session")
 def list_spaces(request: HttpRequest) -> dict[str, Any]:
-    members = spaces_seen_by(caller_of(request))
-    may_write = bool(members) and key_writes_spaces(request)
+    caller = caller_of(request)
     return {
         "results": [
             {
-                "id": member.space_id,
-                "name": member.space.space.name,
-                "role": member.role,
-                "writes": may_write and member.role in WRITERS,
+                "id": access.archive_id,
+                "name": access.name,
+                "role": access.role,
+                "writes": caller.may_write_spaces and access.may_write,
             }
-            for member in members
+            for access in caller.spaces
         ]
     }

@@ -9,8 +9,9 @@ class AccountsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from convmemory.accounts import auditing
+        from convmemory.accounts import auditing, users
 
         user_logged_in.connect(auditing.on_signed_in)
         user_login_failed.connect(auditing.on_sign_in_failed)
+        post_save.connect(users.on_user_saved, sender="auth.User")
         post_save.connect(auditing.on_staff_acted, sender="admin.LogEntry")

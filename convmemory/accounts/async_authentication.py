@@ -11,44 +11,46 @@ from django.http import HttpRequest
 from ninja import security
 from ninja.security import HttpBearer
 
-from convmemory.accounts.authentication import SAFE_METHODS
-from convmemory.accounts.keys import user_of_key
-from convmemory.core import acting
+from convmemory.accounts.authentication import admit
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.keys import caller_of_key
+from convmemory.accounts.pages import SAFE_METHODS
 from convmemory.core.threads import first_in_thread
 
 
 class BearerKey(HttpBearer):
     """Accepts `Authorization: Bearer KEY`; unsafe methods refuse a read-only key."""
 
-    async def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        user = await first_in_thread(user_of_key, token, writes=request.method not in SAFE_METHODS)
-        if user is not None:
-            acting.authenticated(user.pk)
-            request.user = user
-        return user
+    async def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
+        caller = await first_in_thread(caller_of_key, token, writes=request.method not in SAFE_METHODS)
+        if caller is not None:
+            admit(request, caller)
+        return caller
 
 
 class SessionAuth(security.SessionAuth):
     """Accepts the browser's session, with CSRF protection, for requests without an Authorization header."""
 
-    async def __call__(self, request: HttpRequest) -> User | None:
-        if "Authorization" in request.headers or await user_of_session(request) is None:
+    async def __call__(self, request: HttpRequest) -> Caller | None:
+        if "Authorization" in request.headers or await caller_of_session(request) is None:
             return None  # before the CSRF check: without a session, the error asks for a key
         checked: Any = super().__call__(request)
-        user: User | None = await checked
-        return user
+        caller: Caller | None = await checked
+        if caller is not None:
+            admit(request, caller)
+        return caller
 
-    async def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
-        return await user_of_session(request)
+    async def authenticate(self, request: HttpRequest, key: str | None) -> Caller | None:
+        return await caller_of_session(request)
 
 
-async def user_of_session(request: HttpRequest) -> User | None:
-    """Return the user who is signed in, or None."""
+async def caller_of_session(request: HttpRequest) -> Caller | None:
+    """Return the user who is signed in, as a caller; None without one."""
     return await first_in_thread(_signed_in, request)
 
 
-def _signed_in(request: HttpRequest) -> User | None:
-    return request.user if isinstance(request.user, User) else None
+def _signed_in(request: HttpRequest) -> Caller | None:
+    return Caller.of(request.user) if isinstance(request.user, User) else None
 
 
 ASYNC_AUTHENTICATION: list[Any] = [BearerKey(), SessionAuth()]

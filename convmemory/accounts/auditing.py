@@ -48,7 +48,7 @@ def record(
 
 def entries(*, since: datetime | None = None, after: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the entries since a moment whose id is greater than `after`, oldest first, as JSON values."""
-    rows = AuditEntry.objects.filter(pk__gt=after).select_related("person", "about").order_by("pk")
+    rows = AuditEntry.objects.filter(pk__gt=after).select_related("person", "about__person").order_by("pk")
     if since is not None:
         rows = rows.filter(created_at__gte=since)
     for row in rows.iterator(chunk_size=1_000):
@@ -58,7 +58,7 @@ def entries(*, since: datetime | None = None, after: int = 0) -> Iterator[dict[s
             "action": row.action,
             "surface": row.surface,
             "person": row.person.username if row.person else None,
-            "about": row.about.username if row.about else None,
+            "about": str(row.about) if row.about else None,
             "what": row.what,
         }
 

@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
-from convmemory.accounts.keys import KEY_PREFIX, user_of_key
+from convmemory.accounts.keys import KEY_PREFIX, caller_of_key
 from convmemory.accounts.models import ApiKey
 from convmemory.core.acting import acting_for
 from convmemory.core.text import content_hash, one_line, storable
@@ -31,7 +31,7 @@ CODE_SALT, REFRESH_SALT = "convmemory.accounts.code", "convmemory.accounts.refre
 class Consent:
     """The agreement of an owner that a program may read, and what the program has to prove to use it."""
 
-    owner_id: int
+    person_id: int
     client_id: str
     client_name: str
     redirect_uri: str
@@ -63,11 +63,11 @@ def consent_of(code: str) -> Consent | None:
 
 def open_connection(consent: Consent, code: str) -> Tokens | None:
     """Make the key of a consent; None if its code was used before, which revokes that key, or its owner is gone."""
-    with acting_for(consent.owner_id):
-        if not User.objects.filter(pk=consent.owner_id, is_active=True).exists():
+    with acting_for(consent.person_id):
+        if not User.objects.filter(pk=consent.person_id, is_active=True).exists():
             return None
         row = ApiKey(
-            owner_id=consent.owner_id,
+            person_id=consent.person_id,
             name=one_line(storable(consent.client_name), 100),
             read_only=True,
             client_id=consent.client_id,
@@ -77,10 +77,10 @@ def open_connection(consent: Consent, code: str) -> Tokens | None:
             with transaction.atomic():
                 row.key_hash = content_hash(secrets.token_urlsafe(32))  # until `_renewed` stores the real one
                 row.save()
-                record(Action.MADE, what=f"key {row.pk}", person_id=row.owner_id, about_id=row.owner_id)
+                record(Action.MADE, what=f"key {row.pk}", person_id=row.person_id, about_id=row.person_id)
                 return _renewed(row)
         except IntegrityError:
-            ApiKey.objects.filter(owner_id=consent.owner_id, code_token_hash=content_hash(code)).update(
+            ApiKey.objects.filter(person_id=consent.person_id, code_token_hash=content_hash(code)).update(
                 revoked_at=timezone.now()
             )
             return None
@@ -93,13 +93,13 @@ def renew_connection(refresh: str, *, client_id: str) -> Tokens | None:
     """
     if (place := _place_of(refresh)) is None:
         return None
-    owner_id, key_id = place
-    with acting_for(owner_id), transaction.atomic():
+    person_id, key_id = place
+    with acting_for(person_id), transaction.atomic():
         rows = ApiKey.objects.select_for_update().filter(
-            owner_id=owner_id, pk=key_id, client_id=client_id, revoked_at=None, renewable_until__gt=timezone.now()
+            person_id=person_id, pk=key_id, client_id=client_id, revoked_at=None, renewable_until__gt=timezone.now()
         )
         row = rows.first()
-        if row is None or not User.objects.filter(pk=owner_id, is_active=True).exists():
+        if row is None or not User.objects.filter(pk=person_id, is_active=True).exists():
             return None
         if bytes(row.refresh_token_hash or b"") != content_hash(refresh):
             rows.update(revoked_at=timezone.now())
@@ -110,7 +110,7 @@ def renew_connection(refresh: str, *, client_id: str) -> Tokens | None:
 def _renewed(row: ApiKey) -> Tokens:
     """Store a new key and a new token in the row."""
     access = KEY_PREFIX + secrets.token_urlsafe(32)
-    refresh = signing.dumps([row.owner_id, row.pk, secrets.token_urlsafe(32)], salt=REFRESH_SALT)
+    refresh = signing.dumps([row.person_id, row.pk, secrets.token_urlsafe(32)], salt=REFRESH_SALT)
     row.prefix, row.key_hash, row.refresh_token_hash = access[:10], content_hash(access), content_hash(refresh)
     row.expires_at = timezone.now() + timedelta(seconds=ACCESS_S)
     row.renewable_until = timezone.now() + timedelta(days=UNUSED_DAYS)
@@ -121,13 +121,13 @@ def _renewed(row: ApiKey) -> Tokens:
 def end_connection(token: str, *, client_id: str) -> None:
     """Revoke the connection of a key or a refresh token of this program; does nothing for any other token."""
     if (place := _place_of(token)) is not None:
-        owner_id, column = place[0], "refresh_token_hash"
-    elif (owner := user_of_key(token, writes=False)) is not None:
-        owner_id, column = owner.pk, "key_hash"
+        person_id, column = place[0], "refresh_token_hash"
+    elif (caller := caller_of_key(token, writes=False)) is not None:
+        person_id, column = caller.user.pk, "key_hash"
     else:
         return
-    with acting_for(owner_id):
-        rows = ApiKey.objects.filter(owner_id=owner_id, client_id=client_id, revoked_at=None)
+    with acting_for(person_id):
+        rows = ApiKey.objects.filter(person_id=person_id, client_id=client_id, revoked_at=None)
         rows.filter(**{column: content_hash(token)}).update(revoked_at=timezone.now())
 
 
@@ -138,10 +138,10 @@ def is_refresh_token(token: str) -> bool:
 def _place_of(refresh: str) -> tuple[int, int] | None:
     """Return the owner and the row that a refresh token names; None if this server did not sign it."""
     try:
-        owner_id, key_id, _ = signing.loads(refresh, salt=REFRESH_SALT)
+        person_id, key_id, _ = signing.loads(refresh, salt=REFRESH_SALT)
     except signing.BadSignature:
         return None
-    return owner_id, key_id
+    return person_id, key_id
 
 
 # --- programs -------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from convmemory.accounts.auditing import Action, record
 CODENAME = "read_content"
 
 
-def may_read_content(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int) -> bool:
-    """Return whether `reader` may read the content of `owner_id` in the admin."""
+def may_read_content(*, reader: AbstractBaseUser | AnonymousUser, archive_id: int) -> bool:
+    """Return whether `reader` may read the content of this archive in the admin."""
     if not getattr(reader, "is_staff", False) or not reader.is_active:
         return False
-    return reader.pk == owner_id or has_read_content(reader)
+    return reader.pk == archive_id or has_read_content(reader)
 
 
 def has_read_content(reader: AbstractBaseUser | AnonymousUser) -> bool:
@@ -33,7 +33,7 @@ def is_granted(user: AbstractBaseUser | AnonymousUser, *, app_label: str, codena
     return granted.filter(Q(user__pk=user.pk) | Q(group__user__pk=user.pk)).exists()
 
 
-def record_reading(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int, what: str) -> None:
+def record_reading(*, reader: AbstractBaseUser | AnonymousUser, archive_id: int, what: str) -> None:
     """Record that `reader` reads content of another owner; called before it is shown."""
-    if reader.pk != owner_id:
-        record(Action.READ, what=what, person_id=reader.pk, about_id=owner_id)
+    if reader.pk != archive_id:
+        record(Action.READ, what=what, person_id=reader.pk, about_id=archive_id)

@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from convmemory.accounts.content_access import may_read_content, record_reading
+from convmemory.accounts.models import Archive
 from convmemory.core.administration.metadata import MetadataAdmin
 
 Content = Callable[[], dict[str, Any]]
@@ -23,7 +24,7 @@ def content_page(
     request: HttpRequest,
     *,
     site: AdminSite,
-    owner_id: int,
+    archive_id: int,
     owner_name: str,
     what: str,
     template: str,
@@ -35,12 +36,12 @@ def content_page(
     `what` is its name in the record; `frame` is the context of the rest of the page.
     """
     context = {**site.each_context(request), **frame, "what": what, "owner_name": owner_name}
-    if not may_read_content(reader=request.user, owner_id=owner_id):
+    if not may_read_content(reader=request.user, archive_id=archive_id):
         return TemplateResponse(request, "admin/content_refused.html", context, status=HTTPStatus.FORBIDDEN)
-    if request.user.pk != owner_id and request.method != "POST":
+    if request.user.pk != archive_id and request.method != "POST":
         return TemplateResponse(request, "admin/content_ask.html", context)
     # Before the content is loaded, so that no reading goes unrecorded.
-    record_reading(reader=request.user, owner_id=owner_id, what=what)
+    record_reading(reader=request.user, archive_id=archive_id, what=what)
     response = TemplateResponse(request, template, {**context, **content()})
     response.headers["Cache-Control"] = "no-store"
     return response
@@ -59,8 +60,9 @@ class ContentAdmin(MetadataAdmin):
         """Return the name of the object in the record of readings."""
         return str(obj)
 
-    def owner_of(self, obj: Any) -> Any:
-        return obj.owner
+    def archive_of(self, obj: Any) -> Archive:
+        archive: Archive = obj.archive
+        return archive
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.content_view)
@@ -68,7 +70,7 @@ class ContentAdmin(MetadataAdmin):
 
     def tools(self, request: HttpRequest, obj: Any) -> list[tuple[str, str]]:
         tools = super().tools(request, obj)
-        if may_read_content(reader=request.user, owner_id=self.owner_of(obj).pk):
+        if may_read_content(reader=request.user, archive_id=self.archive_of(obj).pk):
             tools.append((reverse(f"admin:{self._url_name()}", args=[obj.pk]), "Read the content"))
         return tools
 
@@ -76,12 +78,12 @@ class ContentAdmin(MetadataAdmin):
         obj = self.get_object(request, str(object_id))
         if obj is None:
             raise Http404
-        owner = self.owner_of(obj)
+        archive = self.archive_of(obj)
         return content_page(
             request,
             site=self.admin_site,
-            owner_id=owner.pk,
-            owner_name=owner.get_username(),
+            archive_id=archive.pk,
+            owner_name=str(archive),
             what=self.content_name(request, obj),
             template=self.content_template,
             content=lambda: self.content_of(request, obj),

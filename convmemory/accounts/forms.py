@@ -8,8 +8,9 @@ from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm
 from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.accounts.callers import Access
 from convmemory.accounts.keys import revoke_all_keys
-from convmemory.accounts.models import Invitation, SpaceMember
+from convmemory.accounts.models import Invitation
 from convmemory.sign_in.forms import ChangePasswordForm as CheckedPasswordForm
 
 FOR_EVER = ""
@@ -31,9 +32,9 @@ class NewKeyForm(forms.Form):
     spaces = forms.TypedMultipleChoiceField(required=False, coerce=int, label=_("Reads the spaces"))
     writes_spaces = forms.BooleanField(required=False, label=_("Also writes to them, as far as your role allows"))
 
-    def __init__(self, data: Any, *, memberships: Sequence[SpaceMember]) -> None:
+    def __init__(self, data: Any, *, memberships: Sequence[Access]) -> None:
         super().__init__(data)
-        choices = [(member.space_id, member.space.space.name) for member in memberships]
+        choices = [(space.archive_id, space.name) for space in memberships]
         cast("forms.TypedMultipleChoiceField", self.fields["spaces"]).choices = choices
 
     def values(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class EndsKeys(forms.Form):
 
     def end_keys_if_asked(self, user: Any) -> int:
         """Revoke the keys if asked to; returns how many."""
-        return revoke_all_keys(owner=user) if self.cleaned_data["end_keys"] else 0
+        return revoke_all_keys(person=user) if self.cleaned_data["end_keys"] else 0
 
 
 class ChangePasswordForm(EndsKeys, CheckedPasswordForm):

@@ -34,12 +34,12 @@ _OF_CONVERSATION: dict[Act, str] = {
 }
 
 
-def refuse_held(*, owner_id: int, conversation_ids: Iterable[int] | None = (), act: Act = "delete") -> None:
+def refuse_held(*, archive_id: int, conversation_ids: Iterable[int] | None = (), act: Act = "delete") -> None:
     """Refuse an act if the owner, or one of these conversations (None: any), is held. One query.
 
     Raises: OnLegalHold.
     """
-    rows = LegalHold.objects.filter(owner_id=owner_id, lifted_at=None)
+    rows = LegalHold.objects.filter(archive_id=archive_id, lifted_at=None)
     if conversation_ids is not None:
         rows = rows.filter(Q(conversation_id=None) | Q(conversation_id__in=conversation_ids))
     account_first = rows.order_by(F("conversation_id").asc(nulls_first=True))
@@ -53,4 +53,4 @@ def not_held(*, conversation: str | None = None) -> Q:
     held = Q(conversation_id=None)
     if conversation:
         held |= Q(conversation_id=OuterRef(conversation))
-    return Q(~Exists(LegalHold.objects.filter(held, owner_id=OuterRef("owner_id"), lifted_at=None)))
+    return Q(~Exists(LegalHold.objects.filter(held, archive_id=OuterRef("archive_id"), lifted_at=None)))

@@ -44,7 +44,7 @@ def account_of(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
     if not user.is_active:
         raise SignInRefused(_("Your account is deactivated. Ask who runs this server."))
     with acting_for(user.pk):
-        identities = LinkedIdentity.objects.filter(owner_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
+        identities = LinkedIdentity.objects.filter(person_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
         identities.update(last_used_at=timezone.now())
     given = claims.get(provider.groups_claim)
     groups = {given} if isinstance(given, str) else set(map(str, given)) if isinstance(given, list) else set()
@@ -65,8 +65,8 @@ def _linked(provider: IdentityProvider, subject: str) -> User | None:
     """Return the account that is linked with this subject, which a function of the database looks up."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.accounts", "owner_of_identity"), [provider.issuer, subject])
-        (owner_id,) = cursor.fetchone()
-    return User.objects.get(pk=owner_id) if owner_id else None
+        (person_id,) = cursor.fetchone()
+    return User.objects.get(pk=person_id) if person_id else None
 
 
 def _provisioned(provider: IdentityProvider, claims: Mapping[str, Any]) -> User | None:
@@ -76,8 +76,8 @@ def _provisioned(provider: IdentityProvider, claims: Mapping[str, Any]) -> User 
         return None
     value = storable(said)
     with maintenance():
-        rows = ProvisionedAccount.objects.filter(was_made=True, removed_at=None).select_related("owner")
-        found = [row.owner for row in rows.filter(Q(external_id=value) | Q(owner__username__iexact=value))[:2]]
+        rows = ProvisionedAccount.objects.filter(was_made=True, removed_at=None).select_related("person")
+        found = [row.person for row in rows.filter(Q(external_id=value) | Q(person__username__iexact=value))[:2]]
     return _unlinked(provider, found)
 
 
@@ -101,7 +101,7 @@ def _link(provider: IdentityProvider, claims: Mapping[str, Any], provisioned: Us
         user.set_unusable_password()
         user.save()
     with acting_for(user.pk):
-        LinkedIdentity.objects.create(owner=user, issuer=provider.issuer, subject=claims["sub"])
+        LinkedIdentity.objects.create(person_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
     return user
 
 
@@ -111,7 +111,7 @@ def _unlinked(provider: IdentityProvider, found: list[User]) -> User | None:
         return None
     (user, *others) = found
     with acting_for(user.pk):
-        is_linked = LinkedIdentity.objects.filter(owner_id=user.pk, issuer=provider.issuer).exists()
+        is_linked = LinkedIdentity.objects.filter(person_id=user.pk, issuer=provider.issuer).exists()
     # An address can pass to another person, who must not get the account of the first.
     if others or is_linked:
         raise SignInRefused(_("Your account has another sign-in, or there are several. Ask who runs this server."))

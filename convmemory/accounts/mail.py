@@ -55,7 +55,7 @@ def request_notice(*, recipient: str, subject: str, text: str) -> None:
 
 def choice_of(user: User) -> MailChoice:
     """Return the mail that the user has chosen, or the default."""
-    return MailChoice.objects.filter(owner_id=user.pk).first() or MailChoice(owner=user, language="en")
+    return MailChoice.objects.filter(person_id=user.pk).first() or MailChoice(person_id=user.pk, language="en")
 
 
 def notify(user: User, *, began_at: datetime, path: str, subject: Promise, text: Promise) -> None:

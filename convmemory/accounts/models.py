@@ -1,5 +1,5 @@
-"""API keys, share links, legal holds, the audit log, quotas, use of the operator's model, invitations, spaces,
-and what a directory provisions by SCIM.
+"""Archives and their members, API keys, share links, legal holds, the audit log, quotas, use of the operator's model,
+invitations, and what a directory provisions by SCIM.
 
 A key identifies the owner whose archive a program reads, a share link the owner whose conversation it shows; only their
 hashes are stored.
@@ -15,10 +15,45 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 
+class Archive(models.Model):
+    """What rows belong to: a person's own archive, or a space, which several people read.
+
+    A person's own archive has the number of the person and is made with the account. A space takes its number from the
+    same sequence, so that no two archives have the same.
+    """
+
+    class Kind(models.TextChoices):
+        OWN = "own"
+        SPACE = "space"
+
+    id = models.IntegerField(primary_key=True)
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    name = models.CharField(_("name"), max_length=100, blank=True, default="", help_text="Of a space.")
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="archive"
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(kind="own", person_id=models.F("id"))
+                | models.Q(kind="space", person_id__isnull=True),
+                name="archive_of_one_person_or_space",
+            )
+        ]
+
+    def __str__(self) -> str:
+        # Not the name of a space, which members chose: the log of the administration keeps this.
+        return f"space {self.pk}" if self.person is None else self.person.get_username()
+
+
 class ApiKey(models.Model):
     """A bearer key of one user. The key itself is shown once, when it is created."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_keys")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="api_keys"
+    )
     name = models.CharField(max_length=100, blank=True, default="")
     prefix = models.CharField(max_length=12, help_text="The first characters, to recognise a key by.")
     key_hash = models.BinaryField(max_length=32, unique=True)
@@ -67,7 +102,7 @@ class ShareLink(models.Model):
     """
 
     # With accounts, whose tables are shared: who opens a link does not know its owner, nor the owner's group.
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     token_hash = models.BinaryField(max_length=32, unique=True)
     conversation_id = models.BigIntegerField(db_index=True)
     opening_message_id = models.BigIntegerField(null=True, help_text="Of the only turn that is shown. Null: all are.")
@@ -92,7 +127,7 @@ class LegalHold(models.Model):
     """
 
     # With accounts, whose tables are shared: staff set it without knowing the owner's group.
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     conversation_id = models.BigIntegerField(null=True, blank=True, help_text="Empty: all that the account has.")
     reason = models.CharField(max_length=500, help_text="The person's archive of everything contains it.")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -134,7 +169,7 @@ class AuditEntry(models.Model):
     surface = models.CharField(max_length=10, help_text="page, api, agent, admin or command")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     # Not called owner: the log is not the owner's, and no policy of owners holds for it.
-    about = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    about = models.ForeignKey(Archive, on_delete=models.SET_NULL, null=True, related_name="+")
     what = models.CharField(max_length=200, help_text="The kind and the number of an object.")
 
     class Meta:
@@ -153,7 +188,9 @@ class ModelUse(models.Model):
     `tokens` includes what running requests have reserved.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     day = models.DateField()
     tokens = models.BigIntegerField(default=0)
     requests = models.PositiveIntegerField(default=0)
@@ -162,11 +199,11 @@ class ModelUse(models.Model):
         verbose_name = "use of the model"
         verbose_name_plural = "uses of the model"
         constraints = [
-            models.UniqueConstraint(fields=["owner", "day"], name="model_use_once_a_day"),
+            models.UniqueConstraint(fields=["archive", "day"], name="model_use_once_a_day"),
         ]
 
     def __str__(self) -> str:
-        return f"use of the model by user {self.owner_id} on {self.day}"
+        return f"use of the model by user {self.archive_id} on {self.day}"
 
 
 class Limits(models.Model):
@@ -184,13 +221,13 @@ class Limits(models.Model):
 class Quota(Limits):
     """The limits of one person, or of one space."""
 
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.OneToOneField(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
 
     class Meta:
         verbose_name = "quota"
 
     def __str__(self) -> str:
-        return f"quota of user {self.owner_id}"
+        return f"quota of user {self.archive_id}"
 
 
 class GroupQuota(Limits):
@@ -235,7 +272,9 @@ class MailChoice(models.Model):
         LONG = "long", _("If it took longer than five minutes")
         ALL = "all", _("Always, also if a program sent the import")
 
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="+"
+    )
     notices = models.CharField(max_length=10, choices=Notices.choices, default=Notices.LONG)
     language = models.CharField(max_length=10)
 
@@ -276,39 +315,15 @@ class Mail(models.Model):
         return f"mail {self.pk}"
 
 
-class SharedSpace(models.Model):
-    """An archive that several people read. Its rows belong to an account that cannot sign in.
-
-    The account is inactive and has neither a password nor an address, so that no way of signing in admits it.
-    """
-
-    account = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, db_column="space_id", related_name="space"
-    )
-    name = models.CharField(_("name"), max_length=100)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        verbose_name = "space"
-
-    def __str__(self) -> str:
-        return f"space {self.pk}"  # not the name, which members chose: the log of the administration keeps this
-
-
-class SpaceMember(models.Model):
-    """A person who reads a space. The database looks here for each statement of a member (`apply_policies`).
-
-    `space` is the space's account: all that belongs to an account is erased with it.
-    """
+class Membership(models.Model):
+    """A person who reads a space. The database looks here for each statement of a member (`apply_policies`)."""
 
     class Role(models.TextChoices):
         READER = "reader", _("Reader")
         CONTRIBUTOR = "contributor", _("Contributor")
         MANAGER = "manager", _("Manager")
 
-    space = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="members", db_index=False
-    )
+    archive = models.ForeignKey(Archive, on_delete=models.CASCADE, related_name="memberships", db_index=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(_("role"), max_length=20, choices=Role.choices, default=Role.READER)
     added_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -319,10 +334,10 @@ class SpaceMember(models.Model):
     class Meta:
         verbose_name = "member of a space"
         verbose_name_plural = "members of spaces"
-        constraints = [models.UniqueConstraint(fields=["space", "person"], name="space_member_once")]
+        constraints = [models.UniqueConstraint(fields=["archive", "person"], name="membership_once")]
 
     def __str__(self) -> str:
-        return f"user {self.person_id} in space {self.space_id}"
+        return f"user {self.person_id} in space {self.archive_id}"
 
 
 class ScimToken(models.Model):
@@ -348,7 +363,9 @@ class ProvisionedAccount(models.Model):
     person: SCIM does not show the account any more.
     """
 
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provisioned")
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="provisioned"
+    )
     external_id = models.CharField(max_length=255, blank=True, default="", db_index=True)
     email_type = models.CharField(max_length=255, blank=True, default="")
     email_is_primary = models.BooleanField(null=True, blank=True)
@@ -360,7 +377,7 @@ class ProvisionedAccount(models.Model):
         default_permissions = ()
 
     def __str__(self) -> str:
-        return f"provisioned user {self.owner_id}"
+        return f"provisioned user {self.person_id}"
 
 
 class ProvisionedGroup(models.Model):

@@ -1,7 +1,7 @@
 """Admits users to pages: `signed_in` wraps the view of a page, which is called with a `PageRequest`.
 
-Pages of an archive have `in_archive` instead: there `request.user` is the owner of the archive that the person chose or
-that holds the object of the address, the person or a space.
+Pages of an archive have `in_archive` instead: there `request.caller` acts in the archive that holds the object of the
+address, else in the one that the person chose, their own or a space.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,9 @@ from django.utils.translation import gettext
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.spaces import MINE, get_membership, refuse_readers
+from convmemory.accounts.callers import MINE, Access, Caller, refuse_readers
 from convmemory.core import acting
 from convmemory.core.config import config
-from convmemory.core.errors import NotFound
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import load_sql
 
@@ -35,19 +33,15 @@ R = TypeVar("R", bound=HttpResponseBase)
 
 
 class PageRequest(HttpRequest):
-    """A request from a signed-in user.
-
-    In a space, `user` is its account and `member` the person's membership; elsewhere `member` is None. `chosen` is the
-    membership of the space that the person chose to work in, which lists show.
-    """
+    """A request from a signed-in user. `chosen` is the space that the person chose to work in, which lists show."""
 
     htmx: HtmxDetails
     user: User
-    person: User
-    member: SpaceMember | None
-    chosen: SpaceMember | None
+    caller: Caller
+    chosen: Access | None
 
 
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CHOSEN_SPACE = "space"  # in the session
 OBJECTS = {"conversation_id": "conversation", "document_id": "document"}
 ON_PAGES = {**OBJECTS, "import_id": "import"}
@@ -63,54 +57,40 @@ def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., 
 
     @wraps(view)
     def wrapper(request: PageRequest, /, *args: P.args, **kwargs: P.kwargs) -> R | HttpResponse:
-        if request.chosen is not None:
-            use_space(request, request.chosen)
-        try:
-            return view(request, *args, **kwargs)
-        except NotFound:
-            # Only now, so that a page of the archive in use costs no statement more. The view has changed nothing: the
-            # database showed it nothing of the object.
-            if not use_archive_of(request, kwargs):
-                raise
+        enter_archive_of(request, kwargs)
         return view(request, *args, **kwargs)
 
     return signed_in(wrapper)
 
 
-def archive_name(request: PageRequest) -> str:
-    """Return how pages name the archive that the request uses."""
-    return request.member.space.space.name if request.member else gettext("Your own archive")
-
-
-def archive_choices(spaces: Sequence[SpaceMember]) -> list[tuple[str, str]]:
-    """Return the values by which a query chooses an archive, each with the name that pages show."""
-    own = [("", gettext("All archives")), (MINE, gettext("Your own archive"))]
-    return own + [(str(member.space_id), member.space.space.name) for member in spaces]
-
-
-def use_space(request: HttpRequest, member: SpaceMember) -> None:
-    """Continue the request in a space of its person. Raises: NotAllowed if a reader would write."""
-    if request.method not in ("GET", "HEAD"):
-        refuse_readers(member)
-    page = cast("PageRequest", request)
-    page.user, page.member = member.space, member
-    acting.open_space(member.space_id)
-
-
-def use_archive_of(request: PageRequest, kwargs: Mapping[str, Any]) -> bool:
-    """Continue the request in the archive that holds the object of an address; return whether it is another one.
+def enter_archive_of(request: PageRequest, kwargs: Mapping[str, Any]) -> None:
+    """Continue the request in the archive that holds the object of an address, else in the chosen one.
 
     Raises: NotAllowed if a reader would write.
     """
-    owner_id = archive_of_address(kwargs, ON_PAGES)
-    if owner_id is None or owner_id == request.user.pk:
-        return False
-    if owner_id == request.person.pk:
-        request.user, request.member = request.person, None
-        acting.authenticated(owner_id)
+    archive_id = archive_of_address(kwargs, ON_PAGES)
+    access = request.chosen if archive_id is None else request.caller.reads(archive_id)
+    if access is None or access == request.caller.archive:
+        return
+    enter(request, access)
+
+
+def archive_choices(spaces: Sequence[Access]) -> list[tuple[str, str]]:
+    """Return the values by which a query chooses an archive, each with the name that pages show."""
+    own = [("", gettext("All archives")), (MINE, gettext("Your own archive"))]
+    return own + [(str(access.archive_id), access.name) for access in spaces]
+
+
+def enter(request: HttpRequest, access: Access) -> None:
+    """Continue the request in an archive of its caller. Raises: NotAllowed if a reader would write."""
+    if request.method not in SAFE_METHODS:
+        refuse_readers(access)
+    page = cast("PageRequest", request)
+    page.caller = page.caller.at(access)
+    if access.space:
+        acting.open_space(access.archive_id)
     else:
-        use_space(request, get_membership(person=request.person, space_id=owner_id))
-    return True
+        acting.authenticated(access.archive_id)
 
 
 def archive_of_address(kwargs: Mapping[str, Any], objects: Mapping[str, str] = OBJECTS) -> int | None:
@@ -123,8 +103,8 @@ def archive_of_address(kwargs: Mapping[str, Any], objects: Mapping[str, str] = O
         return None
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.accounts", "archive_of"), found)
-        owner_id: int | None = cursor.fetchone()[0]
-    return owner_id
+        archive_id: int | None = cursor.fetchone()[0]
+    return archive_id
 
 
 def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
@@ -132,18 +112,17 @@ def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R
 
     @wraps(view)
     def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R | HttpResponse:
-        caller = cast("PageRequest", request)
+        page = cast("PageRequest", request)
         if not request.user.is_authenticated:
-            return to_login(caller)
-        caller.person, caller.member, caller.chosen = caller.user, None, None
+            return to_login(page)
+        page.caller, page.chosen = Caller.of(page.user), None
         if (chosen := request.session.get(CHOSEN_SPACE)) is not None:
-            try:
-                caller.chosen = get_membership(person=caller.person, space_id=chosen)
-            except NotFound:
+            page.chosen = page.caller.reads(chosen)
+            if page.chosen is None:
                 del request.session[CHOSEN_SPACE]
                 messages.error(request, gettext("You are no longer a member of that space. This is your own archive."))
                 return redirect("spaces")
-        response = view(caller, *args, **kwargs)
+        response = view(page, *args, **kwargs)
         response.headers.setdefault("Cache-Control", "private, no-cache")
         patch_vary_headers(response, ["Cookie", "HX-Request", "HX-Target"])
         return response

@@ -1,9 +1,9 @@
--- name: user_of_key
--- The active user whose unrevoked, unexpired key has this hash, whether that key is read-only, and which spaces it reads.
--- Notes the key's use, not more often than asked to. Nobody is known yet, so it calls functions that no policy holds.
-SELECT u.*, found.read_only AS key_is_read_only, convmemory_spaces_of_key(%(key_hash)s) AS key_spaces
-FROM convmemory_owner_of_key(%(key_hash)s, %(recorded_every)s) AS found
-INNER JOIN auth_user AS u ON u.id = found.owner_id AND u.is_active
+-- name: caller_of_key
+-- The active user whose unrevoked, unexpired key has this hash, the rights of the key, and the spaces that it reads.
+-- Notes the key's use, not more often than asked to. No owner is set yet, so it calls a function that bypasses policies.
+SELECT u.*, k.key_id, k.is_read_only, k.writes_spaces, k.spaces
+FROM convmemory_caller_of_key(%(key_hash)s, %(recorded_every)s) AS k
+INNER JOIN auth_user AS u ON u.id = k.person_id AND u.is_active
 
 -- name: reserve_use
 -- Reserves tokens of a person's day; no row if use and reservations of the day, or of the month with those of its
@@ -35,6 +35,10 @@ LEFT JOIN accounts_groupquota AS g ON g.group_id = m.group_id
 -- name: owner_of_identity
 -- The id of the user who is linked with a subject of an issuer; null without one.
 SELECT convmemory_owner_of_identity(%s, %s)
+
+-- name: number_of_space
+-- A number for a new space, from the sequence of the accounts: a person's own archive has the number of the account.
+SELECT nextval(pg_get_serial_sequence('auth_user', 'id'))
 
 -- name: owner_of_share_link
 -- The id of the active user whose unexpired share link has a token with this hash; null without one.

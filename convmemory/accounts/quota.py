@@ -41,10 +41,10 @@ class LimitsInForce:
 UNLIMITED = LimitsInForce(0, 0, 0, 0)
 
 
-def limits_of(*, owner_id: int) -> LimitsInForce:
+def limits_of(*, archive_id: int) -> LimitsInForce:
     """Return the limits of a person or a space. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.accounts", "limits_of"), {"owner": owner_id})
+        cursor.execute(load_sql("convmemory.accounts", "limits_of"), {"owner": archive_id})
         stored_mb, turns, documents, tokens = cursor.fetchone()
     return LimitsInForce(
         (config.max_stored_mb_per_user if stored_mb is None else stored_mb) * MB,
@@ -98,11 +98,11 @@ def estimated_tokens(*texts: str | bytes) -> int:
     return -(-size // BYTES_A_TOKEN)
 
 
-def model_use(*, owner_id: int) -> ModelUseNow:
+def model_use(*, archive_id: int) -> ModelUseNow:
     """Return the person's use of the model and its limits. Reads at most one row for each day of the month."""
     today = timezone.localdate()
     next_month = date(today.year + today.month // 12, today.month % 12 + 1, 1)
-    days = ModelUse.objects.filter(owner_id=owner_id, day__gte=today.replace(day=1), day__lt=next_month)
+    days = ModelUse.objects.filter(archive_id=archive_id, day__gte=today.replace(day=1), day__lt=next_month)
     rows = list(days.values_list("day", "tokens", "requests"))
     used, asked = next(((tokens, requests) for day, tokens, requests in rows if day == today), (0, 0))
     return ModelUseNow(
@@ -110,38 +110,38 @@ def model_use(*, owner_id: int) -> ModelUseNow:
         Period(
             sum(tokens for _, tokens, _ in rows),
             sum(requests for _, _, requests in rows),
-            limits_of(owner_id=owner_id).monthly_tokens,
+            limits_of(archive_id=archive_id).monthly_tokens,
             _start_of(next_month),
         ),
     )
 
 
-def require_quota(*, owner_id: int) -> None:
+def require_quota(*, archive_id: int) -> None:
     """Raise QuotaUsedUp if the quota of today or of this month is used up; reserves nothing.
 
     For refusing a request before anything is stored.
     """
-    use = model_use(owner_id=owner_id)
+    use = model_use(archive_id=archive_id)
     if use.today.is_used_up or use.month.is_used_up:
         raise _used_up(use)
 
 
-def reserve(*, owner_id: int, tokens: int) -> Reservation:
+def reserve(*, archive_id: int, tokens: int) -> Reservation:
     """Reserve a request's maximum cost. Raises: QuotaUsedUp."""
-    today, a_month = timezone.localdate(), limits_of(owner_id=owner_id).monthly_tokens
+    today, a_month = timezone.localdate(), limits_of(archive_id=archive_id).monthly_tokens
     earlier = 0
     if a_month:
-        days = ModelUse.objects.filter(owner_id=owner_id, day__gte=today.replace(day=1), day__lt=today)
+        days = ModelUse.objects.filter(archive_id=archive_id, day__gte=today.replace(day=1), day__lt=today)
         earlier = days.aggregate(tokens=Sum("tokens"))["tokens"] or 0
     parameters: dict[str, Any] = {
-        "owner": owner_id, "day": today, "tokens": tokens, "a_day": config.chat_daily_tokens, "a_month": a_month,
+        "owner": archive_id, "day": today, "tokens": tokens, "a_day": config.chat_daily_tokens, "a_month": a_month,
         "earlier": earlier,
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.accounts", "reserve_use"), parameters)
         row = cursor.fetchone()
     if row is None:
-        raise _used_up(model_use(owner_id=owner_id))
+        raise _used_up(model_use(archive_id=archive_id))
     return Reservation(row[0], tokens)
 
 
@@ -152,14 +152,14 @@ def settle(reservation: Reservation, *, tokens: int) -> None:
 
 
 @contextmanager
-def metered(*, owner_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
+def metered(*, archive_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
     """Reserve `tokens` for one request, and settle its cost after the block.
 
     The block passes the actual cost to the yielded function; otherwise the cost is zero.
 
     Raises: QuotaUsedUp.
     """
-    reservation = reserve(owner_id=owner_id, tokens=tokens)
+    reservation = reserve(archive_id=archive_id, tokens=tokens)
     cost = [0]
     try:
         yield cost.append

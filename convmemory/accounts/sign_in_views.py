@@ -147,8 +147,8 @@ def passkey_sign_in(request: HttpRequest) -> HttpResponse:
     try:
         user = passkeys.owner_of_answer(request.POST.get("credential", ""), host=request.get_host())
     except passkeys.PasskeyRefused as error:
-        if error.owner_id is not None:
-            record(Action.SIGN_IN_FAILED, what="passkey", person_id=None, about_id=error.owner_id)
+        if error.person_id is not None:
+            record(Action.SIGN_IN_FAILED, what="passkey", person_id=None, about_id=error.person_id)
         messages.error(request, str(error))
         return redirect(f"{reverse('login')}?{urlencode({'next': wanted})}" if is_here else "login")
     login(request, user)

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest
 from django.http.multipartparser import MultiPartParserError
 
 from convmemory.accounts import async_authentication
+from convmemory.accounts.callers import Caller
 from convmemory.core.errors import InvalidInput
 
 T = TypeVar("T")
@@ -23,12 +23,12 @@ _uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
 class SessionAuth(async_authentication.SessionAuth):
     """Accepts the browser's session. Its CSRF check needs the form, which a thread has read before."""
 
-    async def __call__(self, request: HttpRequest) -> User | None:
-        if "Authorization" in request.headers or await async_authentication.user_of_session(request) is None:
+    async def __call__(self, request: HttpRequest) -> Caller | None:
+        if "Authorization" in request.headers or await async_authentication.caller_of_session(request) is None:
             return None
         await in_upload_thread(lambda: request.POST)
-        user: User | None = await super().__call__(request)
-        return user
+        caller: Caller | None = await super().__call__(request)
+        return caller
 
 
 UPLOAD_AUTHENTICATION: list[Any] = [async_authentication.BearerKey(), SessionAuth()]

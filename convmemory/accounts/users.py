@@ -1,12 +1,15 @@
 """Finds users by name and creates them, for commands; ends their sessions and keys."""
 
+from typing import Any
+
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.utils import timezone
 
-from convmemory.accounts.models import ApiKey
+from convmemory.accounts.models import ApiKey, Archive
 from convmemory.core.errors import InvalidInput, NotFound
 
 SIGN_IN_REMEDY = "`manage.py changepassword {name}` sets one"
@@ -43,8 +46,16 @@ def create_user(*, username: str, password: str | None, is_admin: bool = False) 
     except ValidationError as error:
         raise InvalidInput(f"The user {username[:40]!r} cannot be made: {' '.join(error.messages)}") from error
     user.set_password(password)
-    user.save()
+    with transaction.atomic():  # with the archive that comes with it
+        user.save()
     return user
+
+
+def on_user_saved(sender: type[User], *, instance: User, created: bool, **kwargs: Any) -> None:
+    """Make the own archive of a new person, with the person's number."""
+    if created:
+        archive = Archive(id=instance.pk, kind=Archive.Kind.OWN, person=instance, created_at=instance.date_joined)
+        archive.save(force_insert=True)
 
 
 def end_sessions(*, user_id: int) -> int:
@@ -61,5 +72,5 @@ def end_sessions(*, user_id: int) -> int:
 def end_access(*, user_id: int) -> None:
     """Deactivate an account: its sessions and keys end at once, also if it is activated again. All data stay."""
     User.objects.filter(pk=user_id).update(is_active=False)
-    ApiKey.objects.filter(owner_id=user_id, revoked_at=None).update(revoked_at=timezone.now())
+    ApiKey.objects.filter(person_id=user_id, revoked_at=None).update(revoked_at=timezone.now())
     end_sessions(user_id=user_id)

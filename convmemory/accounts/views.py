@@ -13,13 +13,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import spaces_of
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
 from convmemory.accounts.keys import active_key, active_keys, create_key, revoke_key
 from convmemory.accounts.mail import can_send_mail, choice_of
 from convmemory.accounts.models import ApiKey, MailChoice
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import model_use
-from convmemory.accounts.spaces import spaces_of
 from convmemory.core.config import config
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
@@ -38,10 +38,10 @@ def account(request: PageRequest) -> HttpResponse:
         if chosen not in MailChoice.Notices.values:
             raise InvalidInput("There is no such choice of mail.")
         values = {"notices": chosen, "language": get_language() or "en"}
-        MailChoice.objects.update_or_create(owner_id=request.user.pk, defaults=values)
+        MailChoice.objects.update_or_create(person_id=request.user.pk, defaults=values)
         messages.success(request, _("Saved."))
         return redirect("account")
-    use = model_use(owner_id=request.user.pk)
+    use = model_use(archive_id=request.user.pk)
     context = {
         "periods": (use.today, use.month),
         "has_model": endpoint_from_settings() is not None,
@@ -72,7 +72,7 @@ def appearance(request: PageRequest) -> HttpResponse:
 @signed_in
 def key_use(request: PageRequest, key_id: int) -> HttpResponse:
     """Render whether a key has been used yet: the line below a new key polls every two seconds until it was."""
-    found = ApiKey.objects.filter(owner_id=request.user.pk, pk=key_id).first()
+    found = ApiKey.objects.filter(person_id=request.user.pk, pk=key_id).first()
     if found is None:
         raise NotFound(f"There is no API key {key_id}.")
     return render(request, "accounts/key_use.html", {"key": found})
@@ -88,10 +88,10 @@ def keys(request: PageRequest) -> HttpResponse:
     memberships = spaces_of(request.user)
     form = NewKeyForm(request.POST or None, memberships=memberships)
     if request.method == "POST" and form.is_valid():
-        return redirect_with_new_key(request, create_key(owner=request.user, **form.values()))
+        return redirect_with_new_key(request, create_key(person=request.user, **form.values()))
     new_key = new_key_of(request)
     context = {
-        "keys": active_keys(owner=request.user),
+        "keys": active_keys(person=request.user),
         "form": form,
         "memberships": memberships,
         "new_key": new_key,
@@ -139,9 +139,9 @@ def _salt_of(request: PageRequest) -> str:
 def revoke(request: PageRequest, key_id: int) -> HttpResponse:
     """Ask for confirmation, then revoke one key; programs that use it are refused from then on."""
     if request.method != "POST":
-        found = active_key(owner=request.user, key_id=key_id)
+        found = active_key(person=request.user, key_id=key_id)
         return render(request, "accounts/revoke_key.html", {"key": found})
-    revoke_key(owner=request.user, key_id=key_id)
+    revoke_key(person=request.user, key_id=key_id)
     messages.success(request, _("The key is revoked."))
     return redirect("keys")
 

@@ -12,9 +12,7 @@ import socket
 from enum import Enum
 from urllib.parse import SplitResult, urlsplit
 
-from django.contrib.auth.models import User
-
-from convmemory.accounts.content_access import is_granted
+from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import masked
@@ -24,7 +22,6 @@ PERMISSION = "use_private_address"
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_ANSWER = "_may_use_private_addresses"
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -71,13 +68,13 @@ def origin_of(address: str) -> tuple[str, str, int | None]:
     return parts.scheme, parts.hostname or "", parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
-def require_allowed(address: str, *, owner: User) -> Reach:
+def require_allowed(address: str, *, caller: Caller) -> Reach:
     """Return how far requests to `address` may go. Raises: InvalidInput if this owner may not use the address."""
     host = (urlsplit(address).hostname or "").lower()
     listed = {name.lower().strip("[]") for name in config.chat_allowed_hosts}
-    if host in listed or may_use_private_addresses(owner):
+    if host in listed or may_use_private_addresses(caller):
         return Reach.ANY
-    if ANY_HOST not in listed and not (owner.is_active and owner.is_staff):
+    if ANY_HOST not in listed and not (caller.person and caller.person.is_active and caller.person.is_staff):
         raise InvalidInput(
             f"Your account may not use the endpoint at {host}: leave it empty for the server's own, or ask the "
             "administrator to add the host to CHAT_ALLOWED_HOSTS."
@@ -94,13 +91,9 @@ def private_message(host: str) -> str:
     )
 
 
-def may_use_private_addresses(owner: User) -> bool:
-    """Return whether the owner is a superuser or was granted that; queried once for each loaded user."""
-    known = owner.__dict__.get(_ANSWER)
-    if known is None:
-        may = owner.is_superuser or is_granted(owner, app_label="chat", codename=PERMISSION)
-        known = owner.__dict__[_ANSWER] = owner.is_active and may
-    return bool(known)
+def may_use_private_addresses(caller: Caller) -> bool:
+    """Return whether the person is a superuser or was granted that; queried once for each loaded user."""
+    return caller.person is not None and caller.person.has_perm(f"chat.{PERMISSION}")
 
 
 def is_public(address: IpAddress) -> bool:

@@ -15,6 +15,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.content_access import may_read_content, record_reading
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.chat.agents import check_agent, drop_key_of_other_server
@@ -48,7 +49,12 @@ class AgentForm(ModelForm):  # type: ignore[type-arg]
             "" if self.cleaned_data["use_servers_own"] else self.cleaned_data["new_base_url"] or address_before
         )
         try:
-            check_agent(agent)
+            check_agent(
+                agent,
+                caller=Caller.of(agent.archive.person)
+                if agent.archive.person
+                else Caller.for_archive(agent.archive_id),
+            )
         except InvalidInput as error:
             self.add_error(None, ValidationError(str(error)))
         else:
@@ -68,13 +74,22 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
     owner says to it.
     """
 
-    list_display = ("id", "owner", "endpoint", "model", "context_window", "switched_off_at", "created_at", "updated_at")
+    list_display = (
+        "id",
+        "archive",
+        "endpoint",
+        "model",
+        "context_window",
+        "switched_off_at",
+        "created_at",
+        "updated_at",
+    )
     list_filter = (OwnerFilter, UptoFilter)
     fields = (
-        "owner", "endpoint", "model", "context_window", "reply_tokens", "temperature", "tools", "context_strategies",
+        "archive", "endpoint", "model", "context_window", "reply_tokens", "temperature", "tools", "context_strategies",
         "switched_off_at", "created_at", "updated_at",
     )  # fmt: skip
-    readonly_fields = ("owner", "endpoint", "switched_off_at", "created_at", "updated_at")
+    readonly_fields = ("archive", "endpoint", "switched_off_at", "created_at", "updated_at")
     form = AgentForm
     actions = ("switch_off", "switch_on", "delete_chosen")
     content_template = "admin/facts_content.html"
@@ -89,12 +104,12 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         if not self.has_change_rows_permission(request):
             return False
-        return not isinstance(obj, Agent) or may_read_content(reader=request.user, owner_id=obj.owner_id)
+        return not isinstance(obj, Agent) or may_read_content(reader=request.user, archive_id=obj.archive_id)
 
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
         obj = self.get_object(request, object_id) if request.method == "POST" and object_id else None
         if obj is not None and self.has_change_permission(request, obj):
-            record_reading(reader=request.user, owner_id=obj.owner_id, what=f"changes {obj}")
+            record_reading(reader=request.user, archive_id=obj.archive_id, what=f"changes {obj}")
         return super().changeform_view(request, object_id, *args, **kwargs)
 
     @admin.display(description="endpoint")
@@ -124,14 +139,14 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
 class ReplyAdmin(ContentAdmin):
     """The replies and how they ended. They are deleted with their conversations."""
 
-    list_display = ("id", "owner", "conversation_id", "status", "model", "started_at", "ended_at")
+    list_display = ("id", "archive", "conversation_id", "status", "model", "started_at", "ended_at")
     list_filter = (OwnerFilter, ConversationFilter, "status", UptoFilter)
     fields = (
-        "owner", "conversation", "agent_number", "question", "status", "model", "stop_requested", "started_at",
+        "archive", "conversation", "agent_number", "question", "status", "model", "stop_requested", "started_at",
         "ended_at",
     )  # fmt: skip
     readonly_fields = ("agent_number",)
-    search_by = ("pk", "conversation_id", "owner")
+    search_by = ("pk", "conversation_id", "archive")
     content_template = "admin/facts_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -160,9 +175,9 @@ class ReplyAdmin(ContentAdmin):
 class CapturedHistoryAdmin(MetadataAdmin):
     """The points at which conversations recorded by the proxy can be continued."""
 
-    list_display = ("conversation_id", "owner")
+    list_display = ("conversation_id", "archive")
     list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
-    fields = ("conversation", "owner", "hash_in_hex")
+    fields = ("conversation", "archive", "hash_in_hex")
     readonly_fields = ("hash_in_hex",)
 
     @admin.display(description="history hash")

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import IntegrityError, connection, transaction
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.addresses import Reach, clean_address, origin_of, require_allowed
 from convmemory.chat.models import Agent, AgentDocument
 from convmemory.context.dry_run import DryRun, dry_run
@@ -56,38 +56,40 @@ class AgentOptions:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def agents_of(owner: AbstractBaseUser) -> list[Agent]:
-    return list(Agent.objects.filter(owner_id=owner.pk).order_by("name", "pk"))
+def agents_of(caller: Caller) -> list[Agent]:
+    return list(Agent.objects.filter(archive_id=caller.archive_id).order_by("name", "pk"))
 
 
-def get_agent(*, owner: AbstractBaseUser, agent_id: int) -> Agent:
+def get_agent(*, caller: Caller, agent_id: int) -> Agent:
     """Return the caller's agent. Raises: NotFound, the same for unknown and for foreign agents."""
-    found = Agent.objects.filter(owner_id=owner.pk, pk=agent_id).first()
+    found = Agent.objects.filter(archive_id=caller.archive_id, pk=agent_id).first()
     if found is None:
         raise NotFound(f"There is no agent {agent_id}.")
     return found
 
 
-def agent_for(*, owner: AbstractBaseUser, conversation_id: int | None, agent_id: int | None) -> Agent | None:
+def agent_for(*, caller: Caller, conversation_id: int | None, agent_id: int | None) -> Agent | None:
     """Return the requested agent, otherwise the usual one; None for the server's own (id 0). Raises: NotFound."""
-    wanted = usual_agent_id(owner=owner, conversation_id=conversation_id) if agent_id is None else agent_id
-    return get_agent(owner=owner, agent_id=wanted) if wanted else None
+    wanted = usual_agent_id(caller=caller, conversation_id=conversation_id) if agent_id is None else agent_id
+    return get_agent(caller=caller, agent_id=wanted) if wanted else None
 
 
-def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> int:
+def usual_agent_id(*, caller: Caller, conversation_id: int | None) -> int:
     """Return the last agent that answered here, otherwise the owner's first one; 0 for the server's own."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.chat", "usual_agent"), {"owner": owner.pk, "conversation": conversation_id})
+        cursor.execute(
+            load_sql("convmemory.chat", "usual_agent"), {"owner": caller.archive_id, "conversation": conversation_id}
+        )
         (agent_id,) = cursor.fetchone()
     return int(agent_id)
 
 
-def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
+def options_of(agent: Agent | None, *, caller: Caller) -> AgentOptions:
     """Return the configuration of requests to the agent's model. Raises: NoEndpoint, InvalidInput, SwitchedOff."""
     if agent is not None and agent.is_switched_off:
         raise SwitchedOff(f"An administrator has switched “{agent.name}” off: choose another agent, or ask them why.")
     agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in chat_tools()])
-    endpoint = _endpoint(agent, owner)
+    endpoint = _endpoint(agent, caller)
     known = {tool.name for tool in chat_tools()}
     tools = tuple(name for name in agent.tools if name in known)
     reply_tokens = agent.reply_tokens or min(DEFAULT_REPLY_TOKENS, endpoint.context_window // 4)
@@ -110,19 +112,19 @@ def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
     )
 
 
-def has_endpoint(agent: Agent | None, *, owner: User) -> bool:
+def has_endpoint(agent: Agent | None, *, caller: Caller) -> bool:
     """Return whether the agent, or the server's own for None, can answer."""
     try:
-        options_of(agent, owner=owner)
+        options_of(agent, caller=caller)
     except (NoEndpoint, InvalidInput, SwitchedOff):
         return False
     return True
 
 
-def _endpoint(agent: Agent, owner: User) -> Endpoint:
+def _endpoint(agent: Agent, caller: Caller) -> Endpoint:
     if not agent.base_url:
         return _server_endpoint(agent)
-    reach = require_allowed(agent.base_url, owner=owner)
+    reach = require_allowed(agent.base_url, caller=caller)
     key = decrypt(agent.api_key_encrypted)
     if key is None:
         raise NoEndpoint(f"The key of {agent.name} cannot be read, SECRET_KEY has changed: enter the key again.")
@@ -155,31 +157,30 @@ def _server_endpoint(agent: Agent) -> Endpoint:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def create_agent(*, owner: User, values: Mapping[str, Any]) -> Agent:
+def create_agent(*, caller: Caller, values: Mapping[str, Any]) -> Agent:
     """Create an agent; `values` as in `change_agent`. Raises: InvalidInput."""
-    agent = Agent(owner=owner)
-    _set_values(agent, values)
+    agent = Agent(archive_id=caller.archive_id)
+    _set_values(agent, values, caller=caller)
     return _save(agent)
 
 
-def change_agent(*, owner: User, agent_id: int, values: Mapping[str, Any]) -> Agent:
+def change_agent(*, caller: Caller, agent_id: int, values: Mapping[str, Any]) -> Agent:
     """Set the given values, by field name; in addition to the fields `api_key` and `context_strategy` (one name).
 
     A stored key belongs to the server that it was entered for: changing the scheme, host or port without a new key
     deletes it, and sets the agent's `key_was_dropped`. Raises: NotFound, InvalidInput.
     """
-    agent = get_agent(owner=owner, agent_id=agent_id)
-    agent.owner = owner
-    _set_values(agent, values)
+    agent = get_agent(caller=caller, agent_id=agent_id)
+    _set_values(agent, values, caller=caller)
     return _save(agent)
 
 
-def delete_agent(*, owner: AbstractBaseUser, agent_id: int) -> None:
+def delete_agent(*, caller: Caller, agent_id: int) -> None:
     """Delete the agent; its conversations stay. Raises: NotFound."""
-    get_agent(owner=owner, agent_id=agent_id).delete()
+    get_agent(caller=caller, agent_id=agent_id).delete()
 
 
-def _set_values(agent: Agent, values: Mapping[str, Any]) -> None:
+def _set_values(agent: Agent, values: Mapping[str, Any], *, caller: Caller) -> None:
     given = dict(values)
     key = given.pop("api_key", None)
     single = given.pop("context_strategy", None)
@@ -188,7 +189,7 @@ def _set_values(agent: Agent, values: Mapping[str, Any]) -> None:
     address_before = agent.base_url
     for name, value in given.items():
         setattr(agent, name, value)
-    check_agent(agent)
+    check_agent(agent, caller=caller)
     if key is not None:
         agent.api_key_encrypted = encrypt(storable(key.strip()))
     else:
@@ -202,7 +203,7 @@ def drop_key_of_other_server(agent: Agent, address_before: str) -> None:
         agent.api_key_encrypted = ""
 
 
-def check_agent(agent: Agent) -> None:
+def check_agent(agent: Agent, *, caller: Caller) -> None:
     """Convert the agent's values to their stored form. Raises: InvalidInput, which says what to change."""
     agent.name = one_line(storable(agent.name), 100)
     agent.model = one_line(storable(agent.model), 200)
@@ -213,7 +214,7 @@ def check_agent(agent: Agent) -> None:
         raise InvalidInput(f"The system prompt is too long: {MAX_PROMPT_CHARS:,} characters at most.")
     if agent.base_url:
         agent.base_url = clean_address(agent.base_url)
-        require_allowed(agent.base_url, owner=agent.owner)
+        require_allowed(agent.base_url, caller=caller)
         if not agent.model:
             raise InvalidInput("An agent with an endpoint of its own needs the name of a model.")
     _check_numbers(agent)
@@ -256,35 +257,37 @@ def _save(agent: Agent) -> Agent:
 # Attaches documents to agents, and finds the documents that a reply may search.
 
 
-def documents_of_agent(*, owner: AbstractBaseUser, agent_id: int) -> list[Document]:
+def documents_of_agent(*, caller: Caller, agent_id: int) -> list[Document]:
     """Return the documents of the caller's agent. Raises: NotFound."""
-    get_agent(owner=owner, agent_id=agent_id)
-    chosen = AgentDocument.objects.filter(owner_id=owner.pk, agent_id=agent_id)
-    return list(Document.objects.filter(owner_id=owner.pk, pk__in=chosen.values("document")).order_by("title", "pk"))
+    get_agent(caller=caller, agent_id=agent_id)
+    chosen = AgentDocument.objects.filter(archive_id=caller.archive_id, agent_id=agent_id)
+    return list(
+        Document.objects.filter(archive_id=caller.archive_id, pk__in=chosen.values("document")).order_by("title", "pk")
+    )
 
 
-def attach_to_agent(*, owner: AbstractBaseUser, agent_id: int, document_ids: Collection[int]) -> list[Document]:
+def attach_to_agent(*, caller: Caller, agent_id: int, document_ids: Collection[int]) -> list[Document]:
     """Attach more documents; return all that are attached afterwards. Raises: NotFound."""
-    agent = get_agent(owner=owner, agent_id=agent_id)
-    documents = own_documents(owner=owner, document_ids=document_ids)
-    rows = [AgentDocument(owner_id=owner.pk, agent=agent, document=document) for document in documents]
+    agent = get_agent(caller=caller, agent_id=agent_id)
+    documents = own_documents(caller=caller, document_ids=document_ids)
+    rows = [AgentDocument(archive_id=caller.archive_id, agent=agent, document=document) for document in documents]
     AgentDocument.objects.bulk_create(rows, ignore_conflicts=True)
-    return documents_of_agent(owner=owner, agent_id=agent_id)
+    return documents_of_agent(caller=caller, agent_id=agent_id)
 
 
-def detach_from_agent(*, owner: AbstractBaseUser, agent_id: int, document_id: int) -> None:
+def detach_from_agent(*, caller: Caller, agent_id: int, document_id: int) -> None:
     """Detach a document. Raises: NotFound."""
-    get_agent(owner=owner, agent_id=agent_id)
-    get_document(owner=owner, document_id=document_id)
-    AgentDocument.objects.filter(owner_id=owner.pk, agent_id=agent_id, document_id=document_id).delete()
+    get_agent(caller=caller, agent_id=agent_id)
+    get_document(caller=caller, document_id=document_id)
+    AgentDocument.objects.filter(archive_id=caller.archive_id, agent_id=agent_id, document_id=document_id).delete()
 
 
-def documents_seen(*, owner_id: int, conversation_id: int, agent_id: int | None) -> frozenset[int]:
+def documents_seen(*, archive_id: int, conversation_id: int, agent_id: int | None) -> frozenset[int]:
     """Return the documents that a reply may search: those of its conversation, and those of the answering agent."""
-    seen = attached_ids(owner_id=owner_id, conversation_id=conversation_id)
+    seen = attached_ids(archive_id=archive_id, conversation_id=conversation_id)
     if agent_id is None:
         return seen
-    chosen = AgentDocument.objects.filter(owner_id=owner_id, agent_id=agent_id)
+    chosen = AgentDocument.objects.filter(archive_id=archive_id, agent_id=agent_id)
     return seen | frozenset(chosen.values_list("document_id", flat=True))
 
 
@@ -292,13 +295,13 @@ def documents_seen(*, owner_id: int, conversation_id: int, agent_id: int | None)
 # The dry run of an agent's context: chooses the agent and shows its next request.
 
 
-def dry_run_of_agent(*, owner: User, conversation_id: int, agent_id: int | None) -> tuple[AgentOptions, DryRun]:
+def dry_run_of_agent(*, caller: Caller, conversation_id: int, agent_id: int | None) -> tuple[AgentOptions, DryRun]:
     """Return the request that the agent would be sent now; without an id, for the agent that would answer next.
 
     Raises: NotFound, NoEndpoint, InvalidInput.
     """
-    get_conversation(owner=owner, conversation_id=conversation_id)
-    agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
-    options = options_of(agent, owner=owner)
+    get_conversation(caller=caller, conversation_id=conversation_id)
+    agent = agent_for(caller=caller, conversation_id=conversation_id, agent_id=agent_id)
+    options = options_of(agent, caller=caller)
     encoding = options.endpoint.encoding
-    return options, dry_run(owner=owner, conversation_id=conversation_id, recipe=options.recipe, encoding=encoding)
+    return options, dry_run(caller=caller, conversation_id=conversation_id, recipe=options.recipe, encoding=encoding)

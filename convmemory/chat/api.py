@@ -36,7 +36,7 @@ async def stream(request: HttpRequest, conversation_id: int, body: MessageToAnsw
 
 @router.post("/conversations/{int:conversation_id}/stop", response=StopOut, summary="Stop the reply being written")
 def stop(request: HttpRequest, conversation_id: int) -> dict[str, int]:
-    reply_id = replies.request_stop(owner=caller_of(request), conversation_id=conversation_id)
+    reply_id = replies.request_stop(caller=caller_of(request), conversation_id=conversation_id)
     live.stop_here(reply_id)
     return {"reply_id": reply_id}
 
@@ -45,7 +45,7 @@ def stop(request: HttpRequest, conversation_id: int) -> dict[str, int]:
 def list_replies(
     request: HttpRequest, conversation_id: int, limit: QueryEx[int, P(ge=1, le=200)] = 20
 ) -> dict[str, Any]:
-    return {"results": replies.replies_of(owner=caller_of(request), conversation_id=conversation_id, limit=limit)}
+    return {"results": replies.replies_of(caller=caller_of(request), conversation_id=conversation_id, limit=limit)}
 
 
 @router.get("/agents", response=AgentList, summary="Your agents")
@@ -55,24 +55,24 @@ def list_agents(request: HttpRequest) -> dict[str, list[Agent]]:
 
 @router.post("/agents", response={201: AgentOut}, summary="Make an agent")
 def create_agent(request: HttpRequest, body: AgentIn) -> Status[Agent]:
-    return Status(201, agents.create_agent(owner=caller_of(request), values=body.model_dump(exclude_unset=True)))
+    return Status(201, agents.create_agent(caller=caller_of(request), values=body.model_dump(exclude_unset=True)))
 
 
 @router.get("/agents/{int:agent_id}", response=AgentOut, summary="One agent")
 def show_agent(request: HttpRequest, agent_id: int) -> Agent:
-    return agents.get_agent(owner=caller_of(request), agent_id=agent_id)
+    return agents.get_agent(caller=caller_of(request), agent_id=agent_id)
 
 
 @router.patch("/agents/{int:agent_id}", response=AgentOut, summary="Change an agent")
 def change_agent(request: HttpRequest, agent_id: int, body: AgentPatch) -> Agent:
     given = body.model_dump(exclude_unset=True)
     values = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
-    return agents.change_agent(owner=caller_of(request), agent_id=agent_id, values=values)
+    return agents.change_agent(caller=caller_of(request), agent_id=agent_id, values=values)
 
 
 @router.delete("/agents/{int:agent_id}", response={204: None}, summary="Delete an agent; its conversations stay")
 def delete_agent(request: HttpRequest, agent_id: int) -> Status[None]:
-    agents.delete_agent(owner=caller_of(request), agent_id=agent_id)
+    agents.delete_agent(caller=caller_of(request), agent_id=agent_id)
     return Status(204, None)
 
 
@@ -83,7 +83,7 @@ def delete_agent(request: HttpRequest, agent_id: int) -> Status[None]:
     summary="The documents attached to an agent",
 )
 def list_documents_of_agent(request: HttpRequest, agent_id: int) -> dict[str, Any]:
-    return {"results": agent_documents.documents_of_agent(owner=caller_of(request), agent_id=agent_id)}
+    return {"results": agent_documents.documents_of_agent(caller=caller_of(request), agent_id=agent_id)}
 
 
 @router.post(
@@ -93,8 +93,8 @@ def list_documents_of_agent(request: HttpRequest, agent_id: int) -> dict[str, An
     summary="Attach documents to an agent",
 )
 def attach_documents_to_agent(request: HttpRequest, agent_id: int, body: AttachIn) -> dict[str, Any]:
-    owner = caller_of(request)
-    attached = agent_documents.attach_to_agent(owner=owner, agent_id=agent_id, document_ids=body.document_ids)
+    caller = caller_of(request)
+    attached = agent_documents.attach_to_agent(caller=caller, agent_id=agent_id, document_ids=body.document_ids)
     return {"results": attached}
 
 
@@ -104,7 +104,7 @@ def attach_documents_to_agent(request: HttpRequest, agent_id: int, body: AttachI
     summary="Detach a document from an agent",
 )
 def detach_document_from_agent(request: HttpRequest, agent_id: int, document_id: int) -> Status[None]:
-    agent_documents.detach_from_agent(owner=caller_of(request), agent_id=agent_id, document_id=document_id)
+    agent_documents.detach_from_agent(caller=caller_of(request), agent_id=agent_id, document_id=document_id)
     return Status(204, None)
 
 
@@ -155,5 +155,5 @@ class ContextOut(Schema):
     summary="What would this agent be sent now? Nothing is sent",
 )
 def show_context(request: HttpRequest, conversation_id: int, agent_id: int | None = None) -> dict[str, Any]:
-    options, run = dry_run_of_agent(owner=caller_of(request), conversation_id=conversation_id, agent_id=agent_id)
+    options, run = dry_run_of_agent(caller=caller_of(request), conversation_id=conversation_id, agent_id=agent_id)
     return {"agent": options.name, "model": options.endpoint.model, **run.as_json()}

@@ -12,11 +12,11 @@ from datetime import datetime
 from itertools import dropwhile, takewhile
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.deltas import (
     CALLS_CUT,
     MAX_CALLS,
@@ -249,7 +249,7 @@ def _within_limits(parts: Sequence[Part]) -> tuple[tuple[Part, ...], str]:
     return tuple(kept), PARTS_CUT.format(limit=MAX_PARTS) if len(parts) > MAX_PARTS else ""
 
 
-def record_exchange(*, owner: User, captured: Captured) -> int:
+def record_exchange(*, caller: Caller, captured: Captured) -> int:
     """Continue the conversation whose history the request repeats, or store a new one; return its id.
 
     An incomplete reply is marked like an interrupted reply of this server. Exchanges of an owner are recorded one at a
@@ -258,19 +258,21 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
     answer = [captured.reply] if captured.reply else []
     with transaction.atomic():
         with connection.cursor() as cursor:
-            locked = (AdvisoryLock.RECORDING, owner.pk)
+            locked = (AdvisoryLock.RECORDING, caller.archive_id)
             cursor.execute(load_sql("convmemory.chat", "one_recording_at_a_time"), locked)
-        previous = _named_response(owner, captured.previous_response_id)
+        previous = _named_response(caller, captured.previous_response_id)
         start = bytes(previous.history_hash) if previous else START
         hashes = history_hashes(captured.messages, start=start)
         after = [*hashes, *history_hashes(answer, start=hashes[-1])]
-        for row in CapturedHistory.objects.filter(owner_id=owner.pk, recorded_at__gte=captured.origin.arrived_at):
+        for row in CapturedHistory.objects.filter(
+            archive_id=caller.archive_id, recorded_at__gte=captured.origin.arrived_at
+        ):
             recent = bytes(row.recent_hashes)
             if after[-1] in (recent[at : at + HASH_BYTES] for at in range(0, len(recent), HASH_BYTES)):
                 return row.conversation_id
-        known = previous or _known_history(owner, hashes)
+        known = previous or _known_history(caller, hashes)
         if known is None:
-            conversation_id, has_grown = _store_new(owner, captured, answer), True
+            conversation_id, has_grown = _store_new(caller, captured, answer), True
         else:
             conversation_id = known.conversation_id
             said = [draft for draft in captured.messages if draft.role != "system"]
@@ -279,19 +281,19 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
             try:
                 with transaction.atomic():
                     drafts = [*fresh, *answer]
-                    ingest.append_messages(owner=owner, conversation_id=conversation_id, drafts=drafts)
+                    ingest.append_messages(caller=caller, conversation_id=conversation_id, drafts=drafts)
             except ConversationBusy:
-                conversation_id = _store_new(owner, captured, answer)
+                conversation_id = _store_new(caller, captured, answer)
         if captured.interruption and has_grown:
             logger.warning(
                 "A reply that passed the proxy is recorded as broken in conversation %s: %s",
                 conversation_id, captured.interruption,
             )  # fmt: skip
             mark_interrupted(
-                owner=owner, conversation_id=conversation_id, model=captured.model, reason=captured.interruption
+                caller=caller, conversation_id=conversation_id, model=captured.model, reason=captured.interruption
             )
         values = {
-            "owner_id": owner.pk,
+            "archive_id": caller.archive_id,
             "history_hash": after[-1],
             "recent_hashes": b"".join(after[-RECENT_HASHES:]),
             "response_id": captured.response_id,
@@ -300,30 +302,30 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
     return conversation_id
 
 
-def _histories_of(owner: User) -> QuerySet[CapturedHistory]:
+def _histories_of(caller: Caller) -> QuerySet[CapturedHistory]:
     """Return the owner's recorded histories, locked; a conversation in the trash is not continued."""
     rows = CapturedHistory.objects.select_for_update(of=("self",))
-    return rows.filter(outside_trash("conversation"), owner_id=owner.pk)
+    return rows.filter(outside_trash("conversation"), archive_id=caller.archive_id)
 
 
-def _named_response(owner: User, response_id: str) -> CapturedHistory | None:
+def _named_response(caller: Caller, response_id: str) -> CapturedHistory | None:
     """Return the history that ends with this response, its row locked."""
-    rows = _histories_of(owner).filter(response_id=response_id)
+    rows = _histories_of(caller).filter(response_id=response_id)
     return rows.order_by("-conversation_id").first() if response_id else None
 
 
-def _known_history(owner: User, hashes: list[bytes]) -> CapturedHistory | None:
+def _known_history(caller: Caller, hashes: list[bytes]) -> CapturedHistory | None:
     """Return the longest recorded history that the request begins with, its row locked."""
     place = {digest: number for number, digest in enumerate(hashes) if digest}
-    found = list(_histories_of(owner).filter(history_hash__in=list(place)).order_by("conversation_id"))
+    found = list(_histories_of(caller).filter(history_hash__in=list(place)).order_by("conversation_id"))
     return max(found, key=lambda row: (place[bytes(row.history_hash)], row.conversation_id), default=None)
 
 
-def _store_new(owner: User, captured: Captured, answer: list[MessageDraft]) -> int:
+def _store_new(caller: Caller, captured: Captured, answer: list[MessageDraft]) -> int:
     draft = ConversationDraft(
         messages=[*captured.messages, *answer],
         source=SOURCE,
         agent=captured.origin.agent,
         project=captured.origin.project,
     )
-    return ingest.create_conversation(owner=owner, draft=draft).pk
+    return ingest.create_conversation(caller=caller, draft=draft).pk

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from django.contrib.auth.models import User
-
+from convmemory.accounts.callers import Caller
 from convmemory.chat.addresses import Reach, clean_address, origin_of, require_allowed
 from convmemory.chat.agents import get_agent
 from convmemory.core.encryption import decrypt
@@ -107,14 +106,14 @@ class Trial:
     agent_id: int | None = None
 
 
-async def list_models(*, owner: User, trial: Trial) -> list[str]:
+async def list_models(*, caller: Caller, trial: Trial) -> list[str]:
     """Return the models that the endpoint offers, in alphabetical order.
 
     Raises: InvalidInput for an address that the owner may not use, NoEndpoint, NotFound, EndpointError.
     """
     from openai import OpenAIError
 
-    endpoint = await in_thread(_endpoint, owner, trial)
+    endpoint = await in_thread(_endpoint, caller, trial)
     try:
         answer: Any = await client_for(endpoint).get("/models", cast_to=object)
     except OpenAIError as error:
@@ -128,7 +127,7 @@ async def list_models(*, owner: User, trial: Trial) -> list[str]:
     return sorted(filter(None, (one_line(storable(name), MODEL_CHARS) for name in names)))[:MODELS_SHOWN]
 
 
-def _endpoint(owner: User, trial: Trial) -> Endpoint:
+def _endpoint(caller: Caller, trial: Trial) -> Endpoint:
     """Return the endpoint to test. Raises: InvalidInput, NoEndpoint, NotFound."""
     if not trial.base_url.strip():
         endpoint = endpoint_from_settings()
@@ -136,12 +135,12 @@ def _endpoint(owner: User, trial: Trial) -> Endpoint:
             raise NoEndpoint("The server has no endpoint of its own: enter one.")
         return endpoint
     address = clean_address(trial.base_url)
-    reach = require_allowed(address, owner=owner)
+    reach = require_allowed(address, caller=caller)
     return Endpoint(
         base_url=address,
         model=trial.model.strip() or "none chosen",
         context_window=1,
-        api_key=trial.api_key.strip() or _stored_key(owner, trial.agent_id, address),
+        api_key=trial.api_key.strip() or _stored_key(caller, trial.agent_id, address),
         timeout_s=TIMEOUT_S,
         max_retries=0,
         names=SettingNames("the endpoint", "the key", "the model", "CHAT_TIMEOUT_S"),
@@ -149,10 +148,10 @@ def _endpoint(owner: User, trial: Trial) -> Endpoint:
     )
 
 
-def _stored_key(owner: User, agent_id: int | None, address: str) -> str:
+def _stored_key(caller: Caller, agent_id: int | None, address: str) -> str:
     """Return the agent's key, if the address belongs to the server that the key was entered for."""
     if agent_id is None:
         return ""
-    agent = get_agent(owner=owner, agent_id=agent_id)
+    agent = get_agent(caller=caller, agent_id=agent_id)
     is_same = bool(agent.base_url) and origin_of(agent.base_url) == origin_of(address)
     return (decrypt(agent.api_key_encrypted) or "") if is_same else ""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.addresses import may_use_private_addresses
 from convmemory.chat.models import Agent
 from convmemory.context.strategies import STRATEGIES
@@ -68,9 +68,9 @@ class AgentForm(forms.Form):
         help_text="They run in this order. None: the oldest messages are left out until the rest fits.",
     )
 
-    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, caller: Caller, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if may_use_private_addresses(owner):
+        if may_use_private_addresses(caller):
             address = self.fields["base_url"]
             address.help_text = str(address.help_text).replace(PUBLIC_EXAMPLE, LOCAL_EXAMPLE)
         offered = {tool.name for tool in chat_tools()}

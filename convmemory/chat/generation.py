@@ -12,10 +12,10 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth.models import User
 from django.db import DatabaseError
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.quota import Reservation, estimated_tokens, reserve, settle
 from convmemory.chat.agents import AgentOptions, documents_seen
 from convmemory.chat.citations import with_citations
@@ -75,7 +75,7 @@ class ResultBudget:
 async def answer_call(
     call: FinishedCall,
     *,
-    caller: User,
+    caller: Caller,
     allowed: tuple[str, ...],
     budget: ResultBudget,
     seen: Seen = NOTHING_SEEN,
@@ -92,7 +92,7 @@ async def answer_call(
 
 
 async def _run(
-    call: FinishedCall, caller: User, allowed: tuple[str, ...], seen: Seen, first_citation: int
+    call: FinishedCall, caller: Caller, allowed: tuple[str, ...], seen: Seen, first_citation: int
 ) -> tuple[str, bool]:
     name = call.part.name
     if name not in allowed:
@@ -152,7 +152,7 @@ async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) 
 def _prepare(job: ReplyJob) -> FilterResult:
     """Build the context of the reply. Raises: ContextTooLarge."""
     context = prepare_context(
-        owner=job.owner,
+        caller=job.caller,
         conversation_id=job.conversation_id,
         recipe=job.agent.recipe,
         encoding=job.agent.endpoint.encoding,
@@ -247,12 +247,15 @@ async def _answer(
     alive: frozenset[int],
 ) -> None:
     documents = await in_thread(
-        documents_seen, owner_id=job.owner.pk, conversation_id=job.conversation_id, agent_id=job.agent.agent_id
+        documents_seen,
+        archive_id=job.caller.archive_id,
+        conversation_id=job.conversation_id,
+        agent_id=job.agent.agent_id,
     )
     seen = Seen(messages=alive, documents=documents)
     first = max(progress.sources, default=0) + 1
     result = await answer_call(
-        call, caller=job.owner, allowed=job.agent.tools, budget=budget, seen=seen, first_citation=first
+        call, caller=job.caller, allowed=job.agent.tools, budget=budget, seen=seen, first_citation=first
     )
     progress.add_sources([result.text])
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
@@ -377,7 +380,7 @@ async def metered(job: ReplyJob, body: dict[str, Any], draft: CompletionDraft) -
         yield
         return
     asked = estimated_tokens(json.dumps(body, ensure_ascii=False))
-    reservation = await in_thread(reserve, owner_id=job.owner.pk, tokens=asked + job.agent.reply_tokens)
+    reservation = await in_thread(reserve, archive_id=job.caller.archive_id, tokens=asked + job.agent.reply_tokens)
     try:
         yield
     finally:

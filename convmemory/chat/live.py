@@ -69,7 +69,7 @@ class FirstTurn:
 
 def first_turn_of(job: ReplyJob) -> FirstTurn | None:
     """Return the first turn for a title of the reply's chat; None if its owner has set a title."""
-    chat = Conversation.objects.filter(pk=job.conversation_id, owner_id=job.owner.pk, source=SOURCE).first()
+    chat = Conversation.objects.filter(pk=job.conversation_id, archive_id=job.caller.archive_id, source=SOURCE).first()
     if chat is None:
         return None
     asked = {
@@ -120,13 +120,13 @@ def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
     """Store the title, unless the previous one was changed meanwhile; return whether it was stored."""
     with transaction.atomic():
         try:
-            chat = responses.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
+            chat = responses.lock_conversation(caller=job.caller, conversation_id=job.conversation_id)
         except NotFound:
             return False
         if chat.title != before:
             return False
         ingest.change_conversation(
-            owner=job.owner, conversation_id=chat.pk, values={"title": title, "title_version": TITLE_VERSION}
+            caller=job.caller, conversation_id=chat.pk, values={"title": title, "title_version": TITLE_VERSION}
         )
     return True
 

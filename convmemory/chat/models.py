@@ -3,7 +3,6 @@
 `agents.py`, `replies.py` and `capture.py` write the rows.
 """
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -18,7 +17,9 @@ class Agent(models.Model):
     the endpoint's or the server's default.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="agents")
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="agents"
+    )
     name = models.CharField(max_length=100)
     system_prompt = models.TextField(blank=True, default="")
     base_url = models.CharField(max_length=500, blank=True, default="")
@@ -39,7 +40,7 @@ class Agent(models.Model):
     class Meta:
         permissions = [("use_private_address", "Can have agents ask servers of this machine and of private networks")]
         constraints = [
-            models.UniqueConstraint(fields=["owner", "name"], name="agent_name_unique"),
+            models.UniqueConstraint(fields=["archive", "name"], name="agent_name_unique"),
         ]
 
     def __str__(self) -> str:
@@ -57,13 +58,15 @@ class Agent(models.Model):
 class AgentDocument(models.Model):
     """A document attached to an agent, searched in each conversation that the agent answers."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+", db_index=False)
     document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["agent", "document", "owner"], name="agent_document_unique")]
-        indexes = [models.Index(fields=["owner", "agent"], name="agent_document_owner")]
+        constraints = [models.UniqueConstraint(fields=["agent", "document", "archive"], name="agent_document_unique")]
+        indexes = [models.Index(fields=["archive", "agent"], name="agent_document_owner")]
 
     def __str__(self) -> str:
         return f"document {self.document_id} of agent {self.agent_id}"
@@ -83,7 +86,7 @@ class Reply(models.Model):
         INTERRUPTED = "interrupted", "interrupted before its end"
         FAILED = "failed"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="replies")
     agent = models.ForeignKey(Agent, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     question = models.ForeignKey(Message, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -105,7 +108,7 @@ class Reply(models.Model):
         verbose_name_plural = "replies"
         constraints = [
             models.UniqueConstraint(
-                fields=["owner", "conversation"], condition=Q(status="running"), name="reply_running_once"
+                fields=["archive", "conversation"], condition=Q(status="running"), name="reply_running_once"
             ),
             models.CheckConstraint(
                 condition=Q(status__in=["running", "done", "stopped", "interrupted", "failed"]), name="reply_status"
@@ -126,7 +129,9 @@ class CapturedHistory(models.Model):
     conversation = models.OneToOneField(
         Conversation, on_delete=models.CASCADE, primary_key=True, related_name="captured_history"
     )
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     history_hash = models.BinaryField(max_length=32)
     recent_hashes = models.BinaryField(default=b"")
     response_id = models.CharField(max_length=200, blank=True, default="")
@@ -135,9 +140,9 @@ class CapturedHistory(models.Model):
     class Meta:
         verbose_name_plural = "captured histories"
         indexes = [
-            models.Index(fields=["owner", "history_hash"], name="captured_history"),
-            models.Index(fields=["owner", "recorded_at"], name="captured_history_recent"),
-            models.Index(fields=["owner", "response_id"], name="captured_response", condition=~Q(response_id="")),
+            models.Index(fields=["archive", "history_hash"], name="captured_history"),
+            models.Index(fields=["archive", "recorded_at"], name="captured_history_recent"),
+            models.Index(fields=["archive", "response_id"], name="captured_response", condition=~Q(response_id="")),
         ]
 
     def __str__(self) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import User
-
+from convmemory.accounts.callers import Caller
 from convmemory.chat.agents import DEFAULT_NAME, HOW_TO_SET_UP, agents_of, has_endpoint, usual_agent_id
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
@@ -61,11 +60,11 @@ class Composer:
 
 
 def composer_for(
-    *, owner: User, conversation: Conversation | None, written: ComposerContent = NOTHING_WRITTEN
+    *, caller: Caller, conversation: Conversation | None, written: ComposerContent = NOTHING_WRITTEN
 ) -> Composer:
     """Return the form for the caller's conversation, or for a new one. Three queries."""
-    usable = [agent for agent in [None, *agents_of(owner)] if has_endpoint(agent, owner=owner)]
-    chosen = usual_agent_id(owner=owner, conversation_id=conversation.pk if conversation else None)
+    usable = [agent for agent in [None, *agents_of(caller)] if has_endpoint(agent, caller=caller)]
+    chosen = usual_agent_id(caller=caller, conversation_id=conversation.pk if conversation else None)
     values = [agent.pk if agent else 0 for agent in usable]
     return Composer(
         conversation_id=conversation.pk if conversation else None,
@@ -154,14 +153,22 @@ def on_response_abandoned(sender: Any, *, conversation: Conversation, **kwargs: 
 
 
 def on_conversation_shown(
-    sender: Any, *, owner: User, conversation: Conversation, messages: Sequence[Message], is_whole: bool, **kwargs: Any
+    sender: Any,
+    *,
+    caller: Caller,
+    conversation: Conversation,
+    messages: Sequence[Message],
+    is_whole: bool,
+    **kwargs: Any,
 ) -> PageAddition:
     values: dict[str, Any] = {}
-    if is_whole and owner.is_active:  # the account of a space is not: it has no chats
-        composer = composer_for(owner=owner, conversation=conversation)
+    if is_whole and not caller.space:
+        composer = composer_for(caller=caller, conversation=conversation)
         values = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
     replies = list(
-        Reply.objects.filter(owner_id=owner.pk, conversation=conversation, question__in=messages).order_by("pk")
+        Reply.objects.filter(archive_id=caller.archive_id, conversation=conversation, question__in=messages).order_by(
+            "pk"
+        )
     )
     values["asked_here"] = {reply.question_id for reply in replies}
     notes = notes_on(replies, messages)

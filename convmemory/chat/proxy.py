@@ -16,15 +16,15 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
 from convmemory import problems
-from convmemory.accounts.authentication import SAFE_METHODS
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import caller_of_header
+from convmemory.accounts.pages import SAFE_METHODS
 from convmemory.accounts.quota import Reservation, estimated_tokens, reserve
 from convmemory.chat.agents import DEFAULT_REPLY_TOKENS, HOW_TO_SET_UP
 from convmemory.chat.capture import Origin, ReplyReader, read_exchange, record_exchange
@@ -88,7 +88,7 @@ SERVED = ", ".join(f"{route.method} /v1/{route.path}" for route in ROUTES)
 
 logger = logging.getLogger(__name__)
 _recordings: set["asyncio.Task[None]"] = set()
-_last_of_owner: dict[int, "asyncio.Task[None]"] = {}
+_last_of_archive: dict[int, "asyncio.Task[None]"] = {}
 
 
 @csrf_exempt
@@ -108,7 +108,7 @@ async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     if caller is None:
         said = "Incorrect API key: send a key that was made on the page API keys."
         return _error(wire, HTTPStatus.UNAUTHORIZED, said)
-    acting.authenticated(caller.pk)
+    acting.authenticated(caller.archive_id)
     endpoint = endpoint_from_settings()
     if endpoint is None:
         return _error(wire, HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
@@ -128,7 +128,7 @@ async def finish_recordings() -> None:
 
 
 async def _or_error(
-    request: HttpRequest, caller: User, endpoint: Endpoint, route: Route, wire: Wire
+    request: HttpRequest, caller: Caller, endpoint: Endpoint, route: Route, wire: Wire
 ) -> HttpResponseBase:
     import httpx2
 
@@ -159,13 +159,13 @@ def _error(wire: Wire, status: HTTPStatus, message: str, *, kind: str = "") -> J
 # --- forwarding -----------------------------------------------------------------------------------
 
 
-async def _forward(request: HttpRequest, caller: User, endpoint: Endpoint, route: Route) -> HttpResponseBase:
+async def _forward(request: HttpRequest, caller: Caller, endpoint: Endpoint, route: Route) -> HttpResponseBase:
     if route.method == "GET":
         upstream = await _send(request, endpoint, route, b"")
         return _passed_on(upstream, await _read(upstream, endpoint))
     asked = request.body
     tokens = estimated_tokens(asked) + (DEFAULT_REPLY_TOKENS if route.wire else 0)
-    reservation = await in_thread(reserve, owner_id=caller.pk, tokens=tokens)
+    reservation = await in_thread(reserve, archive_id=caller.archive_id, tokens=tokens)
     try:
         upstream = await _send(request, endpoint, route, asked)
         if upstream.status_code != HTTPStatus.OK or route.wire is None:
@@ -264,7 +264,7 @@ async def _body(upstream: "httpx2.Response") -> AsyncGenerator[bytes, None]:
 class Exchange:
     """A request that is being answered: its owner, origin and body, its reservation of the quota, and its reply."""
 
-    caller: User
+    caller: Caller
     origin: Origin
     asked: bytes
     reservation: Reservation
@@ -306,15 +306,15 @@ def _ended_with(wire: Wire, note: str, piece: bytes) -> bytes:
 
 def _record_later(exchange: Exchange, *, cut_by: str) -> None:
     """Record the exchange after the earlier ones of its owner, so that a follow-up finds what it continues."""
-    owner = exchange.caller.pk
-    task = asyncio.create_task(_record(exchange, cut_by, after=_last_of_owner.get(owner)))
+    archive_id = exchange.caller.archive_id
+    task = asyncio.create_task(_record(exchange, cut_by, after=_last_of_archive.get(archive_id)))
     _recordings.add(task)
-    _last_of_owner[owner] = task
+    _last_of_archive[archive_id] = task
 
     def forget(done: "asyncio.Task[None]") -> None:
         _recordings.discard(done)
-        if _last_of_owner.get(owner) is done:
-            del _last_of_owner[owner]
+        if _last_of_archive.get(archive_id) is done:
+            del _last_of_archive[archive_id]
 
     task.add_done_callback(forget)
 
@@ -332,7 +332,7 @@ async def _record(exchange: Exchange, cut_by: str, after: "asyncio.Task[None] | 
         else:
             spoken = captured.reply.parts if captured.reply else ()
             tokens = captured.total_tokens or tokens + estimated_tokens(*map(part_text, spoken))
-            await in_thread(record_exchange, owner=exchange.caller, captured=captured)
+            await in_thread(record_exchange, caller=exchange.caller, captured=captured)
     except Exception:  # the boundary of recording, which must never break a reply
         logger.exception("An exchange that passed the proxy could not be recorded")
     await settle_quietly(exchange.reservation, tokens=tokens)

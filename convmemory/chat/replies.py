@@ -11,11 +11,11 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.quota import require_quota
 from convmemory.chat.agents import AgentOptions, agent_for, options_of
 from convmemory.chat.models import Agent, Reply
@@ -49,7 +49,7 @@ class ReplyJob:
     reply_id: int
     conversation_id: int
     question_id: int
-    owner: User
+    caller: Caller
     agent: AgentOptions
 
 
@@ -90,21 +90,21 @@ def lease() -> timedelta:
 
 
 def start_conversation(
-    *, owner: User, text: str, agent_id: int | None, document_ids: Collection[int] = ()
+    *, caller: Caller, text: str, agent_id: int | None, document_ids: Collection[int] = ()
 ) -> Conversation:
     """Create an empty conversation for a first message that can be answered. Raises: like `begin_reply`."""
     _clean(text)
-    agent = agent_for(owner=owner, conversation_id=None, agent_id=agent_id)
-    options = _usable(agent, owner)
-    _attachments(owner, options, document_ids)
+    agent = agent_for(caller=caller, conversation_id=None, agent_id=agent_id)
+    options = _usable(agent, caller)
+    _attachments(caller, options, document_ids)
     return ingest.create_conversation(
-        owner=owner, draft=ConversationDraft(messages=(), source=SOURCE, agent=options.name)
+        caller=caller, draft=ConversationDraft(messages=(), source=SOURCE, agent=options.name)
     )
 
 
 def begin_reply(
     *,
-    owner: User,
+    caller: Caller,
     conversation_id: int,
     text: str,
     agent_id: int | None = None,
@@ -118,67 +118,67 @@ def begin_reply(
     question. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff, QuotaUsedUp.
     """
     text = _clean(text)
-    agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
+    agent = agent_for(caller=caller, conversation_id=conversation_id, agent_id=agent_id)
     try:
-        options = _usable(agent, owner)
+        options = _usable(agent, caller)
     # An unknown conversation is reported as unknown, whatever other error there is.
     except ConvMemoryError:
-        reading.get_conversation(owner=owner, conversation_id=conversation_id)
+        reading.get_conversation(caller=caller, conversation_id=conversation_id)
         raise
-    attachments = _attachments(owner, options, document_ids)
+    attachments = _attachments(caller, options, document_ids)
     with transaction.atomic():
         if document_ids:
-            library.attach(owner=owner, conversation_id=conversation_id, document_ids=document_ids)
+            library.attach(caller=caller, conversation_id=conversation_id, document_ids=document_ids)
         before = None
         if replaces is not None:
-            question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
-            note_order(owner=owner, conversation_id=conversation_id)
-            before = follows(owner=owner, message_id=replaces)
-            parts = Message.objects.get(pk=replaces, owner_id=owner.pk).typed_parts
+            question_asked_here(caller=caller, conversation_id=conversation_id, message_id=replaces)
+            note_order(caller=caller, conversation_id=conversation_id)
+            before = follows(caller=caller, message_id=replaces)
+            parts = Message.objects.get(pk=replaces, archive_id=caller.archive_id).typed_parts
             attachments = [*(part for part in parts if isinstance(part, AttachmentPart)), *attachments]
-            supersede_from(owner=owner, conversation_id=conversation_id, message_id=replaces)
+            supersede_from(caller=caller, conversation_id=conversation_id, message_id=replaces)
         question = MessageDraft(role="user", parts=(TextPart(text), *attachments), created_at=timezone.now())
         question_id = responses.begin_response(
-            owner=owner, conversation_id=conversation_id, question=question, lease=lease()
+            caller=caller, conversation_id=conversation_id, question=question, lease=lease()
         )
         reply = Reply.objects.create(
-            owner_id=owner.pk,
+            archive_id=caller.archive_id,
             conversation_id=conversation_id,
             agent_id=options.agent_id,
             question_id=question_id,
             follows=before,
             model=options.endpoint.model,
         )
-    return ReplyJob(reply.pk, conversation_id, question_id, owner, options)
+    return ReplyJob(reply.pk, conversation_id, question_id, caller.alone(), options)
 
 
-def question_asked_here(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> str:
+def question_asked_here(*, caller: Caller, conversation_id: int, message_id: int) -> str:
     """Return the text of a question that was asked in this server's chat and is not superseded. Raises: NotFound."""
     asked = Message.objects.filter(
-        pk=message_id, owner_id=owner.pk, conversation_id=conversation_id, role="user", superseded=False
+        pk=message_id, archive_id=caller.archive_id, conversation_id=conversation_id, role="user", superseded=False
     ).first()
-    if asked is None or not Reply.objects.filter(owner_id=owner.pk, question=asked).exists():
+    if asked is None or not Reply.objects.filter(archive_id=caller.archive_id, question=asked).exists():
         raise NotFound(
             f"There is no question {message_id} in conversation {conversation_id} that could be asked again."
         )
     return spoken_text(asked.typed_parts)
 
 
-def _usable(agent: Agent | None, owner: User) -> AgentOptions:
+def _usable(agent: Agent | None, caller: Caller) -> AgentOptions:
     """Return the agent's configuration, if it can answer now. Raises: like `begin_reply`."""
-    options = options_of(agent, owner=owner)
+    options = options_of(agent, caller=caller)
     if options.is_metered:
-        require_quota(owner_id=owner.pk)
+        require_quota(archive_id=caller.archive_id)
     return options
 
 
-def _attachments(owner: User, options: AgentOptions, document_ids: Collection[int]) -> list[AttachmentPart]:
+def _attachments(caller: Caller, options: AgentOptions, document_ids: Collection[int]) -> list[AttachmentPart]:
     """Return the documents as parts of a question. Raises: NotFound, InvalidInput if the agent does not search them."""
     if document_ids and DOCUMENT_SEARCH.name not in options.tools:
         raise InvalidInput(
             f"“{options.name}” does not search documents: allow it to in its settings, or choose who else answers."
         )
-    rows = library.own_documents(owner=owner, document_ids=document_ids) if document_ids else ()
+    rows = library.own_documents(caller=caller, document_ids=document_ids) if document_ids else ()
     return [AttachmentPart(name=row.name, size_bytes=row.size) for row in rows]
 
 
@@ -200,9 +200,9 @@ def _clean(text: str) -> str:
 def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
     """Prolong the lease and store the received messages (None: no new ones); return what the writer should do."""
     with transaction.atomic():
-        if not responses.renew_response(owner=job.owner, conversation_id=job.conversation_id, lease=lease()):
+        if not responses.renew_response(caller=job.caller, conversation_id=job.conversation_id, lease=lease()):
             return Pulse.LOST
-        mine = _running(job.owner.pk, job.reply_id).select_for_update()
+        mine = _running(job.caller.archive_id, job.reply_id).select_for_update()
         stops = mine.values_list("stop_requested", flat=True).first()
         if stops is None:
             transaction.set_rollback(True)
@@ -214,16 +214,18 @@ def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
 
 def store_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
     """Store the effect of the context pipeline on this reply, for the page."""
-    Reply.objects.filter(owner_id=job.owner.pk, pk=job.reply_id).update(context=dict(context))
+    Reply.objects.filter(archive_id=job.caller.archive_id, pk=job.reply_id).update(context=dict(context))
 
 
-def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+def request_stop(*, caller: Caller, conversation_id: int) -> int:
     """Ask the writer, in whichever process, to stop; return the reply's id.
 
     Raises: NotFound if no reply is being written.
     """
-    reading.get_conversation(owner=owner, conversation_id=conversation_id)
-    running = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, status=Reply.Status.RUNNING)
+    reading.get_conversation(caller=caller, conversation_id=conversation_id)
+    running = Reply.objects.filter(
+        archive_id=caller.archive_id, conversation_id=conversation_id, status=Reply.Status.RUNNING
+    )
     found = running.values_list("pk", flat=True).first()
     if found is None:
         raise NotFound(f"Nothing is being written in conversation {conversation_id}.")
@@ -231,10 +233,10 @@ def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
     return found
 
 
-def replies_of(*, owner: AbstractBaseUser, conversation_id: int, limit: int) -> list[Reply]:
+def replies_of(*, caller: Caller, conversation_id: int, limit: int) -> list[Reply]:
     """Return the newest replies first. Raises: NotFound."""
-    conversation = reading.get_conversation(owner=owner, conversation_id=conversation_id)
-    return list(Reply.objects.filter(owner_id=owner.pk, conversation=conversation).order_by("-pk")[:limit])
+    conversation = reading.get_conversation(caller=caller, conversation_id=conversation_id)
+    return list(Reply.objects.filter(archive_id=caller.archive_id, conversation=conversation).order_by("-pk")[:limit])
 
 
 # --- ending ---------------------------------------------------------------------------------------
@@ -247,13 +249,13 @@ def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: ReplyE
     """
     with transaction.atomic():
         try:
-            responses.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
+            responses.lock_conversation(caller=job.caller, conversation_id=job.conversation_id)
         except NotFound as error:
             raise ReplyLost(str(error)) from error
-        if not _end(job.owner.pk, job.reply_id, ending):
+        if not _end(job.caller.archive_id, job.reply_id, ending):
             raise ReplyLost(f"Reply {job.reply_id} was taken over.")
         conversation = responses.finish_response(
-            owner=job.owner,
+            caller=job.caller,
             conversation_id=job.conversation_id,
             drafts=received,
             failed=ending.status == Reply.Status.FAILED,
@@ -262,14 +264,14 @@ def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: ReplyE
     return StoredReply(last.turn_number, last.pk) if last else StoredReply(None, None)
 
 
-def _running(owner_id: int, reply_id: int) -> QuerySet[Reply]:
-    return Reply.objects.filter(owner_id=owner_id, pk=reply_id, status=Reply.Status.RUNNING)
+def _running(archive_id: int, reply_id: int) -> QuerySet[Reply]:
+    return Reply.objects.filter(archive_id=archive_id, pk=reply_id, status=Reply.Status.RUNNING)
 
 
-def _end(owner_id: int, reply_id: int, ending: ReplyEnding, *, keeps_partial: bool = False) -> bool:
+def _end(archive_id: int, reply_id: int, ending: ReplyEnding, *, keeps_partial: bool = False) -> bool:
     partial: dict[str, Any] = {} if keeps_partial else {"partial": []}
     return bool(
-        _running(owner_id, reply_id).update(
+        _running(archive_id, reply_id).update(
             status=ending.status, error=ending.error, ended_at=timezone.now(), **partial
         )
     )
@@ -281,7 +283,7 @@ def take_over(conversation: Conversation) -> list[MessageDraft]:
     The caller has locked the conversation's row and stores the messages. Unreadable messages are left out, and stay in
     the reply's row.
     """
-    mine = Reply.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
+    mine = Reply.objects.filter(archive_id=conversation.archive_id, conversation=conversation)
     reply = mine.filter(status=Reply.Status.RUNNING).select_for_update().first()
     if reply is None:
         return []
@@ -289,15 +291,15 @@ def take_over(conversation: Conversation) -> list[MessageDraft]:
     if not is_whole:
         logger.error("Reply %s: some of what had been received is damaged and cannot be read", reply.pk)
     ending = ReplyEnding(Reply.Status.INTERRUPTED, GONE if is_whole else GONE_DAMAGED)
-    _end(reply.owner_id, reply.pk, ending, keeps_partial=not is_whole)
+    _end(reply.archive_id, reply.pk, ending, keeps_partial=not is_whole)
     return received
 
 
-def mark_interrupted(*, owner: AbstractBaseUser, conversation_id: int, model: str, reason: str) -> None:
+def mark_interrupted(*, caller: Caller, conversation_id: int, model: str, reason: str) -> None:
     """Mark the last answer of a conversation, which went to another program, as interrupted."""
-    questions = Message.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, is_real_user=True)
+    questions = Message.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id, is_real_user=True)
     Reply.objects.create(
-        owner_id=owner.pk,
+        archive_id=caller.archive_id,
         conversation_id=conversation_id,
         question_id=questions.order_by("-position").values_list("pk", flat=True).first(),
         model=one_line(storable(model), MODEL_CHARS),

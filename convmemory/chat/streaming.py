@@ -7,9 +7,9 @@ connection as long as the stream lasts, and as many streams as the pool has conn
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 
-from django.contrib.auth.models import User
 from django.http import StreamingHttpResponse
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.deltas import KEEP_ALIVE, ReplyEvent, encode_event
 from convmemory.chat.live import start_reply
 from convmemory.chat.replies import ReplyJob, begin_reply, question_asked_here, start_conversation
@@ -26,7 +26,7 @@ class Request:
     again unchanged. `document_ids` are the documents to attach.
     """
 
-    owner: User
+    caller: Caller
     conversation_id: int | None
     text: str
     agent_id: int | None = None
@@ -52,14 +52,14 @@ async def wait_for_reply(asked: Request) -> str:
 
 
 def _begin(asked: Request) -> ReplyJob:
-    owner, conversation_id, text, replaces = asked.owner, asked.conversation_id, asked.text, asked.replaces
+    caller, conversation_id, text, replaces = asked.caller, asked.conversation_id, asked.text, asked.replaces
     if conversation_id is None:
         agent_id, files = asked.agent_id, asked.document_ids
-        conversation_id = start_conversation(owner=owner, text=text, agent_id=agent_id, document_ids=files).pk
+        conversation_id = start_conversation(caller=caller, text=text, agent_id=agent_id, document_ids=files).pk
     elif replaces is not None and not text.strip():
-        text = question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
+        text = question_asked_here(caller=caller, conversation_id=conversation_id, message_id=replaces)
     return begin_reply(
-        owner=owner,
+        caller=caller,
         conversation_id=conversation_id,
         text=text,
         agent_id=asked.agent_id,

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import BigIntegerField, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.models import Reply
 from convmemory.conversations.messages.ingest import replace_end
 from convmemory.conversations.messages.responses import lock_conversation
@@ -69,7 +69,9 @@ class Threads:
 
 def threads_of(conversation: Conversation) -> Threads | None:
     """Return the threads of a conversation; None if no question has a second version. One to three queries."""
-    replies = Reply.objects.filter(owner_id=conversation.owner_id, conversation=conversation, question__isnull=False)
+    replies = Reply.objects.filter(
+        archive_id=conversation.archive_id, conversation=conversation, question__isnull=False
+    )
     known: dict[Any, Any] = dict(replies.exclude(follows=None).order_by("pk").values_list("question_id", "follows"))
     if len(set(known.values())) == len(known):
         return None
@@ -91,33 +93,33 @@ def threads_of(conversation: Conversation) -> Threads | None:
     )
 
 
-def note_order(*, owner: AbstractBaseUser, conversation_id: int) -> None:
+def note_order(*, caller: Caller, conversation_id: int) -> None:
     """Store what each question in the thread follows, before the thread is left."""
-    own = Message.objects.filter(owner_id=owner.pk, conversation_id=conversation_id)
+    own = Message.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id)
     place = own.filter(pk=OuterRef(OuterRef("question_id"))).values("position")[:1]
     before = own.filter(superseded=False, position__lt=Subquery(place)).order_by("-position").values("pk")[:1]
     Reply.objects.filter(
-        owner_id=owner.pk,
+        archive_id=caller.archive_id,
         conversation_id=conversation_id,
         follows=None,
         question__in=own.filter(superseded=False).values("pk"),
     ).update(follows=Coalesce(Subquery(before, output_field=BigIntegerField()), Value(0)))
 
 
-def follows(*, owner: AbstractBaseUser, message_id: int) -> int | None:
+def follows(*, caller: Caller, message_id: int) -> int | None:
     """Return the id of the message that the question follows, 0 at the beginning; None if it is not known."""
-    asked = Reply.objects.filter(owner_id=owner.pk, question_id=message_id)
+    asked = Reply.objects.filter(archive_id=caller.archive_id, question_id=message_id)
     return asked.values_list("follows", flat=True).first()
 
 
-def choose_version(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> None:
+def choose_version(*, caller: Caller, conversation_id: int, message_id: int) -> None:
     """Let the thread go on from this version of a question, with the newest of what followed it.
 
     Raises: NotFound, ConversationBusy while a reply is being written.
     """
     with transaction.atomic():
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        note_order(owner=owner, conversation_id=conversation_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
+        note_order(caller=caller, conversation_id=conversation_id)
         threads = threads_of(conversation)
         start = threads.follows.get(message_id) if threads else None
         before = threads.question_at(start) if threads and start is not None else None

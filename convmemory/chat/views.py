@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory import problems
-from convmemory.accounts.async_authentication import user_of_session
+from convmemory.accounts.async_authentication import caller_of_session
 from convmemory.accounts.pages import PageRequest, signed_in, to_login
 from convmemory.chat import agents, live, replies, versions
 from convmemory.chat import agents as agent_documents
@@ -65,7 +65,7 @@ async def send(request: HttpRequest, conversation_id: int | None = None) -> Http
     turn.
     """
     wants_events = EVENTS in request.headers.get("Accept", "")
-    caller = await user_of_session(request)
+    caller = await caller_of_session(request)
     if caller is None:
         if wants_events and "HX-Request" not in request.headers:
             return problems.problem(HTTPStatus.UNAUTHORIZED, "You are signed out: sign in again.")
@@ -93,11 +93,11 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
     """Show the composer again, with the text and the reason of the refusal."""
     conversation = None
     if asked.conversation_id is not None and not isinstance(error, NotFound):
-        conversation = reading.get_conversation(owner=asked.owner, conversation_id=asked.conversation_id)
+        conversation = reading.get_conversation(caller=asked.caller, conversation_id=asked.conversation_id)
     status = problems.status_of(error)
     draft = ComposerContent(asked.text, asked.replaces)
     context = {
-        "composer": composer_for(owner=asked.owner, conversation=conversation, written=draft),
+        "composer": composer_for(caller=asked.caller, conversation=conversation, written=draft),
         "how_to_set_up": HOW_TO_SET_UP,
         "reason": str(error),
     }
@@ -108,7 +108,7 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
 @signed_in
 def new_chat(request: PageRequest) -> HttpResponse:
     """Show the composer of a conversation that does not exist yet."""
-    composer = composer_for(owner=request.user, conversation=None)
+    composer = composer_for(caller=request.caller, conversation=None)
     context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
     return render(request, "chat/new.html", context)
 
@@ -128,10 +128,10 @@ def attach_files(request: PageRequest) -> HttpResponse:
     refusals: list[tuple[str, str]] = []
     if request.method != "POST":
         number = parse_number(request.GET.get("document", ""))
-        rows.append(get_document(owner=request.user, document_id=number or 0))
+        rows.append(get_document(caller=request.caller, document_id=number or 0))
     for file in request.FILES.getlist("file"):
         try:
-            rows.append(take_upload(owner=request.user, file=file).document)
+            rows.append(take_upload(caller=request.caller, file=file).document)
         except (InvalidInput, TooLarge, TooManyAtOnce, StorageFull) as error:
             refusals.append((clean_name(file.name or "document"), str(error)))
     return render(request, "chat/attached_files.html", {"rows": rows, "refusals": refusals})
@@ -141,9 +141,9 @@ def attach_files(request: PageRequest) -> HttpResponse:
 @signed_in
 def edit_question(request: PageRequest, conversation_id: int, message_id: int) -> HttpResponse:
     """Show a page to rewrite a question; with scripts, the conversation's page does that."""
-    conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
-    text = replies.question_asked_here(owner=request.user, conversation_id=conversation_id, message_id=message_id)
-    composer = composer_for(owner=request.user, conversation=conversation, written=ComposerContent(text, message_id))
+    conversation = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    text = replies.question_asked_here(caller=request.caller, conversation_id=conversation_id, message_id=message_id)
+    composer = composer_for(caller=request.caller, conversation=conversation, written=ComposerContent(text, message_id))
     context = {
         "composer": composer,
         "conversation": conversation,
@@ -157,8 +157,12 @@ def edit_question(request: PageRequest, conversation_id: int, message_id: int) -
 def choose_version(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Let the thread go on from the version of a question that `message` names."""
     message_id = _number(request, "message") or 0
-    versions.choose_version(owner=request.user, conversation_id=conversation_id, message_id=message_id)
-    turn = Message.objects.filter(owner_id=request.user.pk, pk=message_id).values_list("turn_number", flat=True).first()
+    versions.choose_version(caller=request.caller, conversation_id=conversation_id, message_id=message_id)
+    turn = (
+        Message.objects.filter(archive_id=request.caller.archive_id, pk=message_id)
+        .values_list("turn_number", flat=True)
+        .first()
+    )
     address = reverse("conversation", args=[conversation_id])
     return redirect(address if turn is None else f"{address}?turn={turn}#turn-{turn}")
 
@@ -167,9 +171,9 @@ def choose_version(request: PageRequest, conversation_id: int) -> HttpResponse:
 @signed_in
 def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Stop the reply in progress; succeeds without one too."""
-    reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     try:
-        live.stop_here(replies.request_stop(owner=request.user, conversation_id=conversation_id))
+        live.stop_here(replies.request_stop(caller=request.caller, conversation_id=conversation_id))
     except NotFound:
         messages.info(request, "Nothing is being written any more.")
     return redirect("conversation", conversation_id)
@@ -179,9 +183,9 @@ def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
 @signed_in
 def running(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the running reply so far, for a page that is opened meanwhile; the page reloads at the reply's end."""
-    conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    conversation = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     reply = Reply.objects.filter(
-        owner_id=request.user.pk, conversation=conversation, status=Reply.Status.RUNNING
+        archive_id=request.caller.archive_id, conversation=conversation, status=Reply.Status.RUNNING
     ).first()
     if reply is None:
         return HttpResponse(headers={"HX-Refresh": "true"})
@@ -193,8 +197,8 @@ def running(request: PageRequest, conversation_id: int) -> HttpResponse:
 @signed_in
 def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> HttpResponse:
     """Show the effect of the context pipeline on one reply."""
-    conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
-    reply = Reply.objects.filter(owner_id=request.user.pk, conversation=conversation, pk=reply_id).first()
+    conversation = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    reply = Reply.objects.filter(archive_id=request.caller.archive_id, conversation=conversation, pk=reply_id).first()
     if reply is None:
         raise NotFound(f"There is no reply {reply_id} in conversation {conversation_id}.")
     context = {"conversation": conversation, "reply": reply}
@@ -207,11 +211,11 @@ def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> Htt
 @require_safe
 @signed_in
 def list_agents(request: PageRequest) -> HttpResponse:
-    own = agents.agents_of(request.user)
+    own = agents.agents_of(request.caller)
     context = {
         "agents": own,
-        "server_endpoint": agents.has_endpoint(None, owner=request.user),
-        "can_chat": any(agents.has_endpoint(agent, owner=request.user) for agent in [None, *own]),
+        "server_endpoint": agents.has_endpoint(None, caller=request.caller),
+        "can_chat": any(agents.has_endpoint(agent, caller=request.caller) for agent in [None, *own]),
         "how_to_set_up": HOW_TO_SET_UP,
     }
     return render(request, "chat/agents.html", context)
@@ -220,20 +224,20 @@ def list_agents(request: PageRequest) -> HttpResponse:
 @require_POST
 async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> HttpResponseBase:
     """Show the field of the model as a menu of the endpoint's models, or with its error; a part of the agent's page."""
-    caller = await user_of_session(request)
+    caller = await caller_of_session(request)
     if caller is None:
         return to_login(request, "/agents")
     given = request.POST
     trial = Trial(given.get("base_url", ""), given.get("api_key", ""), given.get("model", ""), agent_id)
     found: dict[str, Any] = {"models": None}
     try:
-        found["models"] = await list_models(owner=caller, trial=trial)
+        found["models"] = await list_models(caller=caller, trial=trial)
     except ConvMemoryError as error:
         found["problem"] = str(error)
 
     def show() -> HttpResponse:
         model = trial.model.strip()
-        form = AgentForm(owner=caller, initial={"model": model})
+        form = AgentForm(caller=caller, initial={"model": model})
         typed = {"form": form, "model": model, "base_url": trial.base_url.strip(), "agent_id": agent_id}
         return render(request, "chat/model_field.html", found | typed)
 
@@ -244,12 +248,14 @@ async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> H
 @signed_in
 def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpResponse:
     """Show the form of a new or an existing agent, or save it."""
-    agent = agents.get_agent(owner=request.user, agent_id=agent_id) if agent_id is not None else None
-    form = AgentForm(request.POST or None, owner=request.user, initial=initial_of(agent) if agent else OF_A_NEW_AGENT)
+    agent = agents.get_agent(caller=request.caller, agent_id=agent_id) if agent_id is not None else None
+    form = AgentForm(
+        request.POST or None, caller=request.caller, initial=initial_of(agent) if agent else OF_A_NEW_AGENT
+    )
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):
         return redirect("agents")
     status = 422 if request.method == "POST" else 200
-    lists_models = agents.has_endpoint(agent, owner=request.user)
+    lists_models = agents.has_endpoint(agent, caller=request.caller)
     context = {"form": form, "agent": agent, "agent_id": agent_id, "lists_models": lists_models}
     return render(request, "chat/agent.html", context, status=status)
 
@@ -258,9 +264,9 @@ def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:
     values: dict[str, Any] = form.values()
     try:
         if agent is None:
-            saved = agents.create_agent(owner=request.user, values=values)
+            saved = agents.create_agent(caller=request.caller, values=values)
         else:
-            saved = agents.change_agent(owner=request.user, agent_id=agent.pk, values=values)
+            saved = agents.change_agent(caller=request.caller, agent_id=agent.pk, values=values)
     except InvalidInput as error:
         form.add_error(None, str(error))
         return False
@@ -274,7 +280,7 @@ def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:
 @signed_in
 def documents_of_agent(request: PageRequest, agent_id: int) -> HttpResponse:
     """Show the documents that the agent searches in its conversations; a POST attaches or detaches some."""
-    of: dict[str, Any] = {"owner": request.user, "agent_id": agent_id}
+    of: dict[str, Any] = {"caller": request.caller, "agent_id": agent_id}
     attachments = Attachments(
         heading=f"Documents of the agent “{agents.get_agent(**of).name}”",
         said="This agent searches these documents in every conversation, beside those of the conversation itself.",
@@ -290,7 +296,7 @@ def documents_of_agent(request: PageRequest, agent_id: int) -> HttpResponse:
 @require_POST
 @signed_in
 def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
-    agents.delete_agent(owner=request.user, agent_id=agent_id)
+    agents.delete_agent(caller=request.caller, agent_id=agent_id)
     messages.success(request, "The agent is deleted. Its conversations stay.")
     return redirect("agents")
 
@@ -303,16 +309,16 @@ def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
 @signed_in
 def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the dry run of `?agent=ID`, or of the agent that would answer next; 0 is the server's own."""
-    conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
+    conversation = get_conversation(caller=request.caller, conversation_id=conversation_id)
     given = request.GET.get("agent", "")
     agent_id = number_or_refuse(given, f"agent={given[:40]!r} is not the number of an agent.")
     context: dict[str, Any] = {
         "conversation": conversation,
-        "agents": agents_of(request.user),
+        "agents": agents_of(request.caller),
         "agent_id": agent_id,
     }
     try:
-        options, run = dry_run_of_agent(owner=request.user, conversation_id=conversation_id, agent_id=agent_id)
+        options, run = dry_run_of_agent(caller=request.caller, conversation_id=conversation_id, agent_id=agent_id)
     except (InvalidInput, NoEndpoint, SwitchedOff) as error:
         return render(request, "context/dry_run.html", context | {"wrong": str(error)})
     return render(request, "context/dry_run.html", context | {"options": options, "run": run})

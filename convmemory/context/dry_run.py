@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
-from django.contrib.auth.models import AbstractBaseUser
-
+from convmemory.accounts.callers import Caller
 from convmemory.context.sending import preview_context
 from convmemory.context.values import ContextRecipe, FilterResult, StrategyStep, SummaryUse
 from convmemory.context.wire import wire_messages
@@ -86,13 +85,15 @@ def _summary(use: SummaryUse) -> dict[str, Any]:
     }
 
 
-def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str) -> DryRun:
+def dry_run(*, caller: Caller, conversation_id: int, recipe: ContextRecipe, encoding: str) -> DryRun:
     """Return the context that a model would be sent for the conversation now; send, announce and store nothing.
 
     Raises: NotFound, InvalidInput.
     """
-    result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
-    rows = Message.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, pk__in=result.removed_ids)
+    result = preview_context(caller=caller, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
+    rows = Message.objects.filter(
+        archive_id=caller.archive_id, conversation_id=conversation_id, pk__in=result.removed_ids
+    )
     places = {pk: (position, turn) for pk, position, turn in rows.values_list("pk", "position", "turn_number")}
     return DryRun(result, tuple(_rows(result, places)))
 

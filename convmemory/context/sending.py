@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Max
 from django.dispatch import Signal
 
+from convmemory.accounts.callers import Caller
 from convmemory.context.pipeline import build_context
 from convmemory.context.values import (
     ContextMessage,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from convmemory.conversations.messages.parts import Role
 
 # Sent when the context of a model differs from the stored conversation.
-# Arguments: conversation_id: int, owner_id: int, result: FilterResult.
+# Arguments: conversation_id: int, archive_id: int, result: FilterResult.
 context_filtered = Signal()
 
 
@@ -51,38 +51,38 @@ def strategy_options() -> StrategyOptions:
 
 
 def prepare_context(
-    *, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
+    *, caller: Caller, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
 ) -> FilterResult:
     """Return the context that is about to be sent to a model. `encoding` is the model's (`Endpoint.encoding`).
 
     Sends the signal `context_filtered` if the context differs from the conversation. Raises: NotFound, InvalidInput. A
     context that does not fit raises nothing: check `FilterResult.error`.
     """
-    result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
+    result = preview_context(caller=caller, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
     if result.was_filtered:
-        context_filtered.send(sender=None, conversation_id=conversation_id, owner_id=owner.pk, result=result)
+        context_filtered.send(sender=None, conversation_id=conversation_id, archive_id=caller.archive_id, result=result)
     return result
 
 
 def preview_context(
-    *, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
+    *, caller: Caller, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
 ) -> FilterResult:
     """Return the context that a model would be sent now; nothing is stored. Raises: NotFound, InvalidInput."""
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     threshold = config.context_threshold if recipe.threshold is None else recipe.threshold
     stored = conversation.messages.filter(superseded=False).order_by("position")
     rows = stored.only("conversation", "position", "role", "parts", "turn_number")
     messages = list(map(_context_message, rows))
     summaries: list[SummaryText] = []
     if "summary_boundary" in recipe.strategies:
-        for row in completed_summaries(owner=owner, conversation_id=conversation_id):
+        for row in completed_summaries(caller=caller, conversation_id=conversation_id):
             summaries.append(SummaryText(row.pk, row.from_position, row.to_position, row.content))
     return build_context(
         messages=messages,
         recipe=replace(recipe, threshold=threshold, options=recipe.options or strategy_options()),
         count_tokens=_counter(encoding),
         summaries=summaries,
-        recall=partial(recall_left_out, owner=owner, conversation_id=conversation_id, encoding=encoding)
+        recall=partial(recall_left_out, caller=caller, conversation_id=conversation_id, encoding=encoding)
         if "resurrection" in recipe.strategies
         else None,
     )
@@ -119,7 +119,7 @@ def recall_left_out(
     left_out: Sequence[int],
     max_tokens: int,
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     conversation_id: int,
     encoding: str,
 ) -> str:
@@ -127,11 +127,11 @@ def recall_left_out(
     query = one_line(question, SEARCHED_CHARS)
     if is_too_short(query):
         return ""
-    gone_messages = Message.objects.filter(owner_id=owner.pk, pk__in=left_out)
+    gone_messages = Message.objects.filter(archive_id=caller.archive_id, pk__in=left_out)
     newest = gone_messages.aggregate(position=Max("position"))["position"] or 0
     asked = RecallQuery(query, top_k=TOP_K, conversation_id=conversation_id, before_position=newest + 1)
     try:
-        found = recall(owner=owner, query=asked)
+        found = recall(caller=caller, query=asked)
     except SwitchedOff:
         return ""
     gone = frozenset(left_out)

@@ -14,9 +14,10 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
-from convmemory.accounts.models import LegalHold
+from convmemory.accounts.models import Archive, LegalHold
 from convmemory.accounts.quota import limits_of, model_use
 from convmemory.conversations.messages.ingest import delete_for_good
 from convmemory.conversations.messages.parts import part_text, speaker_of
@@ -45,23 +46,23 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
     """Conversations without titles, projects and agents: people name these after the content."""
 
     list_display = (
-        "id", "owner", "status", "source", "message_count", "turn_count", "updated_at", "archived_at"
+        "id", "archive", "status", "source", "message_count", "turn_count", "updated_at", "archived_at"
     )  # fmt: skip
     list_filter = (OwnerFilter, "status", UptoFilter)
     fields = (
-        "owner", "status", "source", "message_count", "turn_count", "turns_version", "parent",
+        "archive", "status", "source", "message_count", "turn_count", "turns_version", "parent",
         "created_at", "updated_at", "archived_at", "processing_until",
     )  # fmt: skip
     content_template = "admin/conversation_content.html"
 
     def delete_rows(self, rows: Sequence[Conversation]) -> None:
         for row in rows:
-            delete_for_good(owner=row.owner, conversation_id=row.pk)
+            delete_for_good(caller=Caller.for_archive(row.archive_id), conversation_id=row.pk)
 
     def sections(self, request: HttpRequest, obj: Conversation) -> list[AdminTable]:
         first = whole_number(request.GET.get("turn", ""))
-        is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
-        return [turns_section(obj, first=first, is_own=obj.owner_id == request.user.pk, is_readable=is_readable)]
+        is_readable = may_read_content(reader=request.user, archive_id=obj.archive_id)
+        return [turns_section(obj, first=first, is_own=obj.archive_id == request.user.pk, is_readable=is_readable)]
 
     def tools(self, request: HttpRequest, obj: Conversation) -> list[tuple[str, str]]:
         return [*super().tools(request, obj), *related_links(obj)]
@@ -90,11 +91,11 @@ class LegalHoldForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any] | None:
         values = super().clean() or {}
-        owner, number = values.get("owner"), values.get("conversation_id")
-        if owner is not None and number is not None:
+        archive, number = values.get("archive"), values.get("conversation_id")
+        if archive is not None and number is not None:
             # Locked, so that a deletion that is under way has ended, or waits and sees the hold.
-            with in_archive_of(owner.pk):
-                rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk, pk=number)
+            with in_archive_of(archive.pk):
+                rows = Conversation.with_trash.select_for_update().filter(archive_id=archive.pk, pk=number)
                 if not rows.exists():
                     self.add_error("conversation_id", f"This account has no conversation {number}.")
         return values
@@ -104,11 +105,11 @@ class LegalHoldForm(forms.ModelForm):  # type: ignore[type-arg]
 class LegalHoldAdmin(MetadataAdmin):
     """Legal holds, for those with their permissions. To change one is to lift it, with a reason; none is deleted."""
 
-    list_display = ("id", "owner", "conversation_id", "created_at", "lifted_at")
+    list_display = ("id", "archive", "conversation_id", "created_at", "lifted_at")
     list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
     form = LegalHoldForm
-    raw_id_fields = ("owner",)
-    search_by = ("pk", "owner", "conversation_id")
+    raw_id_fields = ("archive",)
+    search_by = ("pk", "archive", "conversation_id")
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return request.user.has_perm("accounts.view_legalhold")
@@ -121,19 +122,19 @@ class LegalHoldAdmin(MetadataAdmin):
         return request.user.has_perm("accounts.change_legalhold") and not is_lifted
 
     def get_fields(self, request: HttpRequest, obj: LegalHold | None = None) -> tuple[str, ...]:
-        set_by_staff = ("owner", "conversation_id", "reason")
+        set_by_staff = ("archive", "conversation_id", "reason")
         return set_by_staff if obj is None else (*set_by_staff, "created_at", "lifted_at", "lift_reason")
 
     def get_readonly_fields(self, request: HttpRequest, obj: LegalHold | None = None) -> tuple[str, ...]:
-        return () if obj is None else ("owner", "conversation_id", "reason", "created_at", "lifted_at")
+        return () if obj is None else ("archive", "conversation_id", "reason", "created_at", "lifted_at")
 
     def save_model(self, request: HttpRequest, obj: LegalHold, form: Any, change: bool) -> None:
         if change:
             obj.lifted_at = timezone.now()
         super().save_model(request, obj, form, change)
-        what = f"conversation {obj.conversation_id}" if obj.conversation_id else f"account {obj.owner_id}"
+        what = f"conversation {obj.conversation_id}" if obj.conversation_id else f"account {obj.archive_id}"
         action = Action.RELEASED if change else Action.HELD
-        record(action, what=what, person_id=request.user.pk, about_id=obj.owner_id)
+        record(action, what=what, person_id=request.user.pk, about_id=obj.archive_id)
 
 
 @admin.register(Message)
@@ -165,8 +166,8 @@ class MessageAdmin(ContentAdmin):
         kinds: dict[str, int] = obj.content_metadata["characters"]
         return ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in kinds.items())
 
-    def owner_of(self, obj: Message) -> Any:
-        return obj.conversation.owner
+    def archive_of(self, obj: Message) -> Archive:
+        return obj.conversation.archive
 
     def content_of(self, request: HttpRequest, obj: Message) -> dict[str, Any]:
         return {"messages_shown": contents_of_messages([obj])}
@@ -226,7 +227,7 @@ class EventAdmin(ContentAdmin):
         DayFilter,
         UptoFilter,
     )
-    fields = ("owner", "conversation", "line_number", "type", "tool", "level", "turn_number", "created_at")
+    fields = ("archive", "conversation", "line_number", "type", "tool", "level", "turn_number", "created_at")
     search_by = ("pk", "conversation_id")
     content_template = "admin/conversation_content.html"
 
@@ -324,12 +325,12 @@ def _first_position(request: HttpRequest) -> int:
 class StoredUseAdmin(MetadataAdmin):
     """What each person and space has stored, with the limits in force on the page of one."""
 
-    list_display = ("id", "owner", "stored_bytes", "turns", "documents")
+    list_display = ("id", "archive", "stored_bytes", "turns", "documents")
     list_filter = (OwnerFilter, UptoFilter)
-    fields = ("owner", "stored_bytes", "turns", "documents")
+    fields = ("archive", "stored_bytes", "turns", "documents")
 
     def sections(self, request: HttpRequest, obj: StoredUse) -> list[AdminTable]:
-        model, limits = model_use(owner_id=obj.owner_id), limits_of(owner_id=obj.owner_id)
+        model, limits = model_use(archive_id=obj.archive_id), limits_of(archive_id=obj.archive_id)
         rows = [
             ("Bytes", f"{obj.stored_bytes:,}", limits.stored_bytes),
             ("Turns", f"{obj.turns:,}", limits.turns),

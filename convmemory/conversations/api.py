@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 from ninja import P, Query, QueryEx, Router, Status
 
-from convmemory.accounts.authentication import archive_of_request, caller_of
+from convmemory.accounts.authentication import caller_in, caller_of
+from convmemory.accounts.callers import MINE
 from convmemory.accounts.pages import absolute_address
-from convmemory.accounts.spaces import MINE, spaces_seen_by
 from convmemory.conversations import projects, reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, ExportSelection
@@ -49,7 +49,6 @@ from convmemory.conversations.schemas import (
     TurnMarkOut,
     TurnOut,
 )
-from convmemory.core.errors import NotAllowed
 from convmemory.core.marks import mark_of
 
 router = Router(tags=["conversations"])
@@ -89,8 +88,8 @@ def create_conversation(
         project=body.project,
         created_at=body.created_at,
     )
-    owner = archive_of_request(request, space)
-    conversation, is_new = by_source.create_or_continue(owner=owner, draft=draft)
+    caller = caller_in(request, space)
+    conversation, is_new = by_source.create_or_continue(caller=caller, draft=draft)
     return Status(201 if is_new else 200, conversation)
 
 
@@ -103,12 +102,9 @@ def list_conversations(
     source_id: QueryEx[str, P(description="your own id of a conversation")] = "",
     space: QueryEx[str, P(description=SPACES)] = "",
 ) -> dict[str, Any]:
-    caller = caller_of(request)
-    archive = space or (MINE if source_id else "")
     rows, next_cursor = reading.page_of_archives(
-        caller=caller,
-        spaces=spaces_seen_by(caller) if archive != MINE else [],
-        chosen=archive,
+        caller=caller_of(request),
+        chosen=space or (MINE if source_id else ""),
         filters=chosen.filters(),
         limit=limit,
         cursor=cursor,
@@ -121,7 +117,7 @@ def list_conversations(
 
 @router.get("/conversations/{int:conversation_id}", response=ConversationOut, summary="One conversation")
 def show_conversation(request: HttpRequest, conversation_id: int) -> Conversation:
-    return reading.get_conversation(owner=caller_of(request), conversation_id=conversation_id)
+    return reading.get_conversation(caller=caller_of(request), conversation_id=conversation_id)
 
 
 @router.get("/conversations/export", summary="Several conversations as one file", openapi_extra=EXPORT_ANSWER)
@@ -134,7 +130,7 @@ def export_conversations(
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
     selection = ExportSelection(ids=tuple(id), filters=chosen.filters())
-    return export_response(request, owner=archive_of_request(request, space), selection=selection, format=format)
+    return export_response(request, caller=caller_in(request, space), selection=selection, format=format)
 
 
 @router.get(
@@ -147,7 +143,7 @@ def export_conversation(
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
     selection = ExportSelection(ids=(conversation_id,))
-    return export_response(request, owner=caller_of(request), selection=selection, format=format)
+    return export_response(request, caller=caller_of(request), selection=selection, format=format)
 
 
 @router.patch("/conversations/{int:conversation_id}", response=ConversationOut, summary="Rename or archive")
@@ -155,20 +151,20 @@ def change_conversation(request: HttpRequest, conversation_id: int, body: Conver
     values = body.model_dump(exclude_unset=True, exclude_none=True)
     if "archived" in values:
         values["archived_at"] = timezone.now() if values.pop("archived") else None
-    return ingest.change_conversation(owner=caller_of(request), conversation_id=conversation_id, values=values)
+    return ingest.change_conversation(caller=caller_of(request), conversation_id=conversation_id, values=values)
 
 
 @router.delete("/conversations/{int:conversation_id}", response={204: None}, summary="Put into the trash")
 def delete_conversation(request: HttpRequest, conversation_id: int) -> Status[None]:
     """Without a trash (TRASH_DAYS=0) it is deleted for good."""
-    ingest.delete_conversation(owner=caller_of(request), conversation_id=conversation_id)
+    ingest.delete_conversation(caller=caller_of(request), conversation_id=conversation_id)
     return Status(204, None)
 
 
 @router.post("/conversations/{int:conversation_id}/messages", response={201: MessagePage}, summary="Append messages")
 def append_messages(request: HttpRequest, conversation_id: int, body: MessagesIn) -> Status[dict[str, Any]]:
     rows = ingest.append_messages(
-        owner=caller_of(request), conversation_id=conversation_id, drafts=_drafts(body.messages)
+        caller=caller_of(request), conversation_id=conversation_id, drafts=_drafts(body.messages)
     )
     return Status(201, {"results": rows})
 
@@ -180,7 +176,7 @@ def append_messages(request: HttpRequest, conversation_id: int, body: MessagesIn
 )
 def put_turn(request: HttpRequest, conversation_id: int, body: TurnIn) -> Status[ingest.PutTurn]:
     turn = TurnDraft(body.turn_number, body.user, body.assistant, body.created_at)
-    done = ingest.put_turn(owner=caller_of(request), conversation_id=conversation_id, turn=turn)
+    done = ingest.put_turn(caller=caller_of(request), conversation_id=conversation_id, turn=turn)
     return Status(201 if done.outcome == "created" else 200, done)
 
 
@@ -200,7 +196,7 @@ def put_turn_by_source(request: HttpRequest, source: str, source_id: str, body: 
         project=body.project,
         created_at=body.created_at,
     )
-    done = by_source.put_turn_by_source(owner=caller_of(request), draft=draft, turn=turn)
+    done = by_source.put_turn_by_source(caller=caller_of(request), draft=draft, turn=turn)
     return Status(201 if done.outcome == "created" else 200, done)
 
 
@@ -213,7 +209,7 @@ def list_messages(
     limit: QueryEx[int, P(ge=1, le=1000)] = 200,
 ) -> dict[str, Any]:
     rows = reading.messages_of(
-        owner=caller_of(request),
+        caller=caller_of(request),
         conversation_id=conversation_id,
         turns=None if turn is None else (turn, turn),
         from_position=from_position,
@@ -226,8 +222,8 @@ def list_messages(
     "/conversations/{int:conversation_id}/hidden_keys", response=HiddenKeyList, summary="Keys that were taken out"
 )
 def list_hidden_keys(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
-    conversation = reading.get_conversation(owner=caller_of(request), conversation_id=conversation_id)
-    return {"results": keys_of(owner=caller_of(request), conversation_id=conversation.pk)}
+    conversation = reading.get_conversation(caller=caller_of(request), conversation_id=conversation_id)
+    return {"results": keys_of(caller=caller_of(request), conversation_id=conversation.pk)}
 
 
 @router.post("/hidden_keys/{int:key_id}/reveal", response=RevealedKey, summary="One key as it was")
@@ -238,13 +234,13 @@ def reveal_hidden_key(
     space: QueryEx[str, P(description=ONE_ARCHIVE)] = "",
 ) -> dict[str, str]:
     response["Cache-Control"] = "no-store"
-    return {"value": reveal_key(owner=archive_of_request(request, space), key_id=key_id)}
+    return {"value": reveal_key(caller=caller_in(request, space), key_id=key_id)}
 
 
 @router.get("/conversations/{int:conversation_id}/marks", response=TurnMarkList, summary="Marked turns")
 def list_marks(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
-    conversation = reading.get_conversation(owner=caller_of(request), conversation_id=conversation_id)
-    marks = marks_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
+    conversation = reading.get_conversation(caller=caller_of(request), conversation_id=conversation_id)
+    marks = marks_of(archive_id=conversation.archive_id, conversation_id=conversation.pk)
     rows = [{"turn_number": turn, "kind": mark.kind, "note": mark.note} for (_, turn), mark in marks.items()]
     return {"results": sorted(rows, key=itemgetter("turn_number"))}
 
@@ -257,7 +253,7 @@ def list_marks(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
 def mark_turn(request: HttpRequest, conversation_id: int, turn_number: int, body: TurnMarkIn) -> dict[str, Any]:
     """Recall leaves out what is wrong and says of the rest that it is outdated; a search shows both, with the mark."""
     mark = mark_of(body.kind, body.note)
-    set_mark(owner=caller_of(request), conversation_id=conversation_id, turn_number=turn_number, mark=mark)
+    set_mark(caller=caller_of(request), conversation_id=conversation_id, turn_number=turn_number, mark=mark)
     return {"turn_number": turn_number, "kind": body.kind, "note": mark.note if mark else ""}
 
 
@@ -267,7 +263,7 @@ def mark_turn(request: HttpRequest, conversation_id: int, turn_number: int, body
     summary="Take the mark off a turn",
 )
 def unmark_turn(request: HttpRequest, conversation_id: int, turn_number: int) -> Status[None]:
-    set_mark(owner=caller_of(request), conversation_id=conversation_id, turn_number=turn_number, mark=None)
+    set_mark(caller=caller_of(request), conversation_id=conversation_id, turn_number=turn_number, mark=None)
     return Status(204, None)
 
 
@@ -278,10 +274,8 @@ def unmark_turn(request: HttpRequest, conversation_id: int, turn_number: int) ->
 )
 def create_share_link(request: HttpRequest, conversation_id: int, body: ShareLinkIn) -> Status[dict[str, Any]]:
     """Messages that are added later are not shown."""
-    if getattr(request, "member", None) is not None:
-        raise NotAllowed("A conversation of a space cannot be shared by a link: copy it to your own archive first.")
     shared, token = sharing.create_link(
-        owner=caller_of(request),
+        caller=caller_of(request),
         conversation_id=conversation_id,
         turn=body.turn,
         days=body.days,
@@ -293,32 +287,32 @@ def create_share_link(request: HttpRequest, conversation_id: int, body: ShareLin
 
 @router.get("/share_links", response=ShareLinkList, summary="List the links that show conversations to other people")
 def list_share_links(request: HttpRequest, conversation_id: int | None = None) -> dict[str, Any]:
-    return {"results": sharing.links_of(owner=caller_of(request), conversation_id=conversation_id)}
+    return {"results": sharing.links_of(caller=caller_of(request), conversation_id=conversation_id)}
 
 
 @router.delete("/share_links/{int:link_id}", response={204: None}, summary="Revoke a link: it opens no more")
 def revoke_share_link(request: HttpRequest, link_id: int) -> Status[None]:
-    sharing.revoke_link(owner=caller_of(request), link_id=link_id)
+    sharing.revoke_link(caller=caller_of(request), link_id=link_id)
     return Status(204, None)
 
 
 @router.get("/projects", response=ProjectList, summary="List projects with the number of their conversations")
 def list_projects(request: HttpRequest, space: QueryEx[str, P(description=ONE_ARCHIVE)] = "") -> dict[str, Any]:
-    rows = projects.projects_of(owner=archive_of_request(request, space))
+    rows = projects.projects_of(caller=caller_in(request, space))
     return {"results": [{"project": project, "conversations": count} for project, count in rows]}
 
 
 @router.post("/projects/rename", response=ProjectRenameOut, summary="Rename a project, or merge it with another")
 def rename_project(request: HttpRequest, body: ProjectRenameIn) -> dict[str, Any]:
     """Folders below it go with it, and so do conversations that are imported later."""
-    renamed = projects.rename_project(owner=caller_of(request), project=body.project, name=body.name)
+    renamed = projects.rename_project(caller=caller_of(request), project=body.project, name=body.name)
     count = len(renamed.conversation_ids)
     return {"id": renamed.pk, "project": renamed.new, "merged": renamed.merged, "conversations": count}
 
 
 @router.delete("/projects/renames/{int:rename_id}", response={204: None}, summary="Undo a renaming")
 def undo_rename(request: HttpRequest, rename_id: int) -> Status[None]:
-    projects.undo_rename(owner=caller_of(request), rename_id=rename_id)
+    projects.undo_rename(caller=caller_of(request), rename_id=rename_id)
     return Status(204, None)
 
 
@@ -338,7 +332,7 @@ def list_events(
     space: QueryEx[str, P(description=ONE_ARCHIVE)] = "",
 ) -> dict[str, Any]:
     rows = reading.search_events(
-        owner=archive_of_request(request, space),
+        caller=caller_in(request, space),
         conversation_id=conversation_id,
         filters=reading.EventFilters(query, type, tool, level, turn, after, before),
         after_id=after_id,

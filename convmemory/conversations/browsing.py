@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import groupby
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Case, Count, F, Q, QuerySet, When
 from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext, gettext_lazy
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import curating
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.models import Conversation, Figures, Tag
@@ -74,7 +74,7 @@ class Shelf:
 
 def page_of_shelves(
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     choice: LibraryChoice,
     cursor: str = "",
     count: int = PAGE_ROWS,
@@ -82,11 +82,11 @@ def page_of_shelves(
 ) -> tuple[list[Shelf], str | None]:
     """Return `count` conversations under their headings, and the cursor of the next page. Raises: InvalidInput."""
     query = {"list": "library", "choice": repr(choice)}
-    rows = _chosen(owner, choice).order_by(*ORDERS[choice.sort])
+    rows = _chosen(caller, choice).order_by(*ORDERS[choice.sort])
     shelves: list[Shelf] = []
     if choice.is_everything:
-        pinned = [] if cursor else list(_chosen(owner, choice, is_pinned=True).order_by("-pinned_at")[:PINNED_SHOWN])
-        shelves = [Shelf(str(PINNED), tuple(_rows(owner, pinned, has_children=True)))] if pinned else []
+        pinned = [] if cursor else list(_chosen(caller, choice, is_pinned=True).order_by("-pinned_at")[:PINNED_SHOWN])
+        shelves = [Shelf(str(PINNED), tuple(_rows(caller, pinned, has_children=True)))] if pinned else []
         rows = rows.filter(pinned_at__isnull=True)
     start = 0
     if cursor and choice.sort:
@@ -96,7 +96,7 @@ def page_of_shelves(
         rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))
     # One more row than shown tells whether there is a next page.
     page = list(rows[start : start + count + 1])
-    shown = _rows(owner, page[:count], has_children=choice.is_everything)
+    shown = _rows(caller, page[:count], has_children=choice.is_everything)
     if choice.sort in ("", "oldest"):
         now = today or timezone.localdate()
         days = groupby(shown, key=lambda row: shelf_label(timezone.localtime(row.conversation.updated_at).date(), now))
@@ -109,21 +109,21 @@ def page_of_shelves(
     return shelves, encode_cursor(query, [start + count] if choice.sort else [last.updated_at.isoformat(), last.pk])
 
 
-def matching(*, owner: AbstractBaseUser, choice: LibraryChoice, limit: int) -> tuple[list[int], int]:
+def matching(*, caller: Caller, choice: LibraryChoice, limit: int) -> tuple[list[int], int]:
     """Return the ids of the first `limit` conversations that the list shows for this choice, and how many there are.
 
     Two queries.
     """
-    rows = _chosen(owner, choice)
+    rows = _chosen(caller, choice)
     return list(rows.order_by(*ORDERS[choice.sort]).values_list("pk", flat=True)[:limit]), rows.count()
 
 
-def _chosen(owner: AbstractBaseUser, choice: LibraryChoice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
+def _chosen(caller: Caller, choice: LibraryChoice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
     """Return the chosen conversations.
 
     Without a filter, a conversation that was started by another appears only in the row of that one.
     """
-    rows = visible_conversations(owner, Filters(agent=choice.agent, archived=choice.archived))
+    rows = visible_conversations(caller, Filters(agent=choice.agent, archived=choice.archived))
     if is_pinned:
         return rows.filter(pinned_at__isnull=False)
     if choice.is_everything:
@@ -131,27 +131,27 @@ def _chosen(owner: AbstractBaseUser, choice: LibraryChoice, *, is_pinned: bool =
     if choice.project:
         rows = rows.filter(Q(project=choice.project) | Q(project__startswith=f"{choice.project.rstrip('/')}/"))
     if choice.tag:
-        tags = Tag.objects.filter(owner_id=owner.pk, name=choice.tag)
+        tags = Tag.objects.filter(archive_id=caller.archive_id, name=choice.tag)
         rows = rows.filter(pk__in=tags.values("conversation_id"))
     for counts, name in (("spoken_by", choice.model), ("tools", choice.tool)):
         if name:
-            counted = Figures.objects.filter(owner_id=owner.pk, **{f"{counts}__has_key": name})
+            counted = Figures.objects.filter(archive_id=caller.archive_id, **{f"{counts}__has_key": name})
             rows = rows.filter(pk__in=counted.values("conversation_id"))
     if choice.title:
         rows = rows.filter(title__icontains=choice.title)
     return rows.filter(starred_at__isnull=False) if choice.starred else rows
 
 
-def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bool) -> list[LibraryRow]:
+def _rows(caller: Caller, page: list[Conversation], *, has_children: bool) -> list[LibraryRow]:
     """Return the conversations with their tags and with the conversations that they started; two queries."""
     children: dict[int, list[Conversation]] = {}
     if has_children and page:
-        own = visible_conversations(owner).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
+        own = visible_conversations(caller).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
         for child in own.order_by("created_at", "pk")[:CHILDREN_SHOWN]:
             children.setdefault(child.parent_id or 0, []).append(child)
     # Tags of parents and children in one query.
     everyone = [row.pk for row in page] + [child.pk for group in children.values() for child in group]
-    tags = curating.tags_of(owner=owner, conversation_ids=everyone) if everyone else {}
+    tags = curating.tags_of(caller=caller, conversation_ids=everyone) if everyone else {}
 
     def row_of(conversation: Conversation) -> LibraryRow:
         return LibraryRow(conversation, tuple(tags.get(conversation.pk, ())))
@@ -179,19 +179,19 @@ class ProjectFolder:
     folders: list["ProjectFolder"] = field(default_factory=list)
 
 
-def agent_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
+def agent_counts(*, caller: Caller) -> list[tuple[str, int]]:
     """Return the agents of the caller's conversations with their numbers, the most frequent first.
 
     A conversation that names no agent counts for its source, as in the filter.
     """
     by = Case(When(agent="", then=F("source")), default=F("agent"))
-    rows = visible_conversations(owner).annotate(by=by).exclude(by="").values_list("by").annotate(count=Count("pk"))
+    rows = visible_conversations(caller).annotate(by=by).exclude(by="").values_list("by").annotate(count=Count("pk"))
     return list(rows.order_by("-count", "by")[:CHOICES_SHOWN])
 
 
-def project_tree(*, owner: AbstractBaseUser) -> list[ProjectFolder]:
+def project_tree(*, caller: Caller) -> list[ProjectFolder]:
     """Return the caller's projects as nested folders; a folder that contains only one other is merged with it."""
-    rows = visible_conversations(owner).exclude(project="").values_list("project").annotate(count=Count("pk"))
+    rows = visible_conversations(caller).exclude(project="").values_list("project").annotate(count=Count("pk"))
     root = ProjectFolder("", "")
     for project, count in rows.order_by("-count", "project")[:CHOICES_SHOWN]:
         # Add the project to the tree; a prefix before its first folder becomes part of that folder's name.

@@ -6,11 +6,11 @@ announces the changes that concern search.
 
 from collections.abc import Iterable, Sequence
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.holds import refuse_held
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Tag
@@ -26,66 +26,70 @@ MAX_CHOSEN = 200
 TAGS_LISTED = 100
 
 
-def set_star(*, owner: AbstractBaseUser, conversation_id: int, starred: bool) -> None:
+def set_star(*, caller: Caller, conversation_id: int, starred: bool) -> None:
     """Star the conversation, or remove its star. Raises: NotFound."""
-    _mark(owner, [conversation_id], "starred_at", is_set=starred)
+    _mark(caller, [conversation_id], "starred_at", is_set=starred)
 
 
-def set_pin(*, owner: AbstractBaseUser, conversation_id: int, pinned: bool) -> None:
+def set_pin(*, caller: Caller, conversation_id: int, pinned: bool) -> None:
     """Pin the conversation, or unpin it. Raises: NotFound."""
-    _mark(owner, [conversation_id], "pinned_at", is_set=pinned)
+    _mark(caller, [conversation_id], "pinned_at", is_set=pinned)
 
 
-def star_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], starred: bool) -> list[int]:
+def star_all(*, caller: Caller, conversation_ids: Sequence[int], starred: bool) -> list[int]:
     """Star the caller's conversations among the ids, or remove their stars; returns their ids."""
-    return _mark(owner, own_conversations(owner=owner, conversation_ids=conversation_ids), "starred_at", is_set=starred)
+    return _mark(
+        caller, own_conversations(caller=caller, conversation_ids=conversation_ids), "starred_at", is_set=starred
+    )
 
 
-def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
+def _mark(caller: Caller, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
     """Set the time if it is not set yet, or unset it."""
     if len(conversation_ids) == 1:
         # A single unknown conversation is an error; of many, unknown ones are ignored.
-        get_conversation(owner=owner, conversation_id=conversation_ids[0])
-    rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids)
+        get_conversation(caller=caller, conversation_id=conversation_ids[0])
+    rows = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=conversation_ids)
     rows.filter(**{f"{field}__isnull": is_set}).update(**{field: timezone.now() if is_set else None})
     return list(conversation_ids)
 
 
-def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], archived: bool) -> list[int]:
+def archive_all(*, caller: Caller, conversation_ids: Sequence[int], archived: bool) -> list[int]:
     """Archive the caller's conversations among the ids, or unarchive them; returns the changed ones."""
-    own = own_conversations(owner=owner, conversation_ids=conversation_ids)
-    wanted = Conversation.objects.filter(owner_id=owner.pk, pk__in=own, archived_at__isnull=archived)
+    own = own_conversations(caller=caller, conversation_ids=conversation_ids)
+    wanted = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=own, archived_at__isnull=archived)
     changed = list(wanted.order_by("pk").values_list("pk", flat=True))
     values = {"archived_at": timezone.now() if archived else None}
     for number in changed:
-        ingest.change_conversation(owner=owner, conversation_id=number, values=values)
+        ingest.change_conversation(caller=caller, conversation_id=number, values=values)
     return changed
 
 
-def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
+def delete_all(*, caller: Caller, conversation_ids: Sequence[int]) -> list[int]:
     """Put the caller's conversations among the ids into the trash, or delete them for good; returns their ids.
 
     Raises: OnLegalHold if one is held; then none is deleted.
     """
-    chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
-    refuse_held(owner_id=owner.pk, conversation_ids=chosen)
+    chosen = own_conversations(caller=caller, conversation_ids=conversation_ids)
+    refuse_held(archive_id=caller.archive_id, conversation_ids=chosen)
     for number in chosen:
-        ingest.delete_conversation(owner=owner, conversation_id=number)
+        ingest.delete_conversation(caller=caller, conversation_id=number)
     return chosen
 
 
-def restore_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
+def restore_all(*, caller: Caller, conversation_ids: Sequence[int]) -> list[int]:
     """Take those of the ids that are in the caller's trash out of it; returns them. Raises: InvalidInput."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
-    wanted = Conversation.with_trash.filter(owner_id=owner.pk, trashed_at__gt=last_expired(), pk__in=conversation_ids)
+    wanted = Conversation.with_trash.filter(
+        archive_id=caller.archive_id, trashed_at__gt=last_expired(), pk__in=conversation_ids
+    )
     found = list(wanted.order_by("pk").values_list("pk", flat=True))
     for number in found:
-        ingest.restore_conversation(owner=owner, conversation_id=number)
+        ingest.restore_conversation(caller=caller, conversation_id=number)
     return found
 
 
-def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> list[int]:
+def add_tag(*, caller: Caller, conversation_ids: Sequence[int], name: str) -> list[int]:
     """Add the tag to the caller's conversations among the ids; returns those that did not have it.
 
     Raises: InvalidInput.
@@ -94,8 +98,8 @@ def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: s
     if not word:
         raise InvalidInput("A tag cannot be empty: write at least one character.")
     with transaction.atomic():
-        chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
-        tags = Tag.objects.filter(owner_id=owner.pk, conversation_id__in=chosen)
+        chosen = own_conversations(caller=caller, conversation_ids=conversation_ids)
+        tags = Tag.objects.filter(archive_id=caller.archive_id, conversation_id__in=chosen)
         have = set(tags.filter(name=word).values_list("conversation_id", flat=True))
         counts = tags.values_list("conversation_id").annotate(count=Count("pk"))
         if full := [number for number, count in counts if count >= MAX_TAGS and number not in have]:
@@ -103,15 +107,15 @@ def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: s
                 f"A conversation has at most {MAX_TAGS} tags; take one off first ({len(full)} are full)."
             )
         missing = [number for number in chosen if number not in have]
-        rows = [Tag(owner_id=owner.pk, conversation_id=number, name=word) for number in missing]
+        rows = [Tag(archive_id=caller.archive_id, conversation_id=number, name=word) for number in missing]
         Tag.objects.bulk_create(rows, ignore_conflicts=True)
     return missing
 
 
-def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> list[int]:
+def remove_tag(*, caller: Caller, conversation_ids: Sequence[int], name: str) -> list[int]:
     """Remove the tag from the caller's conversations among the ids; returns the ids."""
     chosen = list(conversation_ids[:MAX_CHOSEN])
-    Tag.objects.filter(owner_id=owner.pk, conversation_id__in=chosen, name=clean_tag(name)).delete()
+    Tag.objects.filter(archive_id=caller.archive_id, conversation_id__in=chosen, name=clean_tag(name)).delete()
     return chosen
 
 
@@ -120,25 +124,25 @@ def clean_tag(name: str) -> str:
     return one_line(storable(name).strip().lstrip("#"), TAG_CHARS)
 
 
-def tags_of(*, owner: AbstractBaseUser, conversation_ids: Iterable[int]) -> dict[int, list[str]]:
+def tags_of(*, caller: Caller, conversation_ids: Iterable[int]) -> dict[int, list[str]]:
     """Return the tags of the caller's conversations, in alphabetical order, by conversation. One query."""
-    rows = Tag.objects.filter(owner_id=owner.pk, conversation_id__in=list(conversation_ids)).order_by("name")
+    rows = Tag.objects.filter(archive_id=caller.archive_id, conversation_id__in=list(conversation_ids)).order_by("name")
     found: dict[int, list[str]] = {}
     for number, name in rows.values_list("conversation_id", "name"):
         found.setdefault(number, []).append(name)
     return found
 
 
-def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
+def tag_counts(*, caller: Caller) -> list[tuple[str, int]]:
     """Return the caller's tags with the number of their conversations, the most used first."""
-    own = Tag.objects.filter(outside_trash("conversation"), owner_id=owner.pk)
+    own = Tag.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
     rows = own.values_list("name").annotate(count=Count("pk"))
     return list(rows.order_by("-count", "name")[:TAGS_LISTED])
 
 
-def own_conversations(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
+def own_conversations(*, caller: Caller, conversation_ids: Sequence[int]) -> list[int]:
     """Return the ids that are the caller's conversations. Raises: InvalidInput if there are too many."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
-    own = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids).order_by("pk")
+    own = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=conversation_ids).order_by("pk")
     return list(own.values_list("pk", flat=True))

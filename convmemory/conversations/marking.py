@@ -7,9 +7,9 @@ Source: docs/adr/0099-marked-turns.md.
 from collections.abc import Iterable
 from typing import cast
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.models import TurnMark
 from convmemory.conversations.reading import get_conversation, opening_of_turn
@@ -17,26 +17,26 @@ from convmemory.core.marks import Mark, MarkKind, mark_of
 from convmemory.core.trash import outside_trash
 
 
-def set_mark(*, owner: AbstractBaseUser, conversation_id: int, turn_number: int, mark: Mark | None) -> Mark | None:
+def set_mark(*, caller: Caller, conversation_id: int, turn_number: int, mark: Mark | None) -> Mark | None:
     """Give the caller's turn this mark and no other, or none; returns the one that it had. Raises: NotFound."""
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     with transaction.atomic():
         opening = opening_of_turn(conversation, turn_number)
-        rows = TurnMark.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id)
+        rows = TurnMark.objects.filter(archive_id=caller.archive_id, message__conversation_id=conversation_id)
         rows = rows.filter(message__turn_number=turn_number)
         before = next(iter(rows.order_by("-kind")), None)
         if mark is None:
             rows.delete()
         else:
             rows.exclude(pk=opening.pk).delete()
-            _store([TurnMark(message=opening, owner_id=owner.pk, kind=mark.kind, note=mark.note)])
+            _store([TurnMark(message=opening, archive_id=caller.archive_id, kind=mark.kind, note=mark.note)])
     return mark_of(before.kind, before.note) if before else None
 
 
-def marks_of(*, owner_id: int, conversation_id: int | None = None) -> dict[tuple[int, int], Mark]:
+def marks_of(*, archive_id: int, conversation_id: int | None = None) -> dict[tuple[int, int], Mark]:
     """Return the owner's marks, by conversation and turn; of two in one turn, "wrong" counts. One query."""
     rows = TurnMark.objects.filter(
-        outside_trash("message__conversation"), owner_id=owner_id, message__turn_number__isnull=False
+        outside_trash("message__conversation"), archive_id=archive_id, message__turn_number__isnull=False
     )
     if conversation_id is not None:
         rows = rows.filter(message__conversation_id=conversation_id)
@@ -47,11 +47,11 @@ def marks_of(*, owner_id: int, conversation_id: int | None = None) -> dict[tuple
     }
 
 
-def keep_marks(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) -> None:
+def keep_marks(messages: Iterable[tuple[int, MessageDraft]], *, archive_id: int) -> None:
     """Store the marks of new messages from an export, by message id."""
     _store(
         [
-            TurnMark(message_id=message_id, owner_id=owner_id, kind=draft.mark.kind, note=draft.mark.note)
+            TurnMark(message_id=message_id, archive_id=archive_id, kind=draft.mark.kind, note=draft.mark.note)
             for message_id, draft in messages
             if draft.mark
         ]

@@ -6,7 +6,6 @@ imports are in `importing/models.py`; Django finds them here.
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
@@ -47,7 +46,9 @@ class Conversation(Trashable):
         PROCESSING = "processing"
         FAILED = "failed"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="conversations")
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="conversations"
+    )
     title = models.CharField(max_length=300, blank=True, default="")
     title_version = models.SmallIntegerField(
         null=True, default=TITLE_VERSION, help_text="0: chosen by the owner. Null: of an older version."
@@ -76,7 +77,7 @@ class Conversation(Trashable):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["owner", "source", "source_id"],
+                fields=["archive", "source", "source_id"],
                 condition=~Q(source_id=""),
                 name="conversation_source_unique",
             ),
@@ -86,13 +87,15 @@ class Conversation(Trashable):
             models.CheckConstraint(condition=~Q(parent=F("id")), name="conversation_not_own_parent"),
         ]
         indexes = [
-            models.Index(fields=["owner", "-updated_at", "-id"], name="conversation_recent"),
+            models.Index(fields=["archive", "-updated_at", "-id"], name="conversation_recent"),
             models.Index(
-                fields=["owner", "-starred_at"], condition=Q(starred_at__isnull=False), name="conversation_star"
+                fields=["archive", "-starred_at"], condition=Q(starred_at__isnull=False), name="conversation_star"
             ),
-            models.Index(fields=["owner", "-pinned_at"], condition=Q(pinned_at__isnull=False), name="conversation_pin"),
             models.Index(
-                fields=["owner", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="conversation_trash"
+                fields=["archive", "-pinned_at"], condition=Q(pinned_at__isnull=False), name="conversation_pin"
+            ),
+            models.Index(
+                fields=["archive", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="conversation_trash"
             ),
             models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
             models.Index(fields=["id"], condition=Q(title_version__isnull=True), name="conversation_old_title"),
@@ -116,13 +119,15 @@ class Conversation(Trashable):
     @property
     def messages(self) -> "models.QuerySet[Message]":
         """The conversation's messages, looked up by owner and conversation."""
-        return Message.objects.filter(owner_id=self.owner_id, conversation_id=self.pk)
+        return Message.objects.filter(archive_id=self.archive_id, conversation_id=self.pk)
 
 
 class StoredUse(models.Model):
     """The amounts that one owner has stored, with the trash; written only by `messages/storage_quota.py`."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     stored_bytes = models.BigIntegerField(default=0)
     # The database's defaults serve processes of an earlier version, which do not name the columns.
     turns = models.BigIntegerField(default=0, db_default=0)
@@ -131,22 +136,24 @@ class StoredUse(models.Model):
     class Meta:
         verbose_name = "use of storage"
         verbose_name_plural = "uses of storage"
-        constraints = [models.UniqueConstraint(fields=["owner"], name="stored_use_once_an_owner")]
+        constraints = [models.UniqueConstraint(fields=["archive"], name="stored_use_once_an_owner")]
 
     def __str__(self) -> str:
-        return f"use of storage by user {self.owner_id}"
+        return f"use of storage by user {self.archive_id}"
 
 
 class Tag(models.Model):
     """A word that its owner put on a conversation; one row per conversation and word."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="tags")
     name = models.CharField(max_length=50)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["owner", "name", "conversation"], name="tag_once_a_conversation"),
+            models.UniqueConstraint(fields=["archive", "name", "conversation"], name="tag_once_a_conversation"),
         ]
 
     def __str__(self) -> str:
@@ -156,7 +163,7 @@ class Tag(models.Model):
 class ProjectRename(models.Model):
     """A project that its owner renamed or merged; later imports follow it, and `conversation_ids` undo it."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     old = models.CharField(max_length=300)
     new = models.CharField(max_length=300)
     merged = models.BooleanField(help_text="There was a project of the new name.")
@@ -174,7 +181,9 @@ class Figures(models.Model):
     by name.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="figures")
     turns_version = models.PositiveBigIntegerField()
     message_count = models.PositiveIntegerField()
@@ -185,7 +194,7 @@ class Figures(models.Model):
     class Meta:
         verbose_name_plural = "figures"
         constraints = [
-            models.UniqueConstraint(fields=["owner", "conversation"], name="figures_once_a_conversation"),
+            models.UniqueConstraint(fields=["archive", "conversation"], name="figures_once_a_conversation"),
         ]
 
     def __str__(self) -> str:
@@ -201,7 +210,9 @@ class Message(models.Model):
         TOOL = "tool"
         SYSTEM = "system"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+")
     position = models.PositiveIntegerField()
     role = models.CharField(max_length=10, choices=Role)
@@ -220,13 +231,13 @@ class Message(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["owner", "conversation", "position"],
+                fields=["archive", "conversation", "position"],
                 name="message_position_unique",
                 # Messages change places within a transaction.
                 deferrable=Deferrable.DEFERRED,
             ),
             models.UniqueConstraint(
-                fields=["owner", "conversation", "source_key"],
+                fields=["archive", "conversation", "source_key"],
                 condition=~Q(source_key=""),
                 name="message_source_key_unique",
             ),
@@ -234,7 +245,7 @@ class Message(models.Model):
             models.CheckConstraint(condition=Q(is_real_user=False) | Q(role="user"), name="message_real_user_role"),
         ]
         indexes = [
-            models.Index(fields=["owner", "conversation", "turn_number"], name="message_turn"),
+            models.Index(fields=["archive", "conversation", "turn_number"], name="message_turn"),
         ]
 
     def __str__(self) -> str:
@@ -255,7 +266,7 @@ class MessageSource(models.Model):
     """The raw source lines of an imported message, zlib-compressed, so that nothing is lost."""
 
     message = models.OneToOneField(Message, on_delete=models.CASCADE, primary_key=True, related_name="source")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     data = models.BinaryField()
 
     def __str__(self) -> str:
@@ -270,7 +281,7 @@ class TurnMark(models.Model):
         OUTDATED = "outdated"
 
     message = models.OneToOneField(Message, on_delete=models.CASCADE, primary_key=True, related_name="+")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     kind = models.CharField(max_length=10, choices=Kind)
     note = models.CharField(max_length=300, blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -285,7 +296,9 @@ class TurnMark(models.Model):
 class HiddenKey(models.Model):
     """A key, token or password whose mark is in a message; only its owner can see it."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="hidden_keys")
     number = models.PositiveIntegerField(help_text="Of the mark in the message, from 1.")
     kind = models.CharField(max_length=40)
@@ -293,7 +306,7 @@ class HiddenKey(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["owner", "message", "number"], name="hidden_key_number_unique"),
+            models.UniqueConstraint(fields=["archive", "message", "number"], name="hidden_key_number_unique"),
         ]
 
     def __str__(self) -> str:
@@ -303,7 +316,9 @@ class HiddenKey(models.Model):
 class Event(models.Model):
     """One entry of an agent's event log, for structured search; never embedded."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="events")
     line_number = models.PositiveIntegerField()
     type = models.CharField(max_length=100)
@@ -316,11 +331,11 @@ class Event(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["owner", "conversation", "line_number"], name="event_line_unique"),
+            models.UniqueConstraint(fields=["archive", "conversation", "line_number"], name="event_line_unique"),
         ]
         indexes = [
-            models.Index(fields=["owner", "type"], name="event_owner_type"),
-            models.Index(fields=["owner", "tool"], condition=~Q(tool=""), name="event_owner_tool"),
+            models.Index(fields=["archive", "type"], name="event_owner_type"),
+            models.Index(fields=["archive", "tool"], condition=~Q(tool=""), name="event_owner_tool"),
             GinIndex(OwnedWords("words"), name="event_owned_words", fastupdate=False),
         ]
 

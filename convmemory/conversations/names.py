@@ -13,25 +13,25 @@ NEAREST = 3
 LEAST_SIMILARITY = 0.5
 
 
-def with_known_names(owner_id: int, filters: Filters) -> Filters:
+def with_known_names(archive_id: int, filters: Filters) -> Filters:
     """Return the filters with the full names of the owner's conversations that were meant.
 
     A name that a conversation has stays as it is, and so does one that is unknown or could be several. One query for
     each name, two for an unknown one.
     """
     found: dict[str, Any] = {
-        name: tuple(_meant(owner_id, name, value) for value in values)
+        name: tuple(_meant(archive_id, name, value) for value in values)
         for name in EXACT
         if (values := each_name(getattr(filters, name)))
     }
     return replace(filters, **found) if found else filters
 
 
-def nearest_names(owner_id: int, name: str, value: str) -> list[str] | None:
+def nearest_names(archive_id: int, name: str, value: str) -> list[str] | None:
     """Return the known names most similar to `value`; None if it is known itself. Two queries."""
-    if _exists(owner_id, name, value):
+    if _exists(archive_id, name, value):
         return None
-    known = _known(owner_id, name)
+    known = _known(archive_id, name)
     by_short: dict[str, str] = {}
     for full in known:
         by_short.setdefault(_short(full), full)
@@ -40,10 +40,10 @@ def nearest_names(owner_id: int, name: str, value: str) -> list[str] | None:
     return list(dict.fromkeys(by_short[short] for short in near))[:NEAREST]
 
 
-def _meant(owner_id: int, name: str, value: str) -> str:
-    if _exists(owner_id, name, value):
+def _meant(archive_id: int, name: str, value: str) -> str:
+    if _exists(archive_id, name, value):
         return value
-    known = _known(owner_id, name)
+    known = _known(archive_id, name)
     for matches in (
         [full for full in known if full.casefold() == value.casefold()],
         [full for full in known if _short(full) == _short(value)],
@@ -53,15 +53,15 @@ def _meant(owner_id: int, name: str, value: str) -> str:
     return value
 
 
-def _exists(owner_id: int, name: str, value: str) -> bool:
+def _exists(archive_id: int, name: str, value: str) -> bool:
     named: dict[str, Any] = {name: value}
     conditions = conditions_on_conversations(Filters(archived=None, **named))
-    return Conversation.objects.filter(conditions, owner_id=owner_id).exists()
+    return Conversation.objects.filter(conditions, archive_id=archive_id).exists()
 
 
-def _known(owner_id: int, name: str) -> list[str]:
+def _known(archive_id: int, name: str) -> list[str]:
     """Return the values that the owner's conversations have, a limited number."""
-    rows = Conversation.objects.filter(owner_id=owner_id).exclude(**{name: ""}).order_by()
+    rows = Conversation.objects.filter(archive_id=archive_id).exclude(**{name: ""}).order_by()
     return list(rows.values_list(name, flat=True).distinct()[:MAX_NAMES])
 
 

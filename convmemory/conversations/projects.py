@@ -4,11 +4,11 @@ A project is a path in the column of each conversation; folders below it go with
 conversations that are imported later (`current_name`).
 """
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet, Value
 from django.db.models.functions import Concat, Left, Substr
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, ProjectRename
 from convmemory.conversations.signals import projects_renamed
 from convmemory.core.errors import InvalidInput, NotFound
@@ -19,13 +19,13 @@ LISTED = 500
 SEPARATORS = ("/", "\\")
 
 
-def projects_of(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
+def projects_of(*, caller: Caller) -> list[tuple[str, int]]:
     """Return the caller's projects with the number of their conversations, in alphabetical order."""
-    rows = Conversation.objects.filter(owner_id=owner.pk).exclude(project="").values_list("project")
+    rows = Conversation.objects.filter(archive_id=caller.archive_id).exclude(project="").values_list("project")
     return list(rows.annotate(count=Count("pk")).order_by("project")[:LISTED])
 
 
-def rename_project(*, owner: AbstractBaseUser, project: str, name: str) -> ProjectRename:
+def rename_project(*, caller: Caller, project: str, name: str) -> ProjectRename:
     """Give a project of the caller, with the folders below it, another name; that of an existing project merges both.
 
     A name without a separator replaces the last part of the path. Raises: NotFound, InvalidInput.
@@ -39,50 +39,50 @@ def rename_project(*, owner: AbstractBaseUser, project: str, name: str) -> Proje
     if name == project:
         raise InvalidInput("The project has this name already: write another one.")
     with transaction.atomic():
-        rows = _in_project(owner, project)
+        rows = _in_project(caller, project)
         ids = list(rows.values_list("pk", flat=True)) if project else []
         if not ids:
             raise NotFound(f"There is no project {project[:100]!r}.")
-        merged = Conversation.objects.filter(owner_id=owner.pk, project=name).exists()
+        merged = Conversation.objects.filter(archive_id=caller.archive_id, project=name).exists()
         _move(rows.filter(pk__in=ids), project, name)
         renamed = ProjectRename.objects.create(
-            owner_id=owner.pk, old=project, new=name, merged=merged, conversation_ids=ids
+            archive_id=caller.archive_id, old=project, new=name, merged=merged, conversation_ids=ids
         )
-        projects_renamed.send(ProjectRename, owner_id=owner.pk, conversation_ids=ids)
+        projects_renamed.send(ProjectRename, archive_id=caller.archive_id, conversation_ids=ids)
     return renamed
 
 
-def undo_rename(*, owner: AbstractBaseUser, rename_id: int) -> ProjectRename:
+def undo_rename(*, caller: Caller, rename_id: int) -> ProjectRename:
     """Give the conversations of a renaming their project back, unless it was changed since. Raises: NotFound."""
     with transaction.atomic():
-        renamed = ProjectRename.objects.filter(owner_id=owner.pk, pk=rename_id).select_for_update().first()
+        renamed = ProjectRename.objects.filter(archive_id=caller.archive_id, pk=rename_id).select_for_update().first()
         if renamed is None:
             raise NotFound(f"There is no renaming {rename_id} to undo.")
-        _move(_in_project(owner, renamed.new).filter(pk__in=renamed.conversation_ids), renamed.new, renamed.old)
-        projects_renamed.send(ProjectRename, owner_id=owner.pk, conversation_ids=renamed.conversation_ids)
+        _move(_in_project(caller, renamed.new).filter(pk__in=renamed.conversation_ids), renamed.new, renamed.old)
+        projects_renamed.send(ProjectRename, archive_id=caller.archive_id, conversation_ids=renamed.conversation_ids)
         renamed.delete()
     return renamed
 
 
-def renaming_of(*, owner: AbstractBaseUser, rename_id: int) -> ProjectRename | None:
+def renaming_of(*, caller: Caller, rename_id: int) -> ProjectRename | None:
     """Return a renaming of the caller."""
-    return ProjectRename.objects.filter(owner_id=owner.pk, pk=rename_id).defer("conversation_ids").first()
+    return ProjectRename.objects.filter(archive_id=caller.archive_id, pk=rename_id).defer("conversation_ids").first()
 
 
-def current_name(owner_id: int, project: str) -> str:
+def current_name(archive_id: int, project: str) -> str:
     """Return what the owner calls a project now that a source names. One query."""
-    for old, new in ProjectRename.objects.filter(owner_id=owner_id).order_by("pk").values_list("old", "new"):
+    for old, new in ProjectRename.objects.filter(archive_id=archive_id).order_by("pk").values_list("old", "new"):
         if project == old or (project.startswith(old) and project[len(old)] in SEPARATORS):
             project = f"{new}{project[len(old) :]}"[:PROJECT_CHARS]
     return project
 
 
-def _in_project(owner: AbstractBaseUser, project: str) -> QuerySet[Conversation]:
+def _in_project(caller: Caller, project: str) -> QuerySet[Conversation]:
     below = (Q(project__startswith=f"{project}{sign}") for sign in SEPARATORS)
     condition = Q(project=project)
     for each in below:
         condition |= each
-    return Conversation.objects.filter(condition, owner_id=owner.pk)
+    return Conversation.objects.filter(condition, archive_id=caller.archive_id)
 
 
 def _move(rows: QuerySet[Conversation], old: str, new: str) -> None:

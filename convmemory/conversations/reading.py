@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.expressions import RawSQL
 
-from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.spaces import SpaceName, chosen_archives, name_of, reading
+from convmemory.accounts.callers import Caller, SpaceName
 from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_conversations
 from convmemory.conversations.messages.drafts import words_query
 from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, part_from_json, part_text
@@ -72,7 +70,7 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
     messages are left out.
     """
     first = Message.objects.filter(
-        owner_id=OuterRef("owner_id"), conversation_id=OuterRef("conversation_id"), turn_number=0
+        archive_id=OuterRef("archive_id"), conversation_id=OuterRef("conversation_id"), turn_number=0
     )
     home = Case(
         When(turn_number__isnull=False, then=F("turn_number")),
@@ -111,9 +109,9 @@ def stored_message(row: Message) -> StoredMessage:
 
 # In plain SQL: each search waits for it, and each message that is stored is read by it, to index its words. 40 messages
 # took 1.4 ms, where the ORM took 2.7 ms.
-def _stored_messages(owner_id: int, condition: str, parameters: Mapping[str, Any]) -> list[StoredMessage]:
+def _stored_messages(archive_id: int, condition: str, parameters: Mapping[str, Any]) -> list[StoredMessage]:
     statement = load_sql("convmemory.conversations", "stored_messages").replace("{condition}", condition)
-    rows = PendingQuery(statement, {"owner": owner_id, **parameters}, keeps_plan=True).rows()
+    rows = PendingQuery(statement, {"owner": archive_id, **parameters}, keeps_plan=True).rows()
     return [
         StoredMessage(number, turn, role, is_real_user, name, tuple(map(part_from_json, parts)), *rest)
         for number, turn, role, is_real_user, name, parts, *rest in rows
@@ -121,7 +119,7 @@ def _stored_messages(owner_id: int, condition: str, parameters: Mapping[str, Any
 
 
 def stored_messages(
-    owner_id: int, message_ids: Iterable[int], *, with_stems: Collection[str] = ()
+    archive_id: int, message_ids: Iterable[int], *, with_stems: Collection[str] = ()
 ) -> list[StoredMessage]:
     """Return an owner's messages as values, without superseded ones. One query.
 
@@ -135,16 +133,16 @@ def stored_messages(
     if with_stems:
         condition += " AND m.parts::text ~* %(pattern)s"
         parameters["pattern"] = "|".join(_UNSURE.sub(".", stem) for stem in with_stems)
-    return _stored_messages(owner_id, condition, parameters)
+    return _stored_messages(archive_id, condition, parameters)
 
 
-def messages_read_with(owner_id: int, conversation_id: int, first: int, last: int) -> list[StoredMessage]:
+def messages_read_with(archive_id: int, conversation_id: int, first: int, last: int) -> list[StoredMessage]:
     """Return the owner's messages that are read with turns `first` to `last` (`with_home_turns`), in order.
 
     One query.
     """
     return _stored_messages(
-        owner_id,
+        archive_id,
         "m.conversation_id = %(conversation)s AND home.turn BETWEEN %(first)s AND %(last)s"
         " AND (m.turn_number BETWEEN %(first)s AND %(last)s OR m.turn_number IS NULL)",  # can use an index
         {"conversation": conversation_id, "first": first, "last": last},
@@ -157,14 +155,14 @@ def messages_of_turns(conversation: Conversation, first: int, last: int) -> list
     return [stored_message(row) for row in rows]
 
 
-def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:
+def visible_conversations(caller: Caller, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:
     """The caller's conversations that pass the filters on the conversation itself."""
-    return Conversation.objects.filter(conditions_on_conversations(filters), owner_id=owner.pk)
+    return Conversation.objects.filter(conditions_on_conversations(filters), archive_id=caller.archive_id)
 
 
-def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+def get_conversation(*, caller: Caller, conversation_id: int) -> Conversation:
     """Return the caller's conversation. Raises: NotFound, for an unknown and for a foreign one."""
-    found = Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id).first()
+    found = Conversation.objects.filter(archive_id=caller.archive_id, pk=conversation_id).first()
     if found is None:
         raise NotFound(f"There is no conversation {conversation_id}.")
     return found
@@ -180,39 +178,40 @@ def opening_of_turn(conversation: Conversation, turn_number: int) -> Message:
     return opening
 
 
-def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> Conversation | None:
+def find_by_source(*, caller: Caller, source: str, source_id: str) -> Conversation | None:
     """Return the caller's conversation with this id at its source; with an empty source, the latest one of
     any source.
     """
-    found = Conversation.objects.filter(owner_id=owner.pk, source_id=storable(source_id)[:SOURCE_ID_CHARS])
+    found = Conversation.objects.filter(archive_id=caller.archive_id, source_id=storable(source_id)[:SOURCE_ID_CHARS])
     if source:
         found = found.filter(source=storable(source))
     return found.order_by("-updated_at", "-id").first()
 
 
-def sessions_of(*, owner: AbstractBaseUser, session_id: str) -> tuple[int, ...]:
+def sessions_of(*, caller: Caller, session_id: str) -> tuple[int, ...]:
     """Return the ids of the caller's conversations that an agent's session has become, with those of its subagents."""
     if not session_id:
         return ()
     named = storable(session_id)[:SOURCE_ID_CHARS]
-    found = Conversation.objects.filter(owner_id=owner.pk).filter(Q(source_id=named) | Q(parent_source_id=named))
+    found = Conversation.objects.filter(archive_id=caller.archive_id).filter(
+        Q(source_id=named) | Q(parent_source_id=named)
+    )
     return tuple(found.values_list("pk", flat=True))
 
 
 def page_of_conversations(
-    *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = "", source_id: str = ""
+    *, caller: Caller, filters: Filters, limit: int, cursor: str = "", source_id: str = ""
 ) -> tuple[list[Conversation], str | None]:
     """Return a page of conversations, newest first, and the cursor of the next page, if any. Raises: InvalidInput."""
     page, following = page_of_archives(
-        caller=owner, spaces=(), filters=filters, limit=limit, cursor=cursor, source_id=source_id
+        caller=caller.alone(), filters=filters, limit=limit, cursor=cursor, source_id=source_id
     )
     return [conversation for conversation, _ in page], following
 
 
 def page_of_archives(
     *,
-    caller: AbstractBaseUser,
-    spaces: Sequence[SpaceMember],
+    caller: Caller,
     filters: Filters,
     limit: int,
     chosen: str = "",
@@ -220,11 +219,12 @@ def page_of_archives(
     source_id: str = "",
     name_filters: Callable[[int, Filters], Filters] | None = None,
 ) -> tuple[list[tuple[Conversation, SpaceName | None]], str | None]:
-    """Return a page of conversations of the caller and of their `spaces`, newest first, each with its space.
+    """Return a page of conversations of all archives that the caller reads, newest first, each with its space.
 
-    `chosen` restricts it to the caller's archive (`MINE`) or to the space with this number; `name_filters` completes
-    the filters for the owner of an archive. One query for each archive; a cursor is a place in all of them, since ids
-    are unique. Raises: InvalidInput, NotFound for another space.
+    `chosen` restricts it to one archive (`Caller.chosen`); `name_filters` completes the filters for an archive. One
+    query for each archive; a cursor is a place in all of them, since ids are unique.
+
+    Raises: InvalidInput, NotFound for another space.
     """
     query = {"list": "conversations", "filters": repr(filters)}
     query |= {name: text for name, text in (("source_id", source_id), ("space", chosen)) if text}
@@ -235,12 +235,11 @@ def page_of_archives(
     if source_id:
         earlier &= Q(source_id=storable(source_id)[:SOURCE_ID_CHARS])
     found: list[tuple[Conversation, SpaceName | None]] = []
-    for member in chosen_archives(spaces, chosen):
-        owner = member.space if member else caller
-        with reading(member):
-            wanted = name_filters(owner.pk, filters) if name_filters else filters
-            rows = visible_conversations(owner, wanted).filter(earlier).order_by("-updated_at", "-id")
-            found += [(row, name_of(member)) for row in rows[: limit + 1]]
+    for access in caller.chosen(chosen):
+        with caller.in_(access) as there:
+            wanted = name_filters(there.archive_id, filters) if name_filters else filters
+            rows = visible_conversations(there, wanted).filter(earlier).order_by("-updated_at", "-id")
+            found += [(row, access.space) for row in rows[: limit + 1]]
     found.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
     if len(found) <= limit:
         return found, None
@@ -250,7 +249,7 @@ def page_of_archives(
 
 def messages_of(
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     conversation_id: int,
     turns: tuple[int, int | None] | None = None,
     from_position: int = 0,
@@ -260,7 +259,7 @@ def messages_of(
 
     Messages without a turn are read with the first or the last one, see `with_home_turns`. Raises: NotFound.
     """
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     rows = conversation.messages.filter(position__gte=from_position)
     if turns is not None:
         first, last = turns
@@ -277,16 +276,16 @@ class TurnQuestion:
 
 
 def questions_of(
-    *, owner: AbstractBaseUser, conversation_id: int, from_turn: int = 0, limit: int
+    *, caller: Caller, conversation_id: int, from_turn: int = 0, limit: int
 ) -> tuple[list[TurnQuestion], int | None]:
     """Return the questions of a conversation from a turn on, and the number of the turn after them.
 
     Raises: NotFound.
     """
-    found = get_conversation(owner=owner, conversation_id=conversation_id)
+    found = get_conversation(caller=caller, conversation_id=conversation_id)
     statement = load_sql("convmemory.conversations", "outline")
     with connection.cursor() as cursor:
-        cursor.execute(statement, [owner.pk, found.pk, from_turn, limit + 1])
+        cursor.execute(statement, [caller.archive_id, found.pk, from_turn, limit + 1])
         rows = cursor.fetchall()
     following = rows[limit][0] if len(rows) > limit else None
     return [TurnQuestion(number, one_line(text, QUESTION_CHARS)) for number, text in rows[:limit]], following
@@ -304,17 +303,17 @@ class FoundText:
     excerpt: str
 
 
-def find_in_conversation(*, owner: AbstractBaseUser, conversation_id: int, words: str, limit: int) -> list[FoundText]:
+def find_in_conversation(*, caller: Caller, conversation_id: int, words: str, limit: int) -> list[FoundText]:
     """Return the turns that contain all of the words in one message, in reading order, each once.
 
     Reads the stored messages, tool calls and results included, not the index. Upper and lower case are the same. Two
     queries. Raises: NotFound.
     """
-    found = get_conversation(owner=owner, conversation_id=conversation_id)
+    found = get_conversation(caller=caller, conversation_id=conversation_id)
     words = words[:FIND_CHARS].lower()
     wanted = words.split()
-    parameters = {
-        "owner": owner.pk,
+    parameters: dict[str, Any] = {
+        "owner": caller.archive_id,
         "conversation": found.pk,
         "patterns": ["%" + _LIKE_SIGN.sub(r"\\\1", storable(word)) + "%" for word in wanted],
         "limit": limit,
@@ -322,7 +321,9 @@ def find_in_conversation(*, owner: AbstractBaseUser, conversation_id: int, words
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "messages_with_words"), parameters)
         message_ids = [row[0] for row in cursor.fetchall()]
-    rows = with_home_turns(Message.objects.filter(owner_id=owner.pk, pk__in=message_ids)).order_by("position")
+    rows = with_home_turns(Message.objects.filter(archive_id=caller.archive_id, pk__in=message_ids)).order_by(
+        "position"
+    )
     by_turn: dict[int, FoundText] = {}
     for row in rows:
         by_turn.setdefault(home_turn_of(row), _text_found(row, words, wanted))
@@ -367,16 +368,16 @@ class EventFilters:
 
 def search_events(
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     conversation_id: int | None = None,
     filters: EventFilters = EventFilters(),
     after_id: int = 0,
     limit: int = 50,
 ) -> Sequence[Event]:
     """Return entries of the caller's event logs, oldest first. Raises: NotFound for a foreign conversation."""
-    rows = Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk, pk__gt=after_id)
+    rows = Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id, pk__gt=after_id)
     if conversation_id is not None:
-        rows = rows.filter(conversation=get_conversation(owner=owner, conversation_id=conversation_id))
+        rows = rows.filter(conversation=get_conversation(caller=caller, conversation_id=conversation_id))
     chosen = {
         "type": filters.type,
         "tool": filters.tool,
@@ -389,33 +390,33 @@ def search_events(
     if query := words_query(filters.words):
         statement = load_sql("convmemory.conversations", "matching_events")
         # The owner is a lexeme of the index, so that a search reads no entries of other owners.
-        rows = rows.filter(pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611 - no foreign text in it
+        rows = rows.filter(pk__in=RawSQL(statement, [query, f"'owner {caller.archive_id}'"]))  # noqa: S611 - no foreign text in it
     return list(rows.defer("words").order_by("pk")[:limit])
 
 
-def get_event(*, owner: AbstractBaseUser, event_id: int) -> Event:
+def get_event(*, caller: Caller, event_id: int) -> Event:
     """Return an entry of the caller's event logs. Raises: NotFound."""
-    own = Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk)
+    own = Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
     found = own.filter(pk=event_id).first() if 0 < event_id <= MAX_BIGINT else None
     if found is None:
         raise NotFound(f"There is no event {event_id}.")
     return found
 
 
-def similar_events(*, owner: AbstractBaseUser, event_id: int, limit: int = 50) -> list[Event]:
+def similar_events(*, caller: Caller, event_id: int, limit: int = 50) -> list[Event]:
     """Return entries that report the same as an entry of the caller, in any conversation, newest first, without it.
 
     Messages are the same if they differ in paths, numbers, ids and quoted names alone. Raises: NotFound.
     """
-    event = get_event(owner=owner, event_id=event_id)
+    event = get_event(caller=caller, event_id=event_id)
     wanted = normalised(message_of(event.payload))
     words = sorted(set(_PLAIN_WORD.findall(_MARK.sub(" ", wanted))), key=len, reverse=True)
     query = words_query(" ".join(words[:SIMILAR_WORDS]))
     if not query:
         return []
     statement = load_sql("convmemory.conversations", "matching_events")
-    own = Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk)
-    rows = own.filter(pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611
+    own = Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
+    rows = own.filter(pk__in=RawSQL(statement, [query, f"'owner {caller.archive_id}'"]))  # noqa: S611
     candidates = rows.exclude(pk=event.pk).defer("words").order_by("-pk")[:SIMILAR_LOOKED_AT]
     return [one for one in candidates if normalised(message_of(one.payload)) == wanted][:limit]
 

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.exports.formats import FORMATS, exported
 from convmemory.conversations.exports.html_page import HtmlWriter
@@ -25,7 +25,7 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, opening_of_turn
 from convmemory.core.acting import acting_for
 from convmemory.core.config import config
-from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, SwitchedOff
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotAllowed, NotFound, SwitchedOff
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 
@@ -65,7 +65,7 @@ class Shared:
 
 @transaction.atomic
 def create_link(
-    *, owner: AbstractBaseUser, conversation_id: int, turn: int | None, days: int | None, audience: Audience
+    *, caller: Caller, conversation_id: int, turn: int | None, days: int | None, audience: Audience
 ) -> tuple[Shared, str]:
     """Return a new link to the caller's conversation, or to one turn of it, and its token.
 
@@ -80,16 +80,18 @@ def create_link(
         raise InvalidInput(f"On this server a link works for {most:,} days at most: say for how many.")
     if days is not None and not 1 <= days <= most:
         raise InvalidInput(f"A link cannot work for {days} days: use 1 to {most:,}.")
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    if caller.space:
+        raise NotAllowed("A conversation of a space cannot be shared by a link: copy it to your own archive first.")
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     opening = None if turn is None else opening_of_turn(conversation, turn)
     last_message = conversation.messages.order_by("-pk").first()
     if last_message is None:
         raise InvalidInput(f"Conversation {conversation_id} has no messages: a link to it would show nothing.")
     forgotten = timezone.now() - KEPT_AFTER_END
-    ShareLink.objects.filter(owner_id=owner.pk, expires_at__lt=forgotten).delete()
+    ShareLink.objects.filter(archive_id=caller.archive_id, expires_at__lt=forgotten).delete()
     token = secrets.token_urlsafe(24)
     link = ShareLink.objects.create(
-        owner_id=owner.pk,
+        archive_id=caller.archive_id,
         token_hash=content_hash(token),
         conversation_id=conversation.pk,
         opening_message_id=opening.pk if opening else None,
@@ -97,24 +99,24 @@ def create_link(
         people_only=audience == "people",
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
     )
-    record(Action.MADE, what=f"share link {link.pk}", person_id=owner.pk, about_id=owner.pk)
-    return next(_as_shared([link], owner_id=owner.pk)), token
+    record(Action.MADE, what=f"share link {link.pk}", person_id=caller.person_id, about_id=caller.archive_id)
+    return next(_as_shared([link], archive_id=caller.archive_id)), token
 
 
-def links_of(*, owner: AbstractBaseUser, conversation_id: int | None = None) -> list[Shared]:
+def links_of(*, caller: Caller, conversation_id: int | None = None) -> list[Shared]:
     """Return the caller's links, or those to one conversation, newest first."""
-    links = ShareLink.objects.filter(owner_id=owner.pk).order_by("-pk")
+    links = ShareLink.objects.filter(archive_id=caller.archive_id).order_by("-pk")
     if conversation_id is not None:
         links = links.filter(conversation_id=conversation_id)
-    return list(_as_shared(list(links), owner_id=owner.pk))
+    return list(_as_shared(list(links), archive_id=caller.archive_id))
 
 
-def _as_shared(links: Sequence[ShareLink], *, owner_id: int) -> Iterator[Shared]:
+def _as_shared(links: Sequence[ShareLink], *, archive_id: int) -> Iterator[Shared]:
     """Yield the owner's links with what they show. Two queries."""
     ids, openings = {link.conversation_id for link in links}, {link.opening_message_id or 0 for link in links}
-    conversations = Conversation.objects.filter(owner_id=owner_id, pk__in=ids)
+    conversations = Conversation.objects.filter(archive_id=archive_id, pk__in=ids)
     titles = dict(conversations.values_list("pk", "title"))
-    messages = Message.objects.filter(owner_id=owner_id, pk__in=openings, turn_number__isnull=False)
+    messages = Message.objects.filter(archive_id=archive_id, pk__in=openings, turn_number__isnull=False)
     turns = dict(messages.values_list("pk", "turn_number"))
     for link in links:
         turn = turns.get(link.opening_message_id or 0)
@@ -135,20 +137,20 @@ def _as_shared(links: Sequence[ShareLink], *, owner_id: int) -> Iterator[Shared]
         )
 
 
-def link_of(*, owner: AbstractBaseUser, link_id: int) -> Shared:
+def link_of(*, caller: Caller, link_id: int) -> Shared:
     """Return one of the caller's links. Raises: NotFound."""
-    found = next((shared for shared in links_of(owner=owner) if shared.id == link_id), None)
+    found = next((shared for shared in links_of(caller=caller) if shared.id == link_id), None)
     if found is None:
         raise NotFound(f"There is no shared link {link_id}.")
     return found
 
 
 @transaction.atomic
-def revoke_link(*, owner: AbstractBaseUser, link_id: int) -> None:
+def revoke_link(*, caller: Caller, link_id: int) -> None:
     """Revoke one of the caller's links: it opens no more. Raises: NotFound."""
-    if not ShareLink.objects.filter(owner_id=owner.pk, pk=link_id).delete()[0]:
+    if not ShareLink.objects.filter(archive_id=caller.archive_id, pk=link_id).delete()[0]:
         raise NotFound(f"There is no shared link {link_id}.")
-    record(Action.REVOKED, what=f"share link {link_id}", person_id=owner.pk, about_id=owner.pk)
+    record(Action.REVOKED, what=f"share link {link_id}", person_id=caller.person_id, about_id=caller.archive_id)
 
 
 def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) -> Iterator[str]:
@@ -158,16 +160,16 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
     conversation; SignInNeeded.
     """
     digest = content_hash(token)
-    owner_id = None
+    archive_id = None
     if config.sharing != "off":
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.accounts", "owner_of_share_link"), [digest])
-            (owner_id,) = cursor.fetchone()
-    if owner_id is None:
+            (archive_id,) = cursor.fetchone()
+    if archive_id is None:
         raise NotFound(GONE)
-    with acting_for(owner_id):
-        link = ShareLink.objects.select_related("owner").filter(owner_id=owner_id, token_hash=digest).first()
-        found = next(_as_shared([link], owner_id=owner_id)) if link else None
+    with acting_for(archive_id):
+        link = ShareLink.objects.select_related("archive").filter(archive_id=archive_id, token_hash=digest).first()
+        found = next(_as_shared([link], archive_id=archive_id)) if link else None
         if link is None or found is None or found.is_expired or found.is_empty:
             raise NotFound(GONE)
         chosen = Q(pk__lte=link.last_message_id)
@@ -176,27 +178,27 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
         if found.audience == "people" and visitor_id is None:
             raise SignInNeeded("Sign in to open this link.")
         if is_counted:
-            ShareLink.objects.filter(owner_id=owner_id, pk=link.pk).update(
+            ShareLink.objects.filter(archive_id=archive_id, pk=link.pk).update(
                 opened_count=F("opened_count") + 1, last_opened_at=timezone.now()
             )
-            if visitor_id != owner_id:
+            if visitor_id != archive_id:
                 what = f"conversation {link.conversation_id} by share link {link.pk}"
-                record(Action.READ, what=what, person_id=visitor_id, about_id=owner_id)
+                record(Action.READ, what=what, person_id=visitor_id, about_id=archive_id)
         what = "Shared" if found.turn is None else "One turn of a conversation, shared"
         note = f"{what} on {link.created_at:%Y-%m-%d %H:%M} UTC. Messages that were added later are not shown."
         writer = partial(HtmlWriter, title="Shared conversation", note=note)
         pieces = exported(
-            owner=link.owner,
+            caller=Caller.for_archive(archive_id),
             selection=ExportSelection(ids=(link.conversation_id,), messages=chosen, is_for_others=True),
             format=replace(FORMATS["html"], writer=writer),
         )
-    return _read_for(owner_id, pieces)
+    return _read_for(archive_id, pieces)
 
 
-def _read_for(owner_id: int, pieces: Iterator[str]) -> Iterator[str]:
+def _read_for(archive_id: int, pieces: Iterator[str]) -> Iterator[str]:
     """Yield the pieces, each read for the owner: a generator leaves the context of its caller between two pieces."""
     while True:
-        with acting_for(owner_id):
+        with acting_for(archive_id):
             piece = next(pieces, None)
         if piece is None:
             return

@@ -12,11 +12,11 @@ from convmemory.conversations.pages.rendering import Note, Versions
 # Arguments: conversation, first_turn: int | None (the lowest turn number that can have changed; None: no turn has).
 conversation_changed = Signal()
 
-# Sent inside the transaction that renames projects. Arguments: owner_id: int, conversation_ids: list[int].
+# Sent inside the transaction that renames projects. Arguments: archive_id: int, conversation_ids: list[int].
 projects_renamed = Signal()
 
 # Sent inside the transaction that deletes a conversation, before any row of it is locked: receivers can wait for
-# writers of derived rows. Arguments: conversation_id: int, owner_id: int.
+# writers of derived rows. Arguments: conversation_id: int, archive_id: int.
 conversation_deleting = Signal()
 
 # Sent inside the transactions that put a conversation into the trash and take it out again. Argument: conversation.
@@ -28,7 +28,7 @@ conversation_restored = Signal()
 response_abandoned = Signal()
 
 # Sent while a conversation's page is rendered, so that other apps can add to it.
-# Arguments: owner, conversation, messages: list[Message], is_whole: bool (else these messages only continue the page).
+# Arguments: caller, conversation, messages: list[Message], is_whole: bool (else these messages only continue the page).
 # A receiver returns a PageAddition.
 conversation_shown = Signal()
 

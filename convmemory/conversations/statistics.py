@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
 
@@ -87,60 +87,64 @@ class Statistics:
 # --- counting -------------------------------------------------------------------------------------
 
 
-def count_changed(*, owner_id: int) -> int:
+def count_changed(*, archive_id: int) -> int:
     """Count the messages of some conversations that changed since the last count; returns how many. One statement."""
-    parameters: dict[str, int | str] = {"owner": owner_id, "limit": BATCH, "zone": timezone.get_default_timezone_name()}
+    parameters: dict[str, int | str] = {
+        "owner": archive_id,
+        "limit": BATCH,
+        "zone": timezone.get_default_timezone_name(),
+    }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "count_figures"), parameters)
         counted: int = cursor.rowcount
     return counted
 
 
-def uncounted(*, owner: AbstractBaseUser) -> int:
+def uncounted(*, caller: Caller) -> int:
     """Return the number of the caller's conversations that changed since the last count."""
     same = Q(figures__turns_version=F("turns_version"), figures__message_count=F("message_count"))
-    own = Conversation.objects.filter(owner_id=owner.pk)
+    own = Conversation.objects.filter(archive_id=caller.archive_id)
     return own.count() - own.filter(same).count()
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def statistics_of(*, owner: AbstractBaseUser, today: date | None = None, months: int = MONTHS_SHOWN) -> Statistics:
+def statistics_of(*, caller: Caller, today: date | None = None, months: int = MONTHS_SHOWN) -> Statistics:
     """Return the caller's statistics, with the last `months` of activity. Seven queries."""
-    own = Conversation.objects.filter(owner_id=owner.pk).order_by()
+    own = Conversation.objects.filter(archive_id=caller.archive_id).order_by()
     totals = own.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
-    activity = _activity(owner)
+    activity = _activity(caller)
     return Statistics(
         conversations=totals["count"],
         turns=totals["turns"] or 0,
         messages=totals["messages"] or 0,
         tokens=sum(characters for _, _, characters in activity) // CHARACTERS_A_TOKEN,
-        uncounted=uncounted(owner=owner),
+        uncounted=uncounted(caller=caller),
         months=_months(activity, today or timezone.localdate(), months),
-        agents=_most_frequent(owner, "agent", SHOWN),
-        projects=top_projects(owner=owner, limit=SHOWN),
-        models=_named(_sums(owner, "models_of_owner")),
-        tools=_named(_sums(owner, "tools_of_owner")),
+        agents=_most_frequent(caller, "agent", SHOWN),
+        projects=top_projects(caller=caller, limit=SHOWN),
+        models=_named(_sums(caller, "models_of_owner")),
+        tools=_named(_sums(caller, "tools_of_owner")),
     )
 
 
-def top_projects(*, owner: AbstractBaseUser, limit: int) -> list[Named]:
+def top_projects(*, caller: Caller, limit: int) -> list[Named]:
     """Return the projects with the most conversations of the caller."""
-    return _most_frequent(owner, "project", limit)
+    return _most_frequent(caller, "project", limit)
 
 
-def _most_frequent(owner: AbstractBaseUser, column: str, limit: int) -> list[Named]:
+def _most_frequent(caller: Caller, column: str, limit: int) -> list[Named]:
     """Return the values of a column with the most conversations of the caller."""
-    own = Conversation.objects.filter(owner_id=owner.pk).exclude(**{column: ""})
+    own = Conversation.objects.filter(archive_id=caller.archive_id).exclude(**{column: ""})
     return _named(own.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:limit])
 
 
-def days_of(*, owner: AbstractBaseUser, today: date | None = None) -> list[list[Day]]:
+def days_of(*, caller: Caller, today: date | None = None) -> list[list[Day]]:
     """Return the days of the last year, in weeks that begin with Monday; the last week ends today. One query."""
     end = today or timezone.localdate()
     start = end - timedelta(days=end.weekday(), weeks=WEEKS_SHOWN - 1)
-    messages = {day: count for day, count, _ in _activity(owner) if day >= start}
+    messages = {day: count for day, count, _ in _activity(caller) if day >= start}
     busy = sorted(messages.values())
     limits = [busy[len(busy) * quarter // 4] for quarter in (1, 2, 3)] if busy else []
     days = [start + timedelta(days=number) for number in range((end - start).days + 1)]
@@ -152,10 +156,10 @@ def _level(messages: int, limits: Sequence[int]) -> int:
     return 1 + sum(messages > limit for limit in limits) if messages else 0
 
 
-def _activity(owner: AbstractBaseUser) -> list[tuple[date, int, int]]:
+def _activity(caller: Caller) -> list[tuple[date, int, int]]:
     """Return days in order with their messages and characters, without dates outside the calendar."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "activity_of_owner"), [owner.pk])
+        cursor.execute(load_sql("convmemory.conversations", "activity_of_owner"), [caller.archive_id])
         rows = cursor.fetchall()
     days = []
     for text, messages, characters in rows:
@@ -164,9 +168,9 @@ def _activity(owner: AbstractBaseUser) -> list[tuple[date, int, int]]:
     return days
 
 
-def _sums(owner: AbstractBaseUser, statement: str) -> list[tuple[str, int]]:
+def _sums(caller: Caller, statement: str) -> list[tuple[str, int]]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", statement), [owner.pk, SHOWN])
+        cursor.execute(load_sql("convmemory.conversations", statement), [caller.archive_id, SHOWN])
         return list(cursor.fetchall())
 
 

@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing import queue
 from convmemory.conversations.importing.links import undo
 from convmemory.conversations.importing.models import Import
@@ -14,44 +15,44 @@ from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_
 RUN = "convmemory.conversations.tasks.run"
 
 
-def enqueue_import(*, owner_id: int, import_id: int) -> None:
+def enqueue_import(*, archive_id: int, import_id: int) -> None:
     """Enqueue the import of one upload."""
-    enqueue_for(owner_id, RUN, import_id, group="import")
+    enqueue_for(archive_id, RUN, import_id, group="import")
 
 
 @long_owner_task
-def run(import_id: int, *, owner_id: int) -> dict[str, Any]:
+def run(import_id: int, *, archive_id: int) -> dict[str, Any]:
     """Import one upload in a separate process, then enqueue the owner's next, which may have arrived meanwhile."""
-    state = run_import(owner_id=owner_id, import_id=import_id)
+    state = run_import(archive_id=archive_id, import_id=import_id)
     # An import can arrive while another one of the same owner runs, and its own task then ends at once.
     if state is not None:
-        _enqueue_all(queue.next_imports(owner_id=owner_id))
+        _enqueue_all(queue.next_imports(archive_id=archive_id))
     return {"state": state or "not now"}
 
 
 def enqueue_undo(row: Import) -> None:
     """Enqueue the undoing of one import."""
-    enqueue_for(row.owner_id, "convmemory.conversations.tasks.undo_import", row.pk, group="import")
+    enqueue_for(row.archive_id, "convmemory.conversations.tasks.undo_import", row.pk, group="import")
 
 
 @owner_task
-def undo_import(import_id: int, *, owner_id: int) -> dict[str, Any]:
+def undo_import(import_id: int, *, archive_id: int) -> dict[str, Any]:
     """Undo one import for one slice of time."""
-    row = Import.objects.select_related("owner").filter(pk=import_id, owner_id=owner_id).first()
-    finished = row is None or undo(owner=row.owner, import_id=import_id, deadline=slice_end())
+    row = Import.objects.filter(pk=import_id, archive_id=archive_id).first()
+    finished = row is None or undo(caller=Caller.for_archive(archive_id), import_id=import_id, deadline=slice_end())
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
-def enqueue_count(owner_id: int) -> None:
+def enqueue_count(archive_id: int) -> None:
     """Enqueue counting the changes since the last visit of the statistics page."""
-    enqueue_for(owner_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
+    enqueue_for(archive_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
 
 
 @owner_task
-def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
+def count_for_statistics(*, archive_id: int) -> dict[str, Any]:
     """Count conversations for one slice of time."""
     end, counted = slice_end(), 0
-    while batch := count_changed(owner_id=owner_id):
+    while batch := count_changed(archive_id=archive_id):
         counted += batch
         if time.monotonic() > end:
             return {"counted": counted, "again_in_s": 0.0}
@@ -63,11 +64,11 @@ def sweep() -> dict[str, Any]:
     """Enqueue imports whose worker died and those without a task in the queue; scheduled every minute."""
     lost, tidied = queue.release_lost(), queue.tidy()
     in_hand = {task.args[0] for task in asked_for(RUN).only("args")}
-    missed = [(owner_id, pk) for owner_id, pk in queue.next_imports() if pk not in in_hand]
+    missed = [(archive_id, pk) for archive_id, pk in queue.next_imports() if pk not in in_hand]
     return {"lost": lost, "tidied": tidied, "enqueued": _enqueue_all(missed)}
 
 
 def _enqueue_all(found: list[tuple[int, int]]) -> int:
-    for owner_id, import_id in found:
-        enqueue_import(owner_id=owner_id, import_id=import_id)
+    for archive_id, import_id in found:
+        enqueue_import(archive_id=archive_id, import_id=import_id)
     return len(found)

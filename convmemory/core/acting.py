@@ -34,7 +34,7 @@ class Identity:
     """
 
     login: Login
-    owner_id: int | None = None
+    archive_id: int | None = None
     group: int | None = None
     person_id: int | None = None
 
@@ -111,12 +111,12 @@ def surface() -> str:
     return _surface.get()
 
 
-def authenticated(owner_id: int) -> None:
+def authenticated(archive_id: int) -> None:
     """Record the caller of this request; does nothing outside a request."""
     request = _acting.get()
     # Changed in place: Django's threads get a copy of the context, which refers to the same object.
     if isinstance(request, _Request):
-        request.identity = Identity(Login.APP, owner_id)
+        request.identity = Identity(Login.APP, archive_id)
 
 
 def open_space(space_id: int) -> None:
@@ -126,7 +126,7 @@ def open_space(space_id: int) -> None:
     """
     request = _acting.get()
     if isinstance(request, _Request) and (caller := request.identity).login == Login.APP:
-        request.identity = Identity(Login.APP, space_id, person_id=caller.person_id or caller.owner_id)
+        request.identity = Identity(Login.APP, space_id, person_id=caller.person_id or caller.archive_id)
 
 
 def admit_staff() -> None:
@@ -140,12 +140,12 @@ def admit_staff() -> None:
 
 
 @contextmanager
-def acting_for(owner_id: int, *, person_id: int | None = None) -> Iterator[None]:
+def acting_for(archive_id: int, *, person_id: int | None = None) -> Iterator[None]:
     """Restrict the block to this owner's rows, for reading and writing.
 
     With `person_id`, which differs from the owner only in a space, also to what this person may read and write there.
     """
-    with _acting_as(Identity(Login.APP, owner_id, person_id=None if person_id == owner_id else person_id)):
+    with _acting_as(Identity(Login.APP, archive_id, person_id=None if person_id == archive_id else person_id)):
         yield
 
 
@@ -174,10 +174,10 @@ def schema_owner() -> Iterator[None]:
 
 
 @contextmanager
-def in_archive_of(owner_id: int) -> Iterator[None]:
+def in_archive_of(archive_id: int) -> Iterator[None]:
     """Let maintenance work on the archive of one owner in the block; work of the application stays with its owner."""
     who = current()
-    with _acting_as(who if who.login == Login.APP else Identity(who.login, owner_id)):
+    with _acting_as(who if who.login == Login.APP else Identity(who.login, archive_id)):
         yield
 
 
@@ -190,7 +190,7 @@ def in_group(number: int) -> Iterator[None]:
 
 def _logged_in(login: Login) -> Identity:
     who = current()
-    return Identity(login, who.owner_id, who.group)
+    return Identity(login, who.archive_id, who.group)
 
 
 @contextmanager

@@ -8,12 +8,10 @@ class CoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django.contrib.auth import get_user_model
-
         from convmemory.core import checks  # noqa: F401 (importing the checks registers them)
         from convmemory.core.postgres import groups, row_security
         from convmemory.core.queue import broker
 
         broker.install()
         post_migrate.connect(row_security.after_migrate, sender=self)
-        post_save.connect(groups.after_user_saved, sender=get_user_model(), dispatch_uid="core.groups")
+        post_save.connect(groups.after_archive_saved, sender="accounts.Archive", dispatch_uid="core.groups")

@@ -14,8 +14,14 @@ class OwnerTask(models.Model):
     time of the last request, or that of the content if it is older: of an owner's tasks the newest is next.
     """
 
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+", db_index=False
+    archive = models.ForeignKey(
+        "accounts.Archive",
+        db_column="owner_id",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,
     )
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -41,10 +47,10 @@ class OwnerTask(models.Model):
 
     class Meta:
         verbose_name = "waiting task"
-        indexes = [models.Index(fields=["owner", "slices", "-asked_at"], name="owner_task_next")]
+        indexes = [models.Index(fields=["archive", "slices", "-asked_at"], name="owner_task_next")]
 
     def __str__(self) -> str:
-        return f"{self.func} for user {self.owner_id}"
+        return f"{self.func} for user {self.archive_id}"
 
 
 class OwnerService(models.Model):
@@ -54,18 +60,20 @@ class OwnerService(models.Model):
     """
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     served_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"last task that user {self.person_id or self.owner_id} asked for in the archive of user {self.owner_id}"
+        return f"last task of user {self.person_id or self.archive_id} in archive {self.archive_id}"
 
 
 class OwnerGroup(models.Model):
     """The group whose tables hold this person's rows. Empty on one server, see `postgres/groups.py`."""
 
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    archive = models.OneToOneField(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
     number = models.PositiveIntegerField()
 
     def __str__(self) -> str:
-        return f"user {self.owner_id} in group {self.number}"
+        return f"user {self.archive_id} in group {self.number}"

@@ -13,6 +13,12 @@ def parse_number(text: str, *, minimum: int = 0, maximum: int = MAX_BIGINT) -> i
     return number if minimum <= (number := int(text)) <= maximum else None
 
 
+def space_number(name: str) -> int | None:
+    """Return the number of a space from the name that the administration gives it, such as "space 7"; else None."""
+    word, _, number = name.partition(" ")
+    return parse_number(number, maximum=MAX_INTEGER) if word == "space" else None
+
+
 def number_or_refuse(text: str, refusal: str, *, minimum: int = 0, maximum: int = MAX_BIGINT) -> int | None:
     """Return the whole number in `text`, None if it is empty. Raises: InvalidInput with the refusal."""
     number = parse_number(text, minimum=minimum, maximum=maximum)

@@ -8,12 +8,12 @@ DECLARE
 BEGIN
     EXECUTE format(
         $function$
-        CREATE OR REPLACE FUNCTION convmemory_owner_of_key(key_hash bytea, recorded_every interval)
-        RETURNS TABLE (owner_id bigint, read_only boolean)
+        CREATE OR REPLACE FUNCTION convmemory_caller_of_key(key_hash bytea, recorded_every interval)
+        RETURNS TABLE (person_id int, key_id bigint, is_read_only boolean, writes_spaces boolean, spaces jsonb)
         LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = %s AS
         $key$
             WITH found AS (
-                SELECT k.id, k.owner_id, k.read_only
+                SELECT k.id, k.owner_id, k.read_only, k.writes_spaces, k.space_ids
                 FROM accounts_apikey AS k
                 WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
             ),
@@ -26,7 +26,19 @@ BEGIN
                 WHERE k.id = found.id AND (k.last_used_at IS NULL OR k.last_used_at < now() - $2)
             )
 
-            SELECT found.owner_id::bigint, found.read_only FROM found
+            SELECT
+                found.owner_id, found.id, found.read_only, found.writes_spaces,
+                coalesce(
+                    (
+                        SELECT jsonb_agg(jsonb_build_array(m.archive_id, a.name, m.role) ORDER BY a.name, m.id)
+                        FROM accounts_membership AS m
+                        INNER JOIN accounts_archive AS a ON a.id = m.archive_id
+                        WHERE m.person_id = found.owner_id
+                            AND (found.space_ids IS NULL OR m.archive_id = ANY(found.space_ids))
+                    ),
+                    '[]'
+                )
+            FROM found
         $key$
         $function$,
         path
@@ -65,9 +77,9 @@ BEGIN
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = %s AS
         $role$
             SELECT m.role
-            FROM accounts_spacemember AS m
+            FROM accounts_membership AS m
             WHERE
-                m.space_id = nullif(current_setting('convmemory.owner', true), '')::int
+                m.archive_id = nullif(current_setting('convmemory.owner', true), '')::int
                 AND m.person_id = nullif(current_setting('convmemory.person', true), '')::int
         $role$
         $function$,
@@ -79,32 +91,13 @@ BEGIN
         RETURNS SETOF int
         LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = %s AS
         $spaces$
-            SELECT m.space_id
-            FROM accounts_spacemember AS m
+            SELECT m.archive_id
+            FROM accounts_membership AS m
             WHERE
                 m.person_id = coalesce(
                     nullif(current_setting('convmemory.person', true), ''),
                     nullif(current_setting('convmemory.owner', true), '')
                 )::int
-        $spaces$
-        $function$,
-        path
-    );
-    EXECUTE format(
-        $function$
-        CREATE OR REPLACE FUNCTION convmemory_spaces_of_key(key bytea)
-        RETURNS int[]
-        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = %s AS
-        $spaces$
-        BEGIN
-            RETURN ARRAY(
-                SELECT m.space_id
-                FROM accounts_apikey AS k
-                INNER JOIN accounts_spacemember AS m ON m.person_id = k.owner_id
-                WHERE k.key_hash = $1 AND (k.space_ids IS NULL OR m.space_id = ANY(k.space_ids))
-                ORDER BY m.space_id
-            );
-        END
         $spaces$
         $function$,
         path
@@ -150,15 +143,15 @@ BEGIN
         path
     );
     REVOKE ALL ON FUNCTION
-    convmemory_owner_of_key, convmemory_knows_address, convmemory_owner_of_identity,
-    convmemory_role_in_space, convmemory_spaces, convmemory_spaces_of_key, convmemory_archive_of,
+    convmemory_caller_of_key, convmemory_knows_address, convmemory_owner_of_identity,
+    convmemory_role_in_space, convmemory_spaces, convmemory_archive_of,
     convmemory_owner_of_share_link
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
-            'GRANT EXECUTE ON FUNCTION convmemory_owner_of_key, convmemory_knows_address, '
-            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_spaces_of_key, '
+            'GRANT EXECUTE ON FUNCTION convmemory_caller_of_key, convmemory_knows_address, '
+            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, '
             'convmemory_archive_of, convmemory_owner_of_share_link TO %I',
             part
         );
@@ -222,19 +215,31 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_policy WHERE polname = 'of_installation') AND to_regclass('core_ownertask') IS NOT NULL THEN
         CREATE POLICY of_installation ON core_ownertask USING (owner_id IS NULL) WITH CHECK (owner_id IS NULL);
     END IF;
+    -- No policy lets the application change spaces or members: managers do it as maintenance, once their role was checked.
     FOR owned IN
-        SELECT c.oid::regclass AS name
+        SELECT c.oid::regclass AS name, c.relname = 'accounts_archive' AS is_archive
         FROM pg_class AS c
         LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'members_read'
         WHERE
-            c.relnamespace = current_schema()::regnamespace AND c.relname IN ('accounts_sharedspace', 'accounts_spacemember')
+            c.relnamespace = current_schema()::regnamespace AND c.relname IN ('accounts_archive', 'accounts_membership')
             AND to_regprocedure('convmemory_spaces()') IS NOT NULL AND NOT (c.relrowsecurity AND p.polname IS NOT NULL)
     LOOP
-        -- No policy lets the application write: managers change members as maintenance, once their role was checked.
         EXECUTE format('DROP POLICY IF EXISTS members_read ON %s', owned.name);
-        EXECUTE format(
-            'CREATE POLICY members_read ON %s FOR SELECT USING (space_id IN (SELECT convmemory_spaces()))', owned.name
-        );
+        IF owned.is_archive THEN
+            EXECUTE format(
+                'CREATE POLICY members_read ON %s FOR SELECT USING ('
+                'id = nullif(current_setting(''convmemory.owner'', true), '''')::int '
+                'OR id = nullif(current_setting(''convmemory.person'', true), '''')::int '
+                'OR id IN (SELECT convmemory_spaces()))',
+                owned.name
+            );
+            EXECUTE format('DROP POLICY IF EXISTS own_is_made ON %s', owned.name);
+            EXECUTE format('CREATE POLICY own_is_made ON %s FOR INSERT WITH CHECK (kind = ''own'')', owned.name);
+        ELSE
+            EXECUTE format(
+                'CREATE POLICY members_read ON %s FOR SELECT USING (archive_id IN (SELECT convmemory_spaces()))', owned.name
+            );
+        END IF;
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', owned.name);
     END LOOP;
 END
@@ -268,7 +273,7 @@ SELECT current_setting('search_path')
 SELECT set_config('search_path', %s, true)
 
 -- name: ask_for_task
--- Put a task into the queue, or request the queued one again; no row if its owner is gone.
+-- Put a task into the queue, or request the queued one again; no row if its archive is gone.
 INSERT INTO core_ownertask
     (
         owner_id, person_id, task_id, key, func, args, "group", is_long, version, slices, attempts, asked_at, due_at,
@@ -277,7 +282,7 @@ INSERT INTO core_ownertask
 SELECT
     %(owner)s::int, (SELECT id FROM auth_user WHERE id = %(person)s), %(task_id)s::uuid, %(key)s, %(func)s,
     %(args)s::jsonb, %(group)s, %(is_long)s, 1, 0, 0, %(as_of)s::timestamptz, %(now)s::timestamptz, ''
-WHERE %(owner)s::int IS NULL OR EXISTS (SELECT FROM auth_user WHERE id = %(owner)s)
+WHERE %(owner)s::int IS NULL OR EXISTS (SELECT FROM accounts_archive WHERE id = %(owner)s)
 ON CONFLICT (key) DO UPDATE SET
     person_id = coalesce(excluded.person_id, core_ownertask.person_id),
     task_id = excluded.task_id,
@@ -395,7 +400,7 @@ INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
 WHERE
     n.nspname = ANY(%s) AND c.relkind IN ('r', 'p')
-    AND (a.attname IS NOT NULL OR c.relname IN ('accounts_sharedspace', 'accounts_spacemember'))
+    AND (a.attname IS NOT NULL OR c.relname IN ('accounts_archive', 'accounts_membership'))
     AND NOT (
         c.relrowsecurity AND EXISTS (
             SELECT
@@ -417,7 +422,7 @@ ORDER BY name
 SELECT
     num_nulls(
         to_regclass('accounts_apikey'), to_regclass('core_ownertask'), to_regclass('sign_in_knownaddress'),
-        to_regclass('sign_in_linkedidentity'), to_regclass('accounts_spacemember'), to_regclass('accounts_sharelink')
+        to_regclass('sign_in_linkedidentity'), to_regclass('accounts_membership'), to_regclass('accounts_sharelink')
     ) = 0
 
 -- name: bypasses_row_security

@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.administration.lists import OwnerFilter, UptoFilter
 from convmemory.core.administration.metadata import DeletableAdmin
@@ -23,10 +24,10 @@ UNREAD = ("name", "title", "error", "notes", "next_name")
 class DocumentAdmin(ContentAdmin, DeletableAdmin):
     """The documents, without names and titles. They share the active embedding space with turns."""
 
-    list_display = ("id", "owner", "status", "failure", "format", "size", "section_count", "updated_at")
+    list_display = ("id", "archive", "status", "failure", "format", "size", "section_count", "updated_at")
     list_filter = (OwnerFilter, "status", "format", UptoFilter)
     fields = (
-        "owner", "status", "failure", "format", "size", "digest", "page_count", "char_count", "section_count",
+        "archive", "status", "failure", "format", "size", "digest", "page_count", "char_count", "section_count",
         "version", "attempts", "created_at", "updated_at",
     )  # fmt: skip
     content_template = "admin/passage_content.html"
@@ -36,7 +37,7 @@ class DocumentAdmin(ContentAdmin, DeletableAdmin):
 
     def delete_rows(self, rows: Sequence[Document]) -> None:
         for row in rows:
-            delete_for_good(owner=row.owner, document_id=row.pk)
+            delete_for_good(caller=Caller.for_archive(row.archive_id), document_id=row.pk)
 
     def content_of(self, request: HttpRequest, obj: Document) -> dict[str, Any]:
         texts = obj.sections.order_by("number").values_list("text", flat=True)[:50]

@@ -5,13 +5,12 @@ The upload route holds neither a thread nor a database connection while the file
 
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import P, QueryEx, Router, Status
 
-from convmemory.accounts.authentication import archive_of_request, caller_of
-from convmemory.accounts.spaces import MINE, name_of, spaces_seen_by
+from convmemory.accounts.authentication import caller_in, caller_of
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
 from convmemory.conversations.schemas import ONE_ARCHIVE, SPACES
 from convmemory.core.numbers import number_or_refuse
@@ -45,15 +44,15 @@ async def upload_document(
     request: HttpRequest, response: HttpResponse, space: QueryEx[str, P(description=ONE_ARCHIVE)] = ""
 ) -> Any:
     """202: a worker reads it; ask `Location` for its status. 200: this very file is in your library already."""
-    owner = await in_thread(archive_of_request, request, space)
+    caller = await in_thread(caller_in, request, space)
     file = await in_upload_thread(lambda: uploaded_file(request))
     text = request.POST.get("replaces", "")
     replaces = number_or_refuse(text, f"replaces={text[:40]!r} is no document's number.")
-    await in_thread(library.require_upload, owner=owner, size=file.size or 0, replaces=replaces)
+    await in_thread(library.require_upload, caller=caller, size=file.size or 0, replaces=replaces)
     stored = await in_upload_thread(
-        lambda: library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
+        lambda: library.store_file(archive_id=caller.archive_id, file=file, name=file.name or "document")
     )
-    added = await in_thread(_add, owner, stored, replaces)
+    added = await in_thread(_add, caller, stored, replaces)
     response["Location"] = reverse("api:show_document", args=[added.document.pk])
     return Status(202 if added.is_new else 200, added.document)
 
@@ -65,25 +64,21 @@ def list_documents(
     before_id: int | None = None,
     space: QueryEx[str, P(description=SPACES)] = "",
 ) -> dict[str, Any]:
-    caller = caller_of(request)
-    spaces = spaces_seen_by(caller) if space != MINE else []
-    rows, following = library.page_of_documents(
-        caller=caller, spaces=spaces, chosen=space, limit=limit, before=before_id
-    )
-    for row, member in rows:
-        vars(row)["space"] = name_of(member)
+    rows, following = library.page_of_documents(caller=caller_of(request), chosen=space, limit=limit, before=before_id)
+    for row, access in rows:
+        vars(row)["space"] = access.space
     return {"results": [row for row, _ in rows], "next_before_id": following}
 
 
 @router.get("/documents/{int:document_id}", response=DocumentOut, by_alias=False, summary="One document")
 def show_document(request: HttpRequest, document_id: int) -> Document:
-    return library.get_document(owner=caller_of(request), document_id=document_id)
+    return library.get_document(caller=caller_of(request), document_id=document_id)
 
 
 @router.delete("/documents/{int:document_id}", response={204: None}, summary="Put a document into the trash")
 def delete_document(request: HttpRequest, document_id: int) -> Status[None]:
     """Without a trash (TRASH_DAYS=0) it is deleted for good."""
-    library.delete_document(owner=caller_of(request), document_id=document_id)
+    library.delete_document(caller=caller_of(request), document_id=document_id)
     return Status(204, None)
 
 
@@ -94,7 +89,7 @@ def delete_document(request: HttpRequest, document_id: int) -> Status[None]:
     summary="The documents attached to a conversation",
 )
 def list_attached(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
-    return {"results": library.attached_documents(owner=caller_of(request), conversation_id=conversation_id)}
+    return {"results": library.attached_documents(caller=caller_of(request), conversation_id=conversation_id)}
 
 
 @router.post(
@@ -104,8 +99,8 @@ def list_attached(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
     summary="Attach documents to a conversation",
 )
 def attach_documents(request: HttpRequest, conversation_id: int, body: AttachIn) -> dict[str, Any]:
-    owner = caller_of(request)
-    return {"results": library.attach(owner=owner, conversation_id=conversation_id, document_ids=body.document_ids)}
+    caller = caller_of(request)
+    return {"results": library.attach(caller=caller, conversation_id=conversation_id, document_ids=body.document_ids)}
 
 
 @router.delete(
@@ -114,12 +109,12 @@ def attach_documents(request: HttpRequest, conversation_id: int, body: AttachIn)
     summary="Detach a document from a conversation",
 )
 def detach_document(request: HttpRequest, conversation_id: int, document_id: int) -> Status[None]:
-    library.detach(owner=caller_of(request), conversation_id=conversation_id, document_id=document_id)
+    library.detach(caller=caller_of(request), conversation_id=conversation_id, document_id=document_id)
     return Status(204, None)
 
 
-def _add(owner: User, stored: StoredFile, replaces: int | None) -> Added:
-    added = library.add_upload(owner=owner, stored=stored, replaces=replaces)
+def _add(caller: Caller, stored: StoredFile, replaces: int | None) -> Added:
+    added = library.add_upload(caller=caller, stored=stored, replaces=replaces)
     if added.is_new:
-        enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
+        enqueue_document(archive_id=caller.archive_id, document_id=added.document.pk)
     return added

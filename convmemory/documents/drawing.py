@@ -50,14 +50,14 @@ def first_of_batch(page: int) -> int:
     return (page - 1) // AT_ONCE * AT_ONCE + 1
 
 
-def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
+def draw_pages(*, archive_id: int, document_id: int, first: int) -> int:
     """Draw a batch of pages of the owner's PDF, from `first` on; return how many were drawn."""
-    own = Document.objects.filter(owner_id=owner_id, pk=document_id)
+    own = Document.objects.filter(archive_id=archive_id, pk=document_id)
     document = own.filter(format="pdf", status=Document.Status.READY).first()
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
     last = min(first + AT_ONCE - 1, document.page_count or 0)
-    with work_folder("drawing", owner_id=document.owner_id, claim=document.pk) as folder:
+    with work_folder("drawing", archive_id=document.archive_id, claim=document.pk) as folder:
         ending = child_process.run_child(
             "convmemory.documents.draw_child",
             [document.file.path, str(first), str(AT_ONCE), str(folder)],
@@ -72,14 +72,14 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
             return 0  # not recorded as pages that cannot be drawn
         drawn = [_keep(document, folder, number) for number in range(first, last + 1)]
     if not own.filter(digest=document.digest).exists():
-        drop_pictures(owner_id=document.owner_id, digest=document.digest)  # deleted or replaced meanwhile
-    prune_pictures(owner_id=document.owner_id)
+        drop_pictures(archive_id=document.archive_id, digest=document.digest)  # deleted or replaced meanwhile
+    prune_pictures(archive_id=document.archive_id)
     return sum(drawn)
 
 
 def _keep(document: Document, folder: Path, number: int) -> bool:
     """Move a page to its place, the words last, because they mark it as present."""
-    target = pictures_folder(owner_id=document.owner_id, digest=document.digest)
+    target = pictures_folder(archive_id=document.archive_id, digest=document.digest)
     words, picture = folder / f"{number}.json", folder / f"{number}.webp"
     is_drawn = words.exists() and picture.exists()
     if is_drawn:
@@ -101,7 +101,7 @@ def _move(source: Path, target: Path) -> None:
 
 def picture_of(document: Document, page: int) -> Picture | None:
     """Return the page as drawn, or without a size if it cannot be drawn; None if no worker has tried yet."""
-    place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.json"
+    place = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.json"
     try:
         said = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # an earlier version left half a file on a full disk
@@ -113,14 +113,14 @@ def picture_of(document: Document, page: int) -> Picture | None:
 
 def picture_file(document: Document, page: int) -> Path | None:
     """Return the file of the page's picture, if it has been drawn."""
-    place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.webp"
+    place = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.webp"
     return place if place.is_file() else None
 
 
-def drop_pictures(*, owner_id: int, digest: str) -> None:
+def drop_pictures(*, archive_id: int, digest: str) -> None:
     """Delete the pictures of one file."""
     with suppress(FileNotFoundError):
-        shutil.rmtree(pictures_folder(owner_id=owner_id, digest=digest))
+        shutil.rmtree(pictures_folder(archive_id=archive_id, digest=digest))
 
 
 # --- picture room ---------------------------------------------------------------------------------
@@ -148,16 +148,16 @@ def prune_all_pictures() -> int:
     folder = pictures_of_everybody()
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     owners = (owner for name in names if (owner := parse_number(name)) is not None)
-    return sum(prune_pictures(owner_id=owner) for owner in owners)
+    return sum(prune_pictures(archive_id=owner) for owner in owners)
 
 
-def prune_pictures(*, owner_id: int) -> int:
+def prune_pictures(*, archive_id: int) -> int:
     """Delete pictures of this owner's pages until they fit the limit; return the number of deleted pages.
 
     The words of a page are deleted first: without them it counts as not drawn.
     """
     files_of: dict[Path, list[Path]] = defaultdict(list)
-    for file in sorted(pictures_of_owner(owner_id).glob("*/*/*")):
+    for file in sorted(pictures_of_owner(archive_id).glob("*/*/*")):
         files_of[file.with_suffix("")].append(file)
     pages: list[tuple[float, int, list[Path]]] = []  # when it was last opened, its bytes, its words before its picture
     for files in files_of.values():

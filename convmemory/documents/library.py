@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.core.files import File
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
@@ -18,9 +17,8 @@ from django.db.models.functions import Collate, Lower
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import Access, Caller
 from convmemory.accounts.holds import refuse_held
-from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.spaces import chosen_archives, reading
 from convmemory.conversations.messages.storage_quota import count_stored, require_room
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -57,9 +55,9 @@ class StoredFile:
     size: int
     was_written: bool = True
 
-    def place_for(self, owner_id: int) -> str:
+    def place_for(self, archive_id: int) -> str:
         """Return its name below `MEDIA_ROOT`."""
-        return place_of(owner_id=owner_id, digest=self.digest)
+        return place_of(archive_id=archive_id, digest=self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,8 @@ class Added:
     is_new: bool
 
 
-Listed = tuple[Document, SpaceMember | None]
-"""A document with the membership of the space that holds it; None in the caller's own archive."""
+Listed = tuple[Document, Access]
+"""A document with the access to the archive that holds it."""
 
 
 # --- adding ---------------------------------------------------------------------------------------
@@ -87,21 +85,21 @@ def require_acceptable(*, size: int) -> None:
         )
 
 
-def require_upload(*, owner: AbstractBaseUser, size: int, replaces: int | None) -> None:
+def require_upload(*, caller: Caller, size: int, replaces: int | None) -> None:
     """Check an upload before its file is stored. Raises: TooLarge, TooManyAtOnce, NotFound."""
     require_acceptable(size=size)
-    require_capacity(owner=owner, size=size, documents=0 if replaces else 1)
+    require_capacity(caller=caller, size=size, documents=0 if replaces else 1)
     if replaces is not None:
-        get_document(owner=owner, document_id=replaces)
+        get_document(caller=caller, document_id=replaces)
 
 
-def require_capacity(*, owner: AbstractBaseUser, size: int, documents: int = 1) -> None:
+def require_capacity(*, caller: Caller, size: int, documents: int = 1) -> None:
     """Check that the owner may add a file of this size, which makes so many documents more.
 
     Raises: TooManyAtOnce; TooLarge if the library would exceed the owner's limit; StorageFull if all stored data would.
     """
-    require_room(owner_id=owner.pk, size=size, documents=documents)
-    own = Document.with_trash.filter(owner_id=owner.pk)
+    require_room(archive_id=caller.archive_id, size=size, documents=documents)
+    own = Document.with_trash.filter(archive_id=caller.archive_id)
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
     if held["waiting"] >= MAX_UNFINISHED:
         raise TooManyAtOnce(f"{held['waiting']} of your documents wait to be read: wait until some have been.")
@@ -110,10 +108,10 @@ def require_capacity(*, owner: AbstractBaseUser, size: int, documents: int = 1) 
         raise TooLarge(f"Your documents would take more than {most_mb} MB (MAX_LIBRARY_MB): delete some first.")
 
 
-def store_file(*, owner_id: int, file: IO[bytes], name: str) -> StoredFile:
+def store_file(*, archive_id: int, file: IO[bytes], name: str) -> StoredFile:
     """Store the file under its digest; does not use the database. An existing file is used only if it is whole."""
     digest = digest_of(file)
-    place, storage = place_of(owner_id=owner_id, digest=digest), document_storage()
+    place, storage = place_of(archive_id=archive_id, digest=digest), document_storage()
     path = Path(storage.path(place))
     with suppress(FileNotFoundError):
         os.utime(path)  # keeps the sweep from deleting it: that only deletes old files without a document
@@ -131,76 +129,76 @@ def clean_name(name: str) -> str:
     return shown if len(shown) <= NAME_CHARS else shown[: NAME_CHARS - len(suffix)] + suffix or "document"
 
 
-def add_upload(*, owner: AbstractBaseUser, stored: StoredFile, replaces: int | None) -> Added:
+def add_upload(*, caller: Caller, stored: StoredFile, replaces: int | None) -> Added:
     """Make the stored file a document, or the next version of one; the caller enqueues it.
 
     If that fails, the file is deleted unless another document names it. Raises: NotFound, InvalidInput.
     """
     try:
         if replaces is None:
-            return add_document(owner=owner, stored=stored)
-        return replace_document(owner=owner, document_id=replaces, stored=stored)
+            return add_document(caller=caller, stored=stored)
+        return replace_document(caller=caller, document_id=replaces, stored=stored)
     except BaseException:
-        drop_file(owner_id=owner.pk, place=stored.place_for(owner.pk))
+        drop_file(archive_id=caller.archive_id, place=stored.place_for(caller.archive_id))
         raise
 
 
-def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
+def add_document(*, caller: Caller, stored: StoredFile) -> Added:
     """Return the document for a stored file, which the owner may already have. The caller enqueues it.
 
     Raises: StorageFull; InTrash if the file's document is in the trash.
     """
-    known = _with_digest(owner, stored.digest)
+    known = _with_digest(caller, stored.digest)
     if known is not None:
         return Added(known, is_new=stored.was_written and _read_again(known))
     try:
         with transaction.atomic():
             document = Document.objects.create(
-                owner_id=owner.pk, name=stored.name or "document", size=stored.size, digest=stored.digest,
-                file=stored.place_for(owner.pk), stored_bytes=stored.size,
+                archive_id=caller.archive_id, name=stored.name or "document", size=stored.size, digest=stored.digest,
+                file=stored.place_for(caller.archive_id), stored_bytes=stored.size,
             )  # fmt: skip
-            count_stored(owner_id=owner.pk, change=stored.size, documents=1)
+            count_stored(archive_id=caller.archive_id, change=stored.size, documents=1)
     except IntegrityError:  # the same file at the same moment
-        return Added(Document.objects.get(owner_id=owner.pk, digest=stored.digest), is_new=False)
+        return Added(Document.objects.get(archive_id=caller.archive_id, digest=stored.digest), is_new=False)
     return Added(document, is_new=True)
 
 
-def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: StoredFile) -> Added:
+def replace_document(*, caller: Caller, document_id: int, stored: StoredFile) -> Added:
     """Make the stored file the document's next version, which replaces it once it has been read.
 
     The caller enqueues it. Raises: NotFound; InvalidInput if the file is another document of the owner, InTrash if that
     one is in the trash, OnLegalHold because the old version would be deleted.
     """
     with transaction.atomic():
-        document = _locked(owner, document_id)
-        refuse_held(owner_id=owner.pk, act="replace")
-        known = _with_digest(owner, stored.digest)
+        document = _locked(caller, document_id)
+        refuse_held(archive_id=caller.archive_id, act="replace")
+        known = _with_digest(caller, stored.digest)
         if known is not None and known.pk != document.pk:
             raise InvalidInput(f"This file is in your library already, as document {known.pk}: delete that one first.")
         if document.digest == stored.digest:
             return Added(document, is_new=stored.was_written and _read_again(document))
         gone = str(document.next_file)
-        document.next_file.name = stored.place_for(owner.pk)
+        document.next_file.name = stored.place_for(caller.archive_id)
         document.next_name, document.status, document.attempts = stored.name or document.name, Status.UPLOADED, 0
         document.failure = document.error = ""
         document.save()
     if gone and gone != str(document.next_file):
-        drop_file(owner_id=owner.pk, place=gone)
+        drop_file(archive_id=caller.archive_id, place=gone)
     return Added(document, is_new=True)
 
 
 def _read_again(document: Document) -> bool:
     """Mark a document to be read again, because its stored file was damaged or missing until now."""
-    changed = Document.objects.filter(pk=document.pk, owner_id=document.owner_id).update(
+    changed = Document.objects.filter(pk=document.pk, archive_id=document.archive_id).update(
         status=Status.UPLOADED, failure="", error="", attempts=0
     )
     document.refresh_from_db()
     return bool(changed)
 
 
-def _with_digest(owner: AbstractBaseUser, digest: str) -> Document | None:
-    next_file = place_of(owner_id=owner.pk, digest=digest)
-    found = Document.with_trash.filter(Q(digest=digest) | Q(next_file=next_file), owner_id=owner.pk).first()
+def _with_digest(caller: Caller, digest: str) -> Document | None:
+    next_file = place_of(archive_id=caller.archive_id, digest=digest)
+    found = Document.with_trash.filter(Q(digest=digest) | Q(next_file=next_file), archive_id=caller.archive_id).first()
     if found is not None and found.trashed_at is not None:
         raise InTrash(
             f"This file is in your trash, as document {found.pk}: put it back, or delete it there for good and upload "
@@ -212,11 +210,11 @@ def _with_digest(owner: AbstractBaseUser, digest: str) -> Document | None:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def get_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
+def get_document(*, caller: Caller, document_id: int) -> Document:
     """Return the caller's document. Raises: NotFound, the same for unknown and for foreign documents."""
     found = None
     if document_id <= MAX_BIGINT:
-        found = Document.objects.filter(owner_id=owner.pk, pk=document_id).first()
+        found = Document.objects.filter(archive_id=caller.archive_id, pk=document_id).first()
     if found is None:
         raise NotFound(f"There is no document {document_id}.")
     return found
@@ -224,18 +222,17 @@ def get_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
 
 def page_of_documents(
     *,
-    caller: AbstractBaseUser,
+    caller: Caller,
     limit: int,
-    spaces: Sequence[SpaceMember] = (),
     chosen: str = "",
     before: int | None = None,
 ) -> tuple[list[Listed], int | None]:
-    """Return the documents of the caller and of their `spaces`, newest first, and where the next page begins, if any.
+    """Return the documents of all archives that the caller reads, newest first, and where the next page begins, if any.
 
     `chosen` restricts them as in `find_documents`.
     """
     earlier = Q() if before is None else Q(pk__lt=min(before, MAX_BIGINT))
-    found = _first_of_archives(caller, spaces, chosen, SORTS["newest"], earlier, limit + 1)
+    found = _first_of_archives(caller, chosen, SORTS["newest"], earlier, limit + 1)
     return found[:limit], found[limit - 1][0].pk if len(found) > limit else None
 
 
@@ -249,9 +246,8 @@ SORTS = {
 
 def find_documents(
     *,
-    caller: AbstractBaseUser,
+    caller: Caller,
     limit: int,
-    spaces: Sequence[SpaceMember] = (),
     chosen: str = "",
     title: str = "",
     sort: str = "newest",
@@ -259,8 +255,8 @@ def find_documents(
 ) -> tuple[list[Listed], str | None]:
     """Return documents with this text in their title or name, and the cursor of the next page, if any.
 
-    They are the caller's and those of their `spaces`; `chosen` restricts them to the caller's archive (`MINE`) or to
-    the space with this number. One query for each archive. Raises: InvalidInput, NotFound for another space.
+    They are those of all archives that the caller reads, or of the `chosen` one (`Caller.chosen`). One query for
+    each archive. Raises: InvalidInput, NotFound for another space.
     """
     if sort not in SORTS:
         raise InvalidInput(f"Documents are sorted by {', '.join(SORTS)}.")
@@ -273,7 +269,7 @@ def find_documents(
         if [type(value) for value in place] != [str if name.startswith("lower_") else int for name in order]:
             raise InvalidInput(UNREADABLE)
         wanted &= _sorted_after(order, [storable(value) if isinstance(value, str) else value for value in place])
-    found = _first_of_archives(caller, spaces, chosen, order, wanted, limit + 1)
+    found = _first_of_archives(caller, chosen, order, wanted, limit + 1)
     if len(found) <= limit:
         return found, None
     last, _ = found[limit - 1]
@@ -290,18 +286,15 @@ def _sorted_after(order: Sequence[str], values: Sequence[Any]) -> Q:
     return condition
 
 
-def _first_of_archives(
-    caller: AbstractBaseUser, spaces: Sequence[SpaceMember], chosen: str, order: Sequence[str], wanted: Q, count: int
-) -> list[Listed]:
+def _first_of_archives(caller: Caller, chosen: str, order: Sequence[str], wanted: Q, count: int) -> list[Listed]:
     """Return the first documents in this order of all archives together."""
     found: list[Listed] = []
     # By code points, as Python sorts them below, whatever the collation of the database is.
     lower = {f"lower_{name}": Collate(Lower(name), "C") for name in ("title", "name")}
-    for member in chosen_archives(spaces, chosen):
-        owner = member.space if member else caller
-        with reading(member):
-            rows = Document.objects.annotate(**lower).filter(wanted, owner_id=owner.pk).order_by(*order)
-            found += [(row, member) for row in rows[:count]]
+    for access in caller.chosen(chosen):
+        with caller.in_(access):
+            rows = Document.objects.annotate(**lower).filter(wanted, archive_id=access.archive_id).order_by(*order)
+            found += [(row, access) for row in rows[:count]]
     for name in reversed(order):
         found.sort(key=lambda pair: getattr(pair[0], name.removeprefix("-")), reverse=name.startswith("-"))
     return found[:count]
@@ -310,46 +303,49 @@ def _first_of_archives(
 # --- attaching ------------------------------------------------------------------------------------
 
 
-def attached_documents(*, owner: AbstractBaseUser, conversation_id: int) -> list[Document]:
+def attached_documents(*, caller: Caller, conversation_id: int) -> list[Document]:
     """Return the documents of the caller's conversation. Raises: NotFound."""
-    get_conversation(owner=owner, conversation_id=conversation_id)
-    chosen = ConversationDocument.objects.filter(owner_id=owner.pk, conversation_id=conversation_id)
-    return list(Document.objects.filter(owner_id=owner.pk, pk__in=chosen.values("document")).order_by("title", "pk"))
+    get_conversation(caller=caller, conversation_id=conversation_id)
+    chosen = ConversationDocument.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id)
+    return list(
+        Document.objects.filter(archive_id=caller.archive_id, pk__in=chosen.values("document")).order_by("title", "pk")
+    )
 
 
-def attached_ids(*, owner_id: int, conversation_id: int) -> frozenset[int]:
+def attached_ids(*, archive_id: int, conversation_id: int) -> frozenset[int]:
     """Return the ids of the documents attached to a conversation of this owner."""
-    chosen = ConversationDocument.objects.filter(owner_id=owner_id, conversation_id=conversation_id)
+    chosen = ConversationDocument.objects.filter(archive_id=archive_id, conversation_id=conversation_id)
     return frozenset(chosen.values_list("document_id", flat=True))
 
 
-def attach(*, owner: AbstractBaseUser, conversation_id: int, document_ids: Collection[int]) -> list[Document]:
+def attach(*, caller: Caller, conversation_id: int, document_ids: Collection[int]) -> list[Document]:
     """Attach more documents; return all that are attached afterwards. Raises: NotFound, InvalidInput."""
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    documents = own_documents(owner=owner, document_ids=document_ids)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
+    documents = own_documents(caller=caller, document_ids=document_ids)
     rows = [
-        ConversationDocument(owner_id=owner.pk, conversation=conversation, document=document) for document in documents
+        ConversationDocument(archive_id=caller.archive_id, conversation=conversation, document=document)
+        for document in documents
     ]
-    held = attached_ids(owner_id=owner.pk, conversation_id=conversation_id)
+    held = attached_ids(archive_id=caller.archive_id, conversation_id=conversation_id)
     if len(held | {document.pk for document in documents}) > MAX_ATTACHED:
         raise InvalidInput(f"At most {MAX_ATTACHED} documents can be attached to a conversation: detach some first.")
     ConversationDocument.objects.bulk_create(rows, ignore_conflicts=True)
-    return attached_documents(owner=owner, conversation_id=conversation_id)
+    return attached_documents(caller=caller, conversation_id=conversation_id)
 
 
-def detach(*, owner: AbstractBaseUser, conversation_id: int, document_id: int) -> None:
+def detach(*, caller: Caller, conversation_id: int, document_id: int) -> None:
     """Detach a document. Raises: NotFound."""
-    get_conversation(owner=owner, conversation_id=conversation_id)
-    get_document(owner=owner, document_id=document_id)
+    get_conversation(caller=caller, conversation_id=conversation_id)
+    get_document(caller=caller, document_id=document_id)
     ConversationDocument.objects.filter(
-        owner_id=owner.pk, conversation_id=conversation_id, document_id=document_id
+        archive_id=caller.archive_id, conversation_id=conversation_id, document_id=document_id
     ).delete()
 
 
-def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> Sequence[Document]:
+def own_documents(*, caller: Caller, document_ids: Collection[int]) -> Sequence[Document]:
     """The caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
     wanted = {number for number in document_ids if number <= MAX_BIGINT}
-    found = list(Document.objects.filter(owner_id=owner.pk, pk__in=wanted))
+    found = list(Document.objects.filter(archive_id=caller.archive_id, pk__in=wanted))
     if missing := set(document_ids) - {document.pk for document in found}:
         raise NotFound(f"There is no document {min(missing)}.")
     return found
@@ -358,37 +354,37 @@ def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> 
 # --- deleting -------------------------------------------------------------------------------------
 
 
-def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
+def delete_document(*, caller: Caller, document_id: int) -> None:
     """Put the document into the trash; without a trash (TRASH_DAYS=0) delete it for good.
 
     Raises: NotFound, OnLegalHold.
     """
     if not config.trash_days:
-        return delete_for_good(owner=owner, document_id=document_id)
+        return delete_for_good(caller=caller, document_id=document_id)
     with transaction.atomic():
-        document = _locked(owner, document_id)
-        refuse_held(owner_id=owner.pk)
+        document = _locked(caller, document_id)
+        refuse_held(archive_id=caller.archive_id)
         document.trashed_at = timezone.now()
         document.save(update_fields=["trashed_at"])
         document_trashed.send(Document, document=document)
-        record(Action.TRASHED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)
+        record(Action.TRASHED, what=f"document {document_id}", person_id=caller.person_id, about_id=caller.archive_id)
     return None
 
 
-def restore_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
+def restore_document(*, caller: Caller, document_id: int) -> Document:
     """Take the document out of the trash; a worker indexes it again, or continues to read it. Raises: NotFound."""
     with transaction.atomic():
-        document = _locked(owner, document_id, with_trash=True)
+        document = _locked(caller, document_id, with_trash=True)
         if document.trashed_at is None or document.trashed_at <= last_expired():
             raise NotFound(f"There is no document {document_id} in your trash.")
         document.trashed_at = None
         document.save(update_fields=["trashed_at"])
         document_restored.send(Document, document=document)
-        record(Action.RESTORED, what=f"document {document_id}", person_id=owner.pk, about_id=owner.pk)
+        record(Action.RESTORED, what=f"document {document_id}", person_id=caller.person_id, about_id=caller.archive_id)
     return document
 
 
-def delete_for_good(*, owner: AbstractBaseUser, document_id: int, moved_to: int | None = None) -> None:
+def delete_for_good(*, caller: Caller, document_id: int, moved_to: int | None = None) -> None:
     """Delete the document, in the trash or not, with its file, sections, passages and vectors.
 
     `moved_to` is the owner of the archive that stores it instead, for the audit log.
@@ -396,48 +392,48 @@ def delete_for_good(*, owner: AbstractBaseUser, document_id: int, moved_to: int 
     Raises: NotFound, OnLegalHold.
     """
     with transaction.atomic():
-        document = _locked(owner, document_id, with_trash=True)
-        refuse_held(owner_id=owner.pk, act="delete" if moved_to is None else "move")
+        document = _locked(caller, document_id, with_trash=True)
+        refuse_held(archive_id=caller.archive_id, act="delete" if moved_to is None else "move")
         freed = document.stored_bytes or 0
         document.delete()
         action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
-        record(action, what=f"document {document_id}{where}", person_id=owner.pk, about_id=owner.pk)
-        count_stored(owner_id=owner.pk, change=-freed, documents=-1)
+        record(action, what=f"document {document_id}{where}", person_id=caller.person_id, about_id=caller.archive_id)
+        count_stored(archive_id=caller.archive_id, change=-freed, documents=-1)
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:
     """Delete the document's files once the transaction that deletes its row has committed."""
-    owner_id, places = instance.owner_id, {str(instance.file), str(instance.next_file)} - {""}
+    archive_id, places = instance.archive_id, {str(instance.file), str(instance.next_file)} - {""}
 
     def drop() -> None:
         for place in places:
-            drop_file(owner_id=owner_id, place=place)
+            drop_file(archive_id=archive_id, place=place)
 
     transaction.on_commit(drop)
 
 
-def drop_file(*, owner_id: int, place: str) -> None:
+def drop_file(*, archive_id: int, place: str) -> None:
     """Delete a stored file that no document of its owner names any more."""
-    if not Document.with_trash.filter(Q(file=place) | Q(next_file=place), owner_id=owner_id).exists():
+    if not Document.with_trash.filter(Q(file=place) | Q(next_file=place), archive_id=archive_id).exists():
         document_storage().delete(place)
-        drop_pictures(owner_id=owner_id, digest=place.rpartition("/")[2])
+        drop_pictures(archive_id=archive_id, digest=place.rpartition("/")[2])
 
 
-def retry_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
+def retry_document(*, caller: Caller, document_id: int) -> Document:
     """Mark a failed document to be read again. The caller enqueues it. Raises: NotFound."""
-    document = get_document(owner=owner, document_id=document_id)
-    Document.objects.filter(pk=document.pk, owner_id=owner.pk, status=Status.FAILED).update(
+    document = get_document(caller=caller, document_id=document_id)
+    Document.objects.filter(pk=document.pk, archive_id=caller.archive_id, status=Status.FAILED).update(
         status=Status.UPLOADED, failure="", error="", attempts=0
     )
     document.refresh_from_db()
     return document
 
 
-def _locked(owner: AbstractBaseUser, document_id: int, *, with_trash: bool = False) -> Document:
+def _locked(caller: Caller, document_id: int, *, with_trash: bool = False) -> Document:
     found = None
     if document_id <= MAX_BIGINT:
         rows = Document.with_trash if with_trash else Document.objects
-        found = rows.select_for_update().filter(owner_id=owner.pk, pk=document_id).first()
+        found = rows.select_for_update().filter(archive_id=caller.archive_id, pk=document_id).first()
     if found is None:
         raise NotFound(f"There is no document {document_id}.")
     return found

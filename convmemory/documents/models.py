@@ -3,7 +3,6 @@
 `library.py` (for owners) and `processing.py` (for workers) write the rows.
 """
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Deferrable, Q
 from django.utils.translation import gettext_lazy as _
@@ -39,8 +38,8 @@ class Document(Trashable):
         INTERRUPTED = "interrupted"
         INTERNAL = "internal"
 
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="documents", db_index=False
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="documents", db_index=False
     )
     name = models.CharField(max_length=255, help_text="The name that the file came with.")
     title = models.CharField(max_length=300, blank=True, default="")
@@ -68,14 +67,16 @@ class Document(Trashable):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["owner", "digest"], name="document_digest_unique"),
+            models.UniqueConstraint(fields=["archive", "digest"], name="document_digest_unique"),
             models.CheckConstraint(
                 condition=Q(status__in=["uploaded", "processing", "ready", "failed"]), name="document_status"
             ),
         ]
         indexes = [
-            models.Index(fields=["owner", "-id"], name="document_owner"),
-            models.Index(fields=["owner", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="document_trash"),
+            models.Index(fields=["archive", "-id"], name="document_owner"),
+            models.Index(
+                fields=["archive", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="document_trash"
+            ),
             models.Index(fields=["id"], condition=Q(status__in=["uploaded", "processing"]), name="document_unfinished"),
         ]
 
@@ -92,7 +93,7 @@ class Document(Trashable):
     @property
     def sections(self) -> "models.QuerySet[Section]":
         """Return its sections, looked up by owner and document."""
-        return Section.objects.filter(owner_id=self.owner_id, document_id=self.pk)
+        return Section.objects.filter(archive_id=self.archive_id, document_id=self.pk)
 
 
 class Section(models.Model):
@@ -101,7 +102,9 @@ class Section(models.Model):
     `start` counts characters of that text, `path` lists the headings down to its own.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+", db_index=False)
     number = models.PositiveIntegerField()
     path = models.JSONField(default=list)
@@ -115,7 +118,7 @@ class Section(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["document", "number", "owner"], name="section_number_unique", deferrable=Deferrable.DEFERRED
+                fields=["document", "number", "archive"], name="section_number_unique", deferrable=Deferrable.DEFERRED
             ),
         ]
 
@@ -139,15 +142,17 @@ class Section(models.Model):
 class ConversationDocument(models.Model):
     """A document attached to a conversation, in which only attached documents are searched."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
     document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["conversation", "document", "owner"], name="conversation_document_unique")
+            models.UniqueConstraint(fields=["conversation", "document", "archive"], name="conversation_document_unique")
         ]
-        indexes = [models.Index(fields=["owner", "conversation"], name="conversation_document_owner")]
+        indexes = [models.Index(fields=["archive", "conversation"], name="conversation_document_owner")]
 
     def __str__(self) -> str:
         return f"document {self.document_id} of conversation {self.conversation_id}"

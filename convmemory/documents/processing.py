@@ -42,13 +42,13 @@ SectionKey = tuple[tuple[str, ...], int | None, str]
 logger = logging.getLogger(__name__)
 
 
-def process_document(*, owner_id: int, document_id: int) -> str:
+def process_document(*, archive_id: int, document_id: int) -> str:
     """Read the document's file, or the next version's; return its status afterwards, or "gone"."""
-    document = _begin(owner_id, document_id)
+    document = _begin(archive_id, document_id)
     if document is None:
-        statuses = Document.objects.filter(pk=document_id, owner_id=owner_id).values_list("status", flat=True)
+        statuses = Document.objects.filter(pk=document_id, archive_id=archive_id).values_list("status", flat=True)
         return str(statuses.first() or "gone")
-    with work_folder("document", owner_id=document.owner_id, claim=document.pk) as folder:
+    with work_folder("document", archive_id=document.archive_id, claim=document.pk) as folder:
         target = folder / "sections.jsonl"
         ending = run_child(document, target)
         if ending is Ending.DONE:
@@ -108,12 +108,12 @@ def run_child(document: Document, target: Path) -> Ending:
 def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
     """Return owner and id of documents waiting to be read, oldest first."""
     rows = Document.objects.filter(status__in=(Status.UPLOADED, Status.PROCESSING)).order_by("updated_at")
-    return list(rows.values_list("owner_id", "pk")[:limit])
+    return list(rows.values_list("archive_id", "pk")[:limit])
 
 
-def _begin(owner_id: int, document_id: int) -> Document | None:
+def _begin(archive_id: int, document_id: int) -> Document | None:
     """Return the document, now processing; None if it needs no work, or has killed its workers too often."""
-    own = Document.objects.filter(pk=document_id, owner_id=owner_id)
+    own = Document.objects.filter(pk=document_id, archive_id=archive_id)
     waiting = own.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
     waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)
     document = waiting.first()
@@ -157,7 +157,7 @@ def _fail(document: Document, failure: Document.Failure, error: str) -> None:
     own = Document.objects.filter(pk=document.pk, status=Status.PROCESSING)
     own.update(status=status, failure=failure, error=cut(said, ERROR_CHARS), next_file="", next_name="")
     if gone:
-        drop_file(owner_id=document.owner_id, place=gone)
+        drop_file(archive_id=document.archive_id, place=gone)
 
 
 # --- storing --------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
         Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], BATCH)
         new = (
             Section(
-                owner_id=held.owner_id, document=held, number=number, path=list(draft.path), page=draft.page,
+                archive_id=held.archive_id, document=held, number=number, path=list(draft.path), page=draft.page,
                 start=draft.start, text=draft.text, headings=draft.headings,
             )
             for number, draft in enumerate(sections)
@@ -209,9 +209,9 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
         held.stored_bytes = held.size + sum(len(section.text.encode()) for section in sections)
         held.save()
         document_changed.send(Document, document=held, first_section=0)
-        count_stored(owner_id=held.owner_id, change=held.stored_bytes - (before or 0))
+        count_stored(archive_id=held.archive_id, change=held.stored_bytes - (before or 0))
         if gone:
-            transaction.on_commit(lambda: drop_file(owner_id=held.owner_id, place=gone))
+            transaction.on_commit(lambda: drop_file(archive_id=held.archive_id, place=gone))
 
 
 def batches(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:

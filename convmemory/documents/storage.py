@@ -26,14 +26,14 @@ def document_storage() -> DocumentStorage:
     return DocumentStorage()
 
 
-def pictures_folder(*, owner_id: int, digest: str) -> Path:
+def pictures_folder(*, archive_id: int, digest: str) -> Path:
     """Return the folder for the pictures of a file's pages."""
-    return pictures_of_owner(owner_id) / digest[:2] / digest
+    return pictures_of_owner(archive_id) / digest[:2] / digest
 
 
-def pictures_of_owner(owner_id: int) -> Path:
+def pictures_of_owner(archive_id: int) -> Path:
     """Return the folder for the pictures of all of an owner's documents."""
-    return pictures_of_everybody() / str(owner_id)
+    return pictures_of_everybody() / str(archive_id)
 
 
 def pictures_of_everybody() -> Path:
@@ -51,6 +51,6 @@ def digest_of(file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def place_of(*, owner_id: int, digest: str) -> str:
+def place_of(*, archive_id: int, digest: str) -> str:
     """Return the stored file's name below `MEDIA_ROOT`."""
-    return f"documents/{owner_id}/{digest[:2]}/{digest}"
+    return f"documents/{archive_id}/{digest[:2]}/{digest}"

@@ -12,33 +12,33 @@ DRAW = "convmemory.documents.tasks.draw"
 SWEPT = 200
 
 
-def enqueue_document(*, owner_id: int, document_id: int) -> None:
+def enqueue_document(*, archive_id: int, document_id: int) -> None:
     """Enqueue the reading of one document."""
-    enqueue_for(owner_id, PROCESS, document_id, group="document")
+    enqueue_for(archive_id, PROCESS, document_id, group="document")
 
 
-def enqueue_drawing(*, owner_id: int, document_id: int, page: int) -> None:
+def enqueue_drawing(*, archive_id: int, document_id: int, page: int) -> None:
     """Enqueue the drawing of a page of a PDF and of the pages in its batch."""
-    enqueue_for(owner_id, DRAW, document_id, first_of_batch(page), group="pictures")
+    enqueue_for(archive_id, DRAW, document_id, first_of_batch(page), group="pictures")
 
 
 @long_owner_task
-def draw(document_id: int, first: int, *, owner_id: int) -> dict[str, Any]:
+def draw(document_id: int, first: int, *, archive_id: int) -> dict[str, Any]:
     """Draw some pages of a PDF in a separate process."""
-    return {"drawn": draw_pages(owner_id=owner_id, document_id=document_id, first=first)}
+    return {"drawn": draw_pages(archive_id=archive_id, document_id=document_id, first=first)}
 
 
 @long_owner_task
-def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
+def process(document_id: int, *, archive_id: int) -> dict[str, Any]:
     """Read one document in a separate process."""
-    return {"status": process_document(owner_id=owner_id, document_id=document_id)}
+    return {"status": process_document(archive_id=archive_id, document_id=document_id)}
 
 
 @over_all_archives
 def sweep() -> dict[str, Any]:
     """Enqueue waiting documents that are not in the queue; scheduled every minute."""
     in_hand = {row.args[0] for row in asked_for(PROCESS).only("args")}
-    missed = [(owner_id, pk) for owner_id, pk in unfinished_documents(limit=SWEPT) if pk not in in_hand]
-    for owner_id, document_id in missed:
-        enqueue_document(owner_id=owner_id, document_id=document_id)
+    missed = [(archive_id, pk) for archive_id, pk in unfinished_documents(limit=SWEPT) if pk not in in_hand]
+    for archive_id, document_id in missed:
+        enqueue_document(archive_id=archive_id, document_id=document_id)
     return {"enqueued": len(missed)}

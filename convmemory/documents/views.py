@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import FileResponse, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -17,8 +16,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, archive_choices, archive_name, in_archive, use_archive_of
-from convmemory.accounts.spaces import spaces_of
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.pages import PageRequest, archive_choices, enter_archive_of, in_archive
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -50,11 +49,11 @@ def library_page(request: PageRequest) -> HttpResponse:
     files = request.FILES.getlist("file")
     replaces = _number(request.POST.get("replaces", ""))
     if replaces is not None:
-        use_archive_of(request, {"document_id": replaces})
+        enter_archive_of(request, {"document_id": replaces})
     refusals: list[tuple[str, str]] = []  # name and reason
     for file in files:
         try:
-            added = take_upload(owner=request.user, file=file, replaces=replaces)
+            added = take_upload(caller=request.caller, file=file, replaces=replaces)
         except (InvalidInput, TooLarge, TooManyAtOnce) as error:
             refusals.append((library.clean_name(file.name or "document"), str(error)))
             continue
@@ -64,12 +63,10 @@ def library_page(request: PageRequest) -> HttpResponse:
     if files and not refusals:
         return redirect("document", replaces) if replaces is not None else redirect("documents")
     wanted = {"title": storable(request.GET.get("q", ""))[:200].strip(), "sort": request.GET.get("sort", "newest")}
-    # A page with a space open lists that space alone.
-    spaces = [] if request.member else spaces_of(request.person)
+    spaces = [] if request.caller.space else request.caller.spaces
     space = request.GET.get("space", "") if spaces else ""
     rows, following = library.find_documents(
-        caller=request.user,
-        spaces=spaces,
+        caller=request.caller,
         chosen=space,
         limit=SHOWN,
         cursor=request.GET.get("cursor", ""),
@@ -78,7 +75,7 @@ def library_page(request: PageRequest) -> HttpResponse:
     kept = {name: text for name, text in (("q", wanted["title"]), ("space", space)) if text}
     nothing_chosen = request.method == "POST" and not files
     context = {
-        "rows": rows,
+        "rows": [(row, access if spaces and access.space else None) for row, access in rows],
         "following": following,
         "archives": [
             (urlencode({**kept, "sort": wanted["sort"], "space": value}), name, value == space)
@@ -98,16 +95,16 @@ def library_page(request: PageRequest) -> HttpResponse:
     return render(request, "documents/library.html", context, status=422 if nothing_chosen or refusals else 200)
 
 
-def take_upload(*, owner: User, file: "UploadedFile[Any]", replaces: int | None = None) -> library.Added:
+def take_upload(*, caller: Caller, file: "UploadedFile[Any]", replaces: int | None = None) -> library.Added:
     """Store an upload, and enqueue it unless the library has it.
 
     Raises: like `library.require_upload` and `library.add_upload`.
     """
-    library.require_upload(owner=owner, size=file.size or 0, replaces=replaces)
-    stored = library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
-    added = library.add_upload(owner=owner, stored=stored, replaces=replaces)
+    library.require_upload(caller=caller, size=file.size or 0, replaces=replaces)
+    stored = library.store_file(archive_id=caller.archive_id, file=file, name=file.name or "document")
+    added = library.add_upload(caller=caller, stored=stored, replaces=replaces)
     if added.is_new:
-        enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
+        enqueue_document(archive_id=caller.archive_id, document_id=added.document.pk)
     return added
 
 
@@ -119,7 +116,7 @@ def document(request: PageRequest, document_id: int) -> HttpResponse:
     With `?find=words`, the sections that contain them are listed above. A PDF is shown as pictures of its pages, or
     with `view=text` as text.
     """
-    found = library.get_document(owner=request.user, document_id=document_id)
+    found = library.get_document(caller=request.caller, document_id=document_id)
     box, place, words = SearchBox.of(request), _place(request), request.GET.get("find", "").strip()[:200]
     has_pictures = found.format == "pdf" and bool(found.version)
     shows_pictures = has_pictures and request.GET.get("view") != "text"
@@ -146,14 +143,14 @@ def _place(request: PageRequest) -> Target:
 
 
 def _request_drawing(document: Document) -> Callable[[int], None]:
-    return lambda page: enqueue_drawing(owner_id=document.owner_id, document_id=document.pk, page=page)
+    return lambda page: enqueue_drawing(archive_id=document.archive_id, document_id=document.pk, page=page)
 
 
 @require_safe
 @in_archive
 def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
     """Show one page of a PDF; a viewer that only has its text polls until it has been drawn."""
-    found = library.get_document(owner=request.user, document_id=document_id)
+    found = library.get_document(caller=request.caller, document_id=document_id)
     shown = view_page(found, page, _place(request), _request_drawing(found))
     if shown is None:
         raise NotFound(f"The document has no page {page}.")
@@ -164,7 +161,7 @@ def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 @in_archive
 def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
     """Send the picture of one page, drawn by a worker."""
-    found = library.get_document(owner=request.user, document_id=document_id)
+    found = library.get_document(caller=request.caller, document_id=document_id)
     file = picture_file(found, page)
     if file is None:
         raise NotFound(f"There is no picture of page {page}.")
@@ -178,17 +175,17 @@ def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 @in_archive
 def card(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the progress of one document, as a row of the table with `?row=1`."""
-    row = library.get_document(owner=request.user, document_id=document_id)
-    member = request.member if request.member != request.chosen else None
+    row = library.get_document(caller=request.caller, document_id=document_id)
+    space = request.caller.space if request.caller.space != request.chosen else None
     template = "documents/row.html" if "row" in request.GET else "documents/card.html"
-    return render(request, template, {"row": row, "member": member})
+    return render(request, template, {"row": row, "member": space})
 
 
 @require_safe
 @in_archive
 def download(request: PageRequest, document_id: int) -> HttpResponse:
     """Send the file as it was uploaded; the browser never displays it, whatever it contains."""
-    row = library.get_document(owner=request.user, document_id=document_id)
+    row = library.get_document(caller=request.caller, document_id=document_id)
     if not row.file.storage.exists(str(row.file)):
         raise NotFound("The file is not on this server.")
     answer = FileResponse(
@@ -202,8 +199,8 @@ def download(request: PageRequest, document_id: int) -> HttpResponse:
 @in_archive
 def retry(request: PageRequest, document_id: int) -> HttpResponse:
     """Read a failed document again."""
-    row = library.retry_document(owner=request.user, document_id=document_id)
-    enqueue_document(owner_id=request.user.pk, document_id=row.pk)
+    row = library.retry_document(caller=request.caller, document_id=document_id)
+    enqueue_document(archive_id=request.caller.archive_id, document_id=row.pk)
     return redirect("documents")
 
 
@@ -211,12 +208,12 @@ def retry(request: PageRequest, document_id: int) -> HttpResponse:
 @in_archive
 def delete(request: PageRequest, document_id: int) -> HttpResponse:
     """Ask for confirmation, then put the document into the trash, or delete it for good."""
-    row = library.get_document(owner=request.user, document_id=document_id)
+    row = library.get_document(caller=request.caller, document_id=document_id)
     if request.method != "POST":
         return render(request, "documents/delete.html", {"document": row, "trash_days": config.trash_days})
-    library.delete_document(owner=request.user, document_id=document_id)
+    library.delete_document(caller=request.caller, document_id=document_id)
     said = _("“%(title)s” is in the trash of: %(place)s") if config.trash_days else _("“%(title)s” is deleted.")
-    messages.success(request, said % {"title": row.title or row.name, "place": archive_name(request)})
+    messages.success(request, said % {"title": row.title or row.name, "place": request.caller.archive.name})
     return redirect("documents")
 
 
@@ -237,7 +234,7 @@ class Attachments:
 @in_archive
 def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the documents of a conversation, and those that can be attached; a POST attaches or detaches some."""
-    of: dict[str, Any] = {"owner": request.user, "conversation_id": conversation_id}
+    of: dict[str, Any] = {"caller": request.caller, "conversation_id": conversation_id}
     conversation = get_conversation(**of)
     attachments = Attachments(
         heading=_("Documents of “%(title)s”") % {"title": conversation.title or _("Untitled conversation")},
@@ -260,7 +257,7 @@ def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResp
         attachments.attach(chosen)
         return redirect(request.path)
     held = {row.pk for row in attachments.documents}
-    newest, _ = library.page_of_documents(caller=request.user, limit=CHOICES)
+    newest, _ = library.page_of_documents(caller=request.caller.alone(), limit=CHOICES)
     choices = [row for row, _ in newest if row.pk not in held]
     return render(request, "documents/attached.html", {"attachments": attachments, "choices": choices})
 

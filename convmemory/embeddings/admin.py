@@ -32,9 +32,9 @@ class EmbeddingSpaceAdmin(MetadataAdmin):
 class CachedVectorAdmin(DeletableAdmin):
     """Cached vectors. Deleted ones are computed again when they are needed."""
 
-    list_display = ("id", "owner", "space", "hash")
+    list_display = ("id", "archive", "space", "hash")
     list_filter = (OwnerFilter, "space", UptoFilter)
-    fields = ("owner", "space", "hash", "norm")
+    fields = ("archive", "space", "hash", "norm")
     readonly_fields = ("hash", "norm")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

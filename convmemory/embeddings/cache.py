@@ -37,20 +37,20 @@ class OwnerCache(Generic[K, V]):
         self._lock = Lock()
         self._owners: OrderedDict[int, OrderedDict[K, V]] = OrderedDict()  # both in order of last use
 
-    def get_or_make(self, owner_id: int, key: K, make: Callable[[], V]) -> V:
+    def get_or_make(self, archive_id: int, key: K, make: Callable[[], V]) -> V:
         """Return the owner's value for `key`, computed if missing; an exception of `make` is not cached."""
         with self._lock:
-            entries = self._owners.get(owner_id)
+            entries = self._owners.get(archive_id)
             if entries is not None and key in entries:
-                self._owners.move_to_end(owner_id)
+                self._owners.move_to_end(archive_id)
                 entries.move_to_end(key)
                 return entries[key]
         value = make()  # outside the lock, so that other owners need not wait for slow values
         with self._lock:
-            entries = self._owners.setdefault(owner_id, OrderedDict())
+            entries = self._owners.setdefault(archive_id, OrderedDict())
             entries[key] = value
             entries.move_to_end(key)
-            self._owners.move_to_end(owner_id)
+            self._owners.move_to_end(archive_id)
             while len(entries) > self._per_owner:
                 entries.popitem(last=False)
             while sum(map(len, self._owners.values())) > self._total:
@@ -80,26 +80,26 @@ _questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
 )
 
 
-def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> dict[str, Vector]:
+def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, archive_id: int) -> dict[str, Vector]:
     """Return the cached vectors of the owner's texts, by text. One query."""
     digests = {content_hash(text): text for text in texts}
-    known = _look_up(space, owner_id, set(digests))
+    known = _look_up(space, archive_id, set(digests))
     return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in known.items()}
 
 
-def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> list[str]:
+def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, archive_id: int) -> list[str]:
     """Return the owner's distinct texts that are not cached, in order. One query."""
     digests = {content_hash(text): text for text in texts}
-    known = _look_up(space, owner_id, set(digests))
+    known = _look_up(space, archive_id, set(digests))
     return [text for digest, text in digests.items() if digest not in known]
 
 
-def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, owner_id: int) -> None:
+def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, archive_id: int) -> None:
     """Cache vectors of the owner's texts by the hashes of the texts; existing ones stay."""
     CachedVector.objects.bulk_create(
         [
             CachedVector(
-                owner_id=owner_id, space=space, content_hash=digest, vector=vector.astype(STORED_DTYPE).tobytes()
+                archive_id=archive_id, space=space, content_hash=digest, vector=vector.astype(STORED_DTYPE).tobytes()
             )
             for digest, vector in vectors.items()
         ],
@@ -107,35 +107,35 @@ def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, own
     )
 
 
-def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
+def query_vector(space: EmbeddingSpace, text: str, *, archive_id: int) -> Vector:
     """Return the vector (dim,) of an owner's question, read-only; the owner's last few questions are cached.
 
     Raises:
         EmbeddingError: the model refuses the text or is unavailable.
     """
-    return _question(space, text, owner_id).vector
+    return _question(space, text, archive_id).vector
 
 
-def query_embedding(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding:
+def query_embedding(space: EmbeddingSpace, text: str, *, archive_id: int) -> TokenEmbedding:
     """Return the question's vector with its token vectors, if the model provides them; read-only and cached too.
 
     Raises:
         EmbeddingError: the model refuses the text or is unavailable.
     """
-    return _question(space, text, owner_id)
+    return _question(space, text, archive_id)
 
 
-def _look_up(space: EmbeddingSpace, owner_id: int, hashes: set[bytes]) -> dict[bytes, bytes]:
+def _look_up(space: EmbeddingSpace, archive_id: int, hashes: set[bytes]) -> dict[bytes, bytes]:
     if not hashes:
         return {}
     spaces = with_same_sentences(space)  # another token model changes nothing about these vectors
-    rows = CachedVector.objects.filter(owner_id=owner_id, space__in=spaces, content_hash__in=list(hashes))
+    rows = CachedVector.objects.filter(archive_id=archive_id, space__in=spaces, content_hash__in=list(hashes))
     return {bytes(digest): bytes(vector) for digest, vector in rows.values_list("content_hash", "vector")}
 
 
-def _question(space: EmbeddingSpace, text: str, owner_id: int) -> TokenEmbedding:
+def _question(space: EmbeddingSpace, text: str, archive_id: int) -> TokenEmbedding:
     key = tuple(getattr(space, name) for name in (*SENTENCE_FIELDS, *TOKEN_FIELDS, "location", "token_location"))
-    return _questions.get_or_make(owner_id, (key, text), partial(_embed_question, space, text))
+    return _questions.get_or_make(archive_id, (key, text), partial(_embed_question, space, text))
 
 
 def _embed_question(space: EmbeddingSpace, text: str) -> TokenEmbedding:

@@ -1,6 +1,5 @@
 """Embedding spaces and the cache of vectors, keyed so that the same text of an owner is embedded once."""
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -65,14 +64,16 @@ class CachedVector(models.Model):
     vector each.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, db_index=False)
     content_hash = models.BinaryField(max_length=32)
     vector = models.BinaryField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["owner", "space", "content_hash"], name="embeddings_vector_owned"),
+            models.UniqueConstraint(fields=["archive", "space", "content_hash"], name="embeddings_vector_owned"),
         ]
 
     def __str__(self) -> str:
@@ -85,7 +86,7 @@ class EmbeddingBatch(models.Model):
     `remote_id` is empty until the provider has accepted it, `ended_at` is null until its vectors are stored.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="batches")
     remote_id = models.CharField(max_length=200, blank=True, default="")
     requests = models.PositiveIntegerField()

@@ -9,7 +9,7 @@ from importlib import import_module
 from django.contrib.auth import get_user
 from django.http import HttpRequest, parse_cookie
 
-from convmemory.accounts.keys import user_of_key
+from convmemory.accounts.keys import caller_of_key
 from convmemory.accounts.scim.tokens import find_token
 from convmemory.core import acting
 from convmemory.core.config import config
@@ -44,7 +44,7 @@ async def is_signed_in(scope: Scope) -> bool:
         return bool(credential) and await first_in_thread(_is_session_of_somebody, credential)
     if scope["path"].startswith("/scim/"):
         return await first_in_thread(_is_of_directory, header(scope, b"authorization"))
-    return await first_in_thread(user_of_key, credential, writes=False) is not None
+    return await first_in_thread(caller_of_key, credential, writes=False) is not None
 
 
 def _credential(scope: Scope) -> str:

@@ -75,7 +75,7 @@ def authorize(request: PageRequest) -> HttpResponse:
     if request.POST.get("decision") != "allow":
         return lead_back(error="access_denied")
     consent = Consent(
-        owner_id=request.user.pk,
+        person_id=request.user.pk,
         client_id=program.client_id,
         client_name=name,
         redirect_uri=redirect_uri,

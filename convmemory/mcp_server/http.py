@@ -10,13 +10,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse, JsonResponse
 from django.http.request import split_domain_port, validate_host
 from django.utils.http import is_same_domain
 
 from convmemory import problems
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import caller_of_header
 from convmemory.core import acting
 from convmemory.core.config import config
@@ -60,7 +60,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     except Refused as refused:
         await _send(refused.response, send)
     else:
-        acting.authenticated(caller.pk)
+        acting.authenticated(caller.archive_id)
         # Serve one request with a session manager of its own.
         scope = {**scope, CALLER: caller}
         server = await in_thread(_server)
@@ -80,7 +80,7 @@ def _oauth_application(site: str) -> Any:
     return application_of(site)
 
 
-def admit(method: str, headers: Mapping[str, str], site: str) -> User:
+def admit(method: str, headers: Mapping[str, str], site: str) -> Caller:
     """Return the caller of a valid request. Raises: Refused."""
     # Host and Origin come first: a request from a foreign page must not reach the check of its key.
     # Refuse pages of other sites that make a browser believe this server is theirs (DNS rebinding).
@@ -126,8 +126,8 @@ def _is_trusted(origin: str, host: str) -> bool:
 def _server() -> "Server[Any]":
     from convmemory.mcp_server.server import build_server
 
-    def caller_of(context: Any) -> User:
-        caller: User = context.request.scope[CALLER]
+    def caller_of(context: Any) -> Caller:
+        caller: Caller = context.request.scope[CALLER]
         return caller
 
     def site(context: Any) -> str:

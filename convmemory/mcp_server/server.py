@@ -13,9 +13,10 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from convmemory import __version__
+from convmemory.accounts.callers import Caller
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.threads import in_tool_thread
-from convmemory.tools.definition import Caller, Tool, links_from
+from convmemory.tools.definition import Tool, links_from
 from convmemory.tools.reading import READ_CONVERSATION
 from convmemory.tools.recalling import RECALL, recall_as_text
 from convmemory.tools.registry import mcp_tools, tool_named

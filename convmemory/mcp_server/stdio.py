@@ -11,9 +11,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.mcp_server.server import build_server
-from convmemory.tools.definition import Caller
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream

@@ -9,10 +9,11 @@ from django.shortcuts import render
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods
 
-from convmemory.accounts.keys import active_keys, create_key, row_of_key
+from convmemory.accounts.keys import active_keys, create_key
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
 from convmemory.core.config import config
+from convmemory.core.text import content_hash
 from convmemory.core.web.asgi_types import site_of
 from convmemory.mcp_server.clients import commands, setups
 from convmemory.mcp_server.http import PATH
@@ -46,7 +47,7 @@ def connect(request: PageRequest) -> HttpResponse:
     """
     if request.method == "POST":
         name = request.POST.get("name", "").strip()[:100] or "agents"
-        key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only="imports" not in request.POST)
+        key = create_key(person=request.user, name=name, days=KEY_DAYS, read_only="imports" not in request.POST)
         return redirect_with_new_key(request, key)
     new_key = new_key_of(request)
     manage = str(Path(config.base_dir) / "manage.py")
@@ -56,6 +57,7 @@ def connect(request: PageRequest) -> HttpResponse:
         "user": request.user.get_username(),
         "key": new_key,
     }
+    keys = active_keys(person=request.user)
     # Commands that start the server are for those who can log in to its machine.
     context = {
         "address": request.build_absolute_uri(PATH),
@@ -64,8 +66,8 @@ def connect(request: PageRequest) -> HttpResponse:
         "tools": mcp_tools(),
         "marks": any(tool.writes for tool in mcp_tools()),
         "new_key": new_key,
-        "key": row_of_key(owner=request.user, key=new_key) if new_key else None,
-        "keys": active_keys(owner=request.user),
+        "key": next((key for key in keys if new_key and bytes(key.key_hash) == content_hash(new_key)), None),
+        "keys": keys,
         "takes_oauth": can_authorize(site_of(request.scheme or "http", request.headers)),
     }
     return showing_new_key(request, render(request, "mcp/connect.html", context))

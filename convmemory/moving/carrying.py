@@ -11,23 +11,20 @@ Source: docs/adr/0109-move-rows-between-archives.md.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from django.contrib.auth.models import User
 from django.db import connection, models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext
 from psycopg import sql
 
 from convmemory.accounts.auditing import Action, record
-from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.callers import Access, Caller, no_space, refuse_readers
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import get_membership, refuse_readers
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import count_stored
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource, Tag, TurnMark
 from convmemory.conversations.signals import conversation_deleting, conversation_restored
-from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.documents import library
@@ -48,90 +45,92 @@ CARRIED: tuple[type[models.Model], ...] = (*OF_CONVERSATION, *OF_MESSAGES, Docum
 NUMBERS = sql.Identifier("taken_numbers")
 
 
-def find_archive(*, person: User, kind: Kind, object_id: int) -> SpaceMember | None:
-    """Return the membership of the space that holds the object, None for the person's own archive. Raises: NotFound."""
-    with acting_for(person.pk):
-        owner_id = archive_of_address({f"{kind}_id": object_id})
-        if owner_id is None:
-            raise NotFound(f"There is no {kind} {object_id}.")
-        return None if owner_id == person.pk else get_membership(person=person, space_id=owner_id)
+def find_archive(*, caller: Caller, kind: Kind, object_id: int) -> Access:
+    """Return the archive of the caller that holds the object. Raises: NotFound."""
+    with caller.in_(caller.own):
+        archive_id = archive_of_address({f"{kind}_id": object_id})
+    access = None if archive_id is None else caller.reads(archive_id)
+    if access is None:
+        raise NotFound(f"There is no {kind} {object_id}.")
+    return access
 
 
-def carry(*, person: User, kind: Kind, object_id: int, space_id: int | None, is_copy: bool) -> int:
-    """Move the object to a space, or without one to the person's own archive, or copy it; return its id there.
+def carry(*, caller: Caller, kind: Kind, object_id: int, space_id: int | None, is_copy: bool) -> int:
+    """Move the object to a space, or without one to the caller's own archive, or copy it; return its id there.
 
     What is moved keeps its id and with it its address. Moving needs a role that writes in both archives, copying only
     in the second one. Search finds the object there when a worker has indexed it, without computing its vectors.
 
     Raises: NotFound, NotAllowed, ConversationBusy, OnLegalHold, StorageFull; InvalidInput if it is there already.
     """
-    source = find_archive(person=person, kind=kind, object_id=object_id)
-    with acting_for(person.pk):
-        target = None if space_id is None else get_membership(person=person, space_id=space_id)
-    if (source and source.space_id) == (target and target.space_id):
+    source = find_archive(caller=caller, kind=kind, object_id=object_id)
+    target = caller.own if space_id is None else next((a for a in caller.spaces if a.archive_id == space_id), None)
+    if target is None:
+        raise no_space(str(space_id))
+    if source == target:
         raise InvalidInput(gettext("It is in this archive already: choose another one."))
-    for member in (target, None if is_copy else source):
-        if member is not None:
-            refuse_readers(member)
-    owner, new_owner = (member.space if member else person for member in (source, target))
+    for access in (target, None if is_copy else source):
+        if access is not None and access.space:
+            caller.require_writing_spaces()
+            refuse_readers(access)
     carry_one = _carry_conversation if kind == "conversation" else _carry_document
-    with acting_for(owner.pk, person_id=person.pk):
-        return carry_one(person, owner, new_owner, object_id, is_copy)
+    with caller.in_(source) as there:
+        return carry_one(there, target, object_id, is_copy)
 
 
-def _carry_conversation(person: User, owner: User, new_owner: User, conversation_id: int, is_copy: bool) -> int:
-    of_messages = Q(owner_id=owner.pk, message__conversation_id=conversation_id)
-    own = Q(owner_id=owner.pk, conversation_id=conversation_id)
+def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is_copy: bool) -> int:
+    of_messages = Q(archive_id=caller.archive_id, message__conversation_id=conversation_id)
+    own = Q(archive_id=caller.archive_id, conversation_id=conversation_id)
     with transaction.atomic():
         if not is_copy:
             # Before the row is locked, as when `ingest` deletes it.
-            conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+            conversation_deleting.send(Conversation, conversation_id=conversation_id, archive_id=caller.archive_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         require_idle(conversation)
-        with acting_for(new_owner.pk, person_id=person.pk):
+        with caller.in_(target) as there:
             same = Conversation.with_trash.filter(
-                owner_id=new_owner.pk, source=conversation.source, source_id=conversation.source_id
+                archive_id=target.archive_id, source=conversation.source, source_id=conversation.source_id
             )
             if conversation.source_id and (known := same.first()) is not None:
                 raise _already_there(known.pk, is_trashed=known.trashed_at is not None)
         _take(
-            Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id),
+            Conversation.objects.filter(archive_id=caller.archive_id, pk=conversation_id),
             *(model.objects.filter(own) for model in (Message, Tag, Event)),
             ConversationSummary.objects.filter(own, status=ConversationSummary.Status.COMPLETED),
             *(model.objects.filter(of_messages) for model in (MessageSource, TurnMark)),
         )
-        _take_vectors("conversation", conversation_id, owner)
+        _take_vectors("conversation", conversation_id, caller)
         if not is_copy:
-            ingest.delete_for_good(owner=owner, conversation_id=conversation_id, moved_to=new_owner.pk)
-        with acting_for(new_owner.pk, person_id=person.pk):
-            values: Values = {"owner_id": new_owner.pk}
+            ingest.delete_for_good(caller=caller, conversation_id=conversation_id, moved_to=target.archive_id)
+        with caller.in_(target) as there:
+            values: Values = {"owner_id": target.archive_id}
             of_one_archive: Values = {"parent_id": None, "starred_at": None, "pinned_at": None}
             new_id = _put(Conversation, values | of_one_archive, is_copy)
             values |= {"conversation_id": new_id}
             _put(Message, values, is_copy)
             places = {"taken": _taken(Message), "numbers": NUMBERS}
-            _run("number_messages", places, {"owner": new_owner.pk, "conversation": new_id})
+            _run("number_messages", places, {"owner": target.archive_id, "conversation": new_id})
             for model in (*OF_CONVERSATION[2:], *OF_MESSAGES):
                 _put(model, values, is_copy)
             # With keys of their own: the vectors were taken from the index.
             _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
             _forget(*OF_CONVERSATION, *OF_MESSAGES, SetAsidePassage)
             _run("forget_rows", {"taken": NUMBERS})
-            link_children(owner=new_owner)
-            stored = Conversation.objects.get(owner_id=new_owner.pk, pk=new_id)
+            link_children(caller=there)
+            stored = Conversation.objects.get(archive_id=target.archive_id, pk=new_id)
             conversation_restored.send(Conversation, conversation=stored)
-            _record("conversation", conversation_id, new_id, person, owner, new_owner, is_copy)
-            count_stored(owner_id=new_owner.pk, change=stored.stored_bytes or 0, turns=stored.turn_count)
+            _record("conversation", conversation_id, new_id, caller, target, is_copy)
+            count_stored(archive_id=target.archive_id, change=stored.stored_bytes or 0, turns=stored.turn_count)
     return new_id
 
 
-def _carry_document(person: User, owner: User, new_owner: User, document_id: int, is_copy: bool) -> int:
-    document = library.get_document(owner=owner, document_id=document_id)
+def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: bool) -> int:
+    document = library.get_document(caller=caller, document_id=document_id)
     if document.is_unfinished:
         raise ConversationBusy(gettext("The document is still being read: try again when it is ready."))
-    with acting_for(new_owner.pk, person_id=person.pk):
-        library.require_capacity(owner=new_owner, size=document.size)
-        known = Document.with_trash.filter(owner_id=new_owner.pk, digest=document.digest).first()
+    with caller.in_(target) as there:
+        library.require_capacity(caller=there, size=document.size)
+        known = Document.with_trash.filter(archive_id=target.archive_id, digest=document.digest).first()
         if known is not None:
             raise _already_there(known.pk, is_trashed=known.trashed_at is not None)
     try:
@@ -139,33 +138,33 @@ def _carry_document(person: User, owner: User, new_owner: User, document_id: int
     except FileNotFoundError:
         raise NotFound(gettext("The document's file is not on this server.")) from None
     with file:
-        stored = library.store_file(owner_id=new_owner.pk, file=file, name=document.name)
-    place = stored.place_for(new_owner.pk)
+        stored = library.store_file(archive_id=target.archive_id, file=file, name=document.name)
+    place = stored.place_for(target.archive_id)
     try:
         with transaction.atomic():
-            locked = Document.objects.select_for_update().filter(owner_id=owner.pk, pk=document_id).first()
+            locked = Document.objects.select_for_update().filter(archive_id=caller.archive_id, pk=document_id).first()
             if locked is None or (locked.digest, locked.is_unfinished) != (stored.digest, False):
                 raise ConversationBusy(gettext("The document has just been changed: try again."))
             _take(
-                Document.objects.filter(owner_id=owner.pk, pk=document_id),
-                Section.objects.filter(owner_id=owner.pk, document_id=document_id),
+                Document.objects.filter(archive_id=caller.archive_id, pk=document_id),
+                Section.objects.filter(archive_id=caller.archive_id, document_id=document_id),
             )
-            _take_vectors("document", document_id, owner)
+            _take_vectors("document", document_id, caller)
             if not is_copy:
-                library.delete_for_good(owner=owner, document_id=document_id, moved_to=new_owner.pk)
-            with acting_for(new_owner.pk, person_id=person.pk):
-                values: Values = {"owner_id": new_owner.pk}
+                library.delete_for_good(caller=caller, document_id=document_id, moved_to=target.archive_id)
+            with caller.in_(target) as there:
+                values: Values = {"owner_id": target.archive_id}
                 new_id = _put(Document, values | {"file": place}, is_copy)
                 _put(Section, values | {"document_id": new_id}, is_copy)
                 _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
                 _forget(Document, Section, SetAsidePassage)
-                put = Document.objects.get(owner_id=new_owner.pk, pk=new_id)
+                put = Document.objects.get(archive_id=target.archive_id, pk=new_id)
                 document_restored.send(Document, document=put)
-                _record("document", document_id, new_id, person, owner, new_owner, is_copy)
-                count_stored(owner_id=new_owner.pk, change=put.stored_bytes or 0, documents=1)
+                _record("document", document_id, new_id, caller, target, is_copy)
+                count_stored(archive_id=target.archive_id, change=put.stored_bytes or 0, documents=1)
     except BaseException:
-        with acting_for(new_owner.pk, person_id=person.pk):
-            library.drop_file(owner_id=new_owner.pk, place=place)
+        with caller.in_(target):
+            library.drop_file(archive_id=target.archive_id, place=place)
         raise
     return new_id
 
@@ -178,12 +177,22 @@ def _already_there(known_id: int, *, is_trashed: bool) -> InvalidInput:
     return InvalidInput(said % {"number": known_id})
 
 
-def _record(kind: Kind, old_id: int, new_id: int, person: User, owner: User, new_owner: User, is_copy: bool) -> None:
+def _record(kind: Kind, old_id: int, new_id: int, caller: Caller, target: Access, is_copy: bool) -> None:
     """Record where an object came from, about its new archive; and of a copy, about the archive that it was read in."""
     action = Action.COPIED if is_copy else Action.MOVED
-    record(action, what=f"{kind} {new_id} from user {owner.pk}", person_id=person.pk, about_id=new_owner.pk)
+    record(
+        action,
+        what=f"{kind} {new_id} from user {caller.archive_id}",
+        person_id=caller.user.pk,
+        about_id=target.archive_id,
+    )
     if is_copy:
-        record(action, what=f"{kind} {old_id} to user {new_owner.pk}", person_id=person.pk, about_id=owner.pk)
+        record(
+            action,
+            what=f"{kind} {old_id} to user {target.archive_id}",
+            person_id=caller.user.pk,
+            about_id=caller.archive_id,
+        )
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -197,8 +206,8 @@ def _take(*tables: "models.QuerySet[Any, Any]") -> None:
         _run("take_rows", {"taken": _taken(rows.model), "rows": sql.SQL(query)}, values)
 
 
-def _take_vectors(kind: Kind, object_id: int, owner: User) -> None:
-    query, values = vectors_of(owner_id=owner.pk, kind=kind, object_id=object_id)
+def _take_vectors(kind: Kind, object_id: int, caller: Caller) -> None:
+    query, values = vectors_of(archive_id=caller.archive_id, kind=kind, object_id=object_id)
     _run("take_rows", {"taken": _taken(SetAsidePassage), "rows": sql.SQL(query)}, values)
 
 

@@ -8,11 +8,9 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from convmemory.accounts.pages import PageRequest, signed_in
-from convmemory.accounts.spaces import WRITERS, spaces_of
 from convmemory.conversations.curating import MAX_CHOSEN
 from convmemory.conversations.messages.hidden_keys import count_keys
 from convmemory.conversations.reading import get_conversation
-from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.numbers import number_or_refuse
 from convmemory.documents.library import get_document
@@ -38,7 +36,7 @@ def move(request: PageRequest) -> HttpResponse:
         done, refusals = [], []
         for number in numbers:
             try:
-                done.append(carry(person=request.person, kind=kind, object_id=number, space_id=target, is_copy=is_copy))
+                done.append(carry(caller=request.caller, kind=kind, object_id=number, space_id=target, is_copy=is_copy))
             except ConvMemoryError as error:
                 if len(numbers) == 1:
                     raise
@@ -56,24 +54,23 @@ def move(request: PageRequest) -> HttpResponse:
             messages.warning(request, _("%(count)s more could not be moved or copied.") % {"count": more})
         return redirect(f"/{kind}s/{done[0]}" if len(numbers) == 1 else back)
 
-    source = find_archive(person=request.person, kind=kind, object_id=numbers[0])
-    owner = source.space if source else request.person
-    with acting_for(owner.pk, person_id=request.person.pk):
+    source = find_archive(caller=request.caller, kind=kind, object_id=numbers[0])
+    with request.caller.in_(source) as caller:
         if kind == "document":
-            document = get_document(owner=owner, document_id=numbers[0])
+            document = get_document(caller=caller, document_id=numbers[0])
             title, hidden = document.title or document.name, 0
         else:
-            title = get_conversation(owner=owner, conversation_id=numbers[0]).title
-            hidden = count_keys(owner=owner, conversation_id=numbers[0])
+            title = get_conversation(caller=caller, conversation_id=numbers[0]).title
+            hidden = count_keys(caller=caller, conversation_id=numbers[0])
     context = {
         "kind": kind,
         "numbers": numbers,
         "back": back,
         "title": title or _("Untitled conversation"),
         "hidden_keys": hidden,
-        "source": source,
-        "may_move": source is None or source.role in WRITERS,
-        "spaces": [each for each in spaces_of(request.person) if each.role in WRITERS and each != source],
-        "has_own": source is not None,
+        "source": source if source.space else None,
+        "may_move": source.may_write,
+        "spaces": [space for space in request.caller.spaces if space.may_write and space != source],
+        "has_own": source.space is not None,
     }
     return render(request, "moving/move.html", context)

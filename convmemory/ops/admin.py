@@ -105,9 +105,18 @@ class OwnerTaskAdmin(DeletableAdmin):
     """Waiting tasks, in the order of their requests; sweeps and schedules recreate deleted ones."""
 
     ordering = ("asked_at",)
-    list_display: tuple[str, ...] = ("id", "func", "owner", "asked_at", "due_at", "leased_until", "slices", "attempts")
+    list_display: tuple[str, ...] = (
+        "id",
+        "func",
+        "archive",
+        "asked_at",
+        "due_at",
+        "leased_until",
+        "slices",
+        "attempts",
+    )
     list_filter = (OwnerFilter, "func")
-    fields = ("func", "group", "owner", "asked_at", "due_at", "leased_until", "cluster", "slices", "attempts")
+    fields = ("func", "group", "archive", "asked_at", "due_at", "leased_until", "cluster", "slices", "attempts")
 
 
 @admin.register(SweepRun)

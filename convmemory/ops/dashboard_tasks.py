@@ -13,9 +13,9 @@ def enqueue_sample() -> None:
     enqueue("convmemory.ops.dashboard_tasks.sample_index", group="dashboard")
 
 
-def enqueue_map(owner_id: int) -> None:
+def enqueue_map(archive_id: int) -> None:
     """Enqueue the computation of the map of one user's turns."""
-    enqueue("convmemory.ops.dashboard_tasks.map_turns", owner_id, group="dashboard")
+    enqueue("convmemory.ops.dashboard_tasks.map_turns", archive_id, group="dashboard")
 
 
 def sample_index() -> dict[str, Any]:
@@ -24,8 +24,8 @@ def sample_index() -> dict[str, Any]:
     return {"turns": sample.turns, "pending": sample.pending, "failed": sample.failed}
 
 
-def map_turns(owner_id: int) -> dict[str, Any]:
+def map_turns(archive_id: int) -> dict[str, Any]:
     """Recompute one user's map."""
-    with acting_for(owner_id):
-        turn_map = compute_map(owner_id=owner_id)
+    with acting_for(archive_id):
+        turn_map = compute_map(archive_id=archive_id)
     return {"points": len(turn_map.points) if turn_map else 0}

@@ -59,7 +59,7 @@ class TurnMap(models.Model):
     `points` lists `[source, item, x, y]`, x and y from -1 to 1.
     """
 
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.OneToOneField("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+")
     computed_at = models.DateTimeField()
     turns = models.PositiveBigIntegerField(help_text="How many the person has, of which `points` is a sample.")
@@ -67,7 +67,7 @@ class TurnMap(models.Model):
     points = models.JSONField(default=list)
 
     def __str__(self) -> str:
-        return f"map of the turns of user {self.owner_id}"
+        return f"map of the turns of user {self.archive_id}"
 
 
 class SweepRun(models.Model):
@@ -165,7 +165,9 @@ class OwnArchive(models.Model):
         DONE = "done", "complete"
         FAILED = "failed", "failed"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="+"
+    )
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     file = models.FileField(storage=document_storage, max_length=200, blank=True, default="")
     size = models.PositiveBigIntegerField(default=0)
@@ -179,7 +181,7 @@ class OwnArchive(models.Model):
                 condition=Q(state__in=["queued", "running", "done", "failed"]), name="own_archive_state"
             ),
             models.UniqueConstraint(
-                fields=["owner"], condition=Q(state__in=["queued", "running"]), name="own_archive_one_at_a_time"
+                fields=["person"], condition=Q(state__in=["queued", "running"]), name="own_archive_one_at_a_time"
             ),
         ]
 

@@ -56,13 +56,13 @@ def prune_measures() -> dict[str, Any]:
 
 def enqueue_archive(row: OwnArchive) -> None:
     """Enqueue the writing of an archive of everything that its owner has."""
-    enqueue_for(row.owner_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive")
+    enqueue_for(row.person_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive")
 
 
 @long_owner_task
-def write_own_archive(own_archive_id: int, *, owner_id: int) -> dict[str, Any]:
+def write_own_archive(own_archive_id: int, *, archive_id: int) -> dict[str, Any]:
     """Write one archive; if a worker dies half way, its partial file is not used, and another worker starts over."""
-    return {"state": exporting.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}
+    return {"state": exporting.write_archive(archive_id=archive_id, own_archive_id=own_archive_id) or "gone"}
 
 
 def remove_old_archives() -> dict[str, Any]:

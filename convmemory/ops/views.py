@@ -96,7 +96,7 @@ class DeleteAccountForm(forms.Form):
 @signed_in
 def delete_account(request: PageRequest) -> HttpResponse:
     """Show the data to be deleted, and the form; after the POST, the receipt. Who is held sees why it cannot be."""
-    refuse_held(owner_id=request.user.pk, conversation_ids=None)
+    refuse_held(archive_id=request.caller.archive_id, conversation_ids=None)
     form = DeleteAccountForm(request)
     if request.method != "POST" or not form.is_valid():
         context = {"form": form, "rows": named_counts(count_rows(request.user))}
@@ -154,20 +154,20 @@ def data(request: PageRequest) -> HttpResponse:
     """Show the data that this server stores about the caller, the caller's archives, and the way to delete all of
     it; and how much the chosen space stores.
     """
-    rows = exporting.archives_of(owner=request.user)
+    rows = exporting.archives_of(caller=request.caller)
     context: dict[str, Any] = {"archives": rows, "is_working": any(row.is_unfinished for row in rows)}
     if request.htmx and request.htmx.target == "archives":
         return render(request, "ops/archives.html", context)
     context |= {
         "counts": named_counts(count_rows(request.user)),
         "kept_days": exporting.KEPT.days,
-        "storage": use_of_storage(owner_id=request.user.pk),
+        "storage": use_of_storage(archive_id=request.caller.archive_id),
         "contact": config.quota_contact,
     }
     if request.chosen is not None:
-        with acting.acting_for(request.chosen.space_id, person_id=request.person.pk):
-            context["space_storage"] = use_of_storage(owner_id=request.chosen.space_id)
-        context["space_name"] = request.chosen.space.space.name
+        with request.caller.in_(request.chosen) as there:
+            context["space_storage"] = use_of_storage(archive_id=there.archive_id)
+        context["space_name"] = request.chosen.name
     return render(request, "ops/data.html", context)
 
 
@@ -175,16 +175,16 @@ def data(request: PageRequest) -> HttpResponse:
 @signed_in
 def make_archive(request: PageRequest) -> HttpResponse:
     """Request an archive of everything. Raises: InvalidInput."""
-    enqueue_archive(exporting.request_archive(owner=request.user))
+    enqueue_archive(exporting.request_archive(caller=request.caller))
     return redirect("data")
 
 
 @never_cache
 @require_safe
 @signed_in
-def fetch_archive(request: PageRequest, archive_id: int) -> FileResponse:
+def fetch_archive(request: PageRequest, own_archive_id: int) -> FileResponse:
     """Send the archive as a file."""
-    row = exporting.get_archive(owner=request.user, archive_id=archive_id)
+    row = exporting.get_archive(caller=request.caller, own_archive_id=own_archive_id)
     place = row.file.name or ""
     if row.state != OwnArchive.State.DONE or not document_storage().exists(place):
         raise NotFound("This archive is not there yet, or no longer.")
@@ -194,8 +194,8 @@ def fetch_archive(request: PageRequest, archive_id: int) -> FileResponse:
 
 @require_POST
 @signed_in
-def remove_archive(request: PageRequest, archive_id: int) -> HttpResponse:
+def remove_archive(request: PageRequest, own_archive_id: int) -> HttpResponse:
     """Delete an archive before it expires."""
-    exporting.remove_archive(owner=request.user, archive_id=archive_id)
+    exporting.remove_archive(caller=request.caller, own_archive_id=own_archive_id)
     messages.success(request, gettext("The archive is deleted. What it was made of stays."))
     return redirect("data")

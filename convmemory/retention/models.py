@@ -1,6 +1,5 @@
 """Rules that put old conversations into the trash: of an owner, and of the operator for all users."""
 
-from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -25,7 +24,7 @@ class AgeRule(models.Model):
 class RetentionRule(AgeRule):
     """A rule of an owner for their own conversations."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
 
     def __str__(self) -> str:
         return f"retention rule {self.pk}"

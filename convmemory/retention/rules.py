@@ -7,10 +7,10 @@ legal hold. Without a trash (TRASH_DAYS=0) what they find is deleted for good. R
 import time
 from datetime import timedelta
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.holds import not_held
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
@@ -32,18 +32,18 @@ def found_by(rule: AgeRule) -> QuerySet[Conversation]:
     if rule.project:
         rows = rows.filter(project=rule.project)
     if isinstance(rule, RetentionRule):
-        rows = rows.filter(owner_id=rule.owner_id, starred_at=None, pinned_at=None)
+        rows = rows.filter(archive_id=rule.archive_id, starred_at=None, pinned_at=None)
     return rows
 
 
-def rules_of(*, owner: AbstractBaseUser) -> list[RetentionRule]:
+def rules_of(*, caller: Caller) -> list[RetentionRule]:
     """Return the caller's rules, the oldest first."""
-    return list(RetentionRule.objects.filter(owner_id=owner.pk).order_by("pk"))
+    return list(RetentionRule.objects.filter(archive_id=caller.archive_id).order_by("pk"))
 
 
 def add_rule(rule: RetentionRule) -> RetentionRule:
     """Store a checked rule of the caller; return it, or the equal one that exists. Raises: InvalidInput."""
-    rows = RetentionRule.objects.filter(owner_id=rule.owner_id)
+    rows = RetentionRule.objects.filter(archive_id=rule.archive_id)
     if same := rows.filter(source=rule.source, project=rule.project, days=rule.days).first():
         return same
     if rows.count() >= MAX_RULES:
@@ -52,26 +52,26 @@ def add_rule(rule: RetentionRule) -> RetentionRule:
     return rule
 
 
-def remove_rule(*, owner: AbstractBaseUser, rule_id: int) -> None:
+def remove_rule(*, caller: Caller, rule_id: int) -> None:
     """Remove a rule of the caller; what it put into the trash stays there. Raises: NotFound."""
-    rows = RetentionRule.objects.filter(owner_id=owner.pk)
+    rows = RetentionRule.objects.filter(archive_id=caller.archive_id)
     if rule_id > MAX_BIGINT or not rows.filter(pk=rule_id).delete()[0]:
         raise NotFound(f"There is no retention rule {rule_id}.")
 
 
-def apply_rules(*, owner: AbstractBaseUser, deadline: float) -> bool:
+def apply_rules(*, caller: Caller, deadline: float) -> bool:
     """Put what the operator's limits and the owner's rules find into the trash, one by one, until `deadline`.
 
     Returns whether nothing is left. Each has a transaction of its own, so that a killed worker loses one.
     """
-    for rule in (*RetentionLimit.objects.order_by("pk"), *rules_of(owner=owner)):
-        rows = found_by(rule).filter(owner_id=owner.pk).order_by("pk")
+    for rule in (*RetentionLimit.objects.order_by("pk"), *rules_of(caller=caller)):
+        rows = found_by(rule).filter(archive_id=caller.archive_id).order_by("pk")
         while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
             for pk in batch:
                 if time.monotonic() > deadline:
                     return False
                 try:
-                    ingest.delete_conversation(owner=owner, conversation_id=pk)
+                    ingest.delete_conversation(caller=caller, conversation_id=pk)
                 except (NotFound, OnLegalHold):  # another worker, the owner, or staff was faster
                     continue
     return True
@@ -81,12 +81,12 @@ def owners_with_old(*, limit: int) -> list[int]:
     """Return owners of whose conversations a rule or limit finds some."""
     found: set[int] = set()
     for rule in RetentionLimit.objects.all():
-        found.update(found_by(rule).order_by().values_list("owner_id", flat=True).distinct()[:limit])
+        found.update(found_by(rule).order_by().values_list("archive_id", flat=True).distinct()[:limit])
     for own in RetentionRule.objects.order_by("pk").iterator(chunk_size=500):
         if len(found) >= limit:
             break
-        if own.owner_id not in found and found_by(own).exists():
-            found.add(own.owner_id)
+        if own.archive_id not in found and found_by(own).exists():
+            found.add(own.archive_id)
     return sorted(found)[:limit]
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from django.contrib.auth.models import User
-
+from convmemory.accounts.callers import Caller
 from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.retention import rules, trash
@@ -11,16 +10,15 @@ from convmemory.retention import rules, trash
 SWEPT = 200
 
 
-def enqueue_deletion(owner_id: int) -> None:
+def enqueue_deletion(archive_id: int) -> None:
     """Enqueue the deletion of what is due in a person's trash."""
-    enqueue_for(owner_id, "convmemory.retention.tasks.delete_due", group="trash")
+    enqueue_for(archive_id, "convmemory.retention.tasks.delete_due", group="trash")
 
 
 @owner_task
-def delete_due(*, owner_id: int) -> dict[str, Any]:
+def delete_due(*, archive_id: int) -> dict[str, Any]:
     """Delete what is due in one person's trash for one slice of time."""
-    owner = User.objects.filter(pk=owner_id).first()
-    finished = owner is None or trash.delete_due(owner=owner, deadline=slice_end())
+    finished = trash.delete_due(caller=Caller.for_archive(archive_id), deadline=slice_end())
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
@@ -28,8 +26,8 @@ def delete_due(*, owner_id: int) -> dict[str, Any]:
 def sweep() -> dict[str, Any]:
     """Enqueue the deletion of what is due in the trash of any owner; scheduled every ten minutes."""
     owners = trash.owners_with_due(limit=SWEPT)
-    for owner_id in owners:
-        enqueue_deletion(owner_id)
+    for archive_id in owners:
+        enqueue_deletion(archive_id)
     return {"enqueued": len(owners)}
 
 
@@ -37,10 +35,9 @@ def sweep() -> dict[str, Any]:
 
 
 @owner_task
-def apply_rules(*, owner_id: int) -> dict[str, Any]:
+def apply_rules(*, archive_id: int) -> dict[str, Any]:
     """Put one person's conversations that rules find into the trash for one slice of time."""
-    owner = User.objects.filter(pk=owner_id).first()
-    finished = owner is None or rules.apply_rules(owner=owner, deadline=slice_end())
+    finished = rules.apply_rules(caller=Caller.for_archive(archive_id), deadline=slice_end())
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
@@ -48,6 +45,6 @@ def apply_rules(*, owner_id: int) -> dict[str, Any]:
 def sweep_old() -> dict[str, Any]:
     """Enqueue what rules and limits find, of any owner; scheduled every ten minutes."""
     owners = rules.owners_with_old(limit=SWEPT)
-    for owner_id in owners:
-        enqueue_for(owner_id, "convmemory.retention.tasks.apply_rules", group="retention")
+    for archive_id in owners:
+        enqueue_for(archive_id, "convmemory.retention.tasks.apply_rules", group="retention")
     return {"enqueued": len(owners)}

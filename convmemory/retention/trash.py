@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Literal, get_args
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import CharField, Q, Value
 from django.db.models.functions import Coalesce, NullIf
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.holds import not_held, refuse_held
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
@@ -47,7 +47,7 @@ class Trashed:
         return self.trashed_at + timedelta(days=config.trash_days)
 
 
-def page_of_trash(*, owner: AbstractBaseUser, limit: int, start: int = 0) -> tuple[list[Trashed], int | None]:
+def page_of_trash(*, caller: Caller, limit: int, start: int = 0) -> tuple[list[Trashed], int | None]:
     """Return what is in the caller's trash, the latest first, and the start of the next page, if any. One query.
 
     Raises: InvalidInput.
@@ -55,7 +55,7 @@ def page_of_trash(*, owner: AbstractBaseUser, limit: int, start: int = 0) -> tup
     if not 0 <= start <= MAX_START:
         raise InvalidInput(f"The trash is listed up to number {MAX_START:,}: restore or delete some first.")
     rows = {
-        kind: model.with_trash.filter(owner_id=owner.pk, trashed_at__gt=last_expired()).order_by()
+        kind: model.with_trash.filter(archive_id=caller.archive_id, trashed_at__gt=last_expired()).order_by()
         for kind, model in MODELS.items()
     }
     named = Coalesce(NullIf("title", Value("")), "name", output_field=CharField())
@@ -66,55 +66,57 @@ def page_of_trash(*, owner: AbstractBaseUser, limit: int, start: int = 0) -> tup
     return page[:limit], start + limit if len(page) > limit else None
 
 
-def restore(*, owner: AbstractBaseUser, kind: str, object_id: int) -> None:
+def restore(*, caller: Caller, kind: str, object_id: int) -> None:
     """Put something of the caller's trash back: its address, turns and vectors stay the same. Raises: NotFound."""
     if kind == "conversation":
-        ingest.restore_conversation(owner=owner, conversation_id=object_id)
+        ingest.restore_conversation(caller=caller, conversation_id=object_id)
     elif kind == "document":
-        library.restore_document(owner=owner, document_id=object_id)
+        library.restore_document(caller=caller, document_id=object_id)
     else:
         raise _unknown(kind)
 
 
-def delete_now(*, owner: AbstractBaseUser, kind: str, object_id: int) -> None:
+def delete_now(*, caller: Caller, kind: str, object_id: int) -> None:
     """Mark something in the caller's trash as due; the caller enqueues its deletion. Raises: NotFound, OnLegalHold."""
     if kind not in KINDS:
         raise _unknown(kind)
-    rows = MODELS[kind].with_trash.filter(owner_id=owner.pk, trashed_at__gt=last_expired())
+    rows = MODELS[kind].with_trash.filter(archive_id=caller.archive_id, trashed_at__gt=last_expired())
     ids = [object_id] if kind == "conversation" and object_id <= MAX_BIGINT else []
-    refuse_held(owner_id=owner.pk, conversation_ids=ids)
+    refuse_held(archive_id=caller.archive_id, conversation_ids=ids)
     if object_id > MAX_BIGINT or not rows.filter(pk=object_id).update(trashed_at=DUE_NOW):
         raise NotFound(f"There is no {kind} {object_id} in your trash.")
 
 
-def empty(*, owner: AbstractBaseUser) -> int:
+def empty(*, caller: Caller) -> int:
     """Mark everything in the caller's trash as due but what is held; return how many. The caller enqueues the deletion.
 
     Raises: OnLegalHold if the caller is held.
     """
-    refuse_held(owner_id=owner.pk)
-    own = Q(owner_id=owner.pk, trashed_at__gt=last_expired())
+    refuse_held(archive_id=caller.archive_id)
+    own = Q(archive_id=caller.archive_id, trashed_at__gt=last_expired())
     return sum(
         model.with_trash.filter(own, NOT_HELD[kind]).update(trashed_at=DUE_NOW) for kind, model in MODELS.items()
     )
 
 
-def delete_due(*, owner: AbstractBaseUser, deadline: float) -> bool:
+def delete_due(*, caller: Caller, deadline: float) -> bool:
     """Delete for good what is due in the person's trash, one by one, until `deadline` (monotonic seconds).
 
     Returns whether nothing is left. Each has a transaction of its own, so that a killed worker loses one.
     """
     for kind, model in MODELS.items():
-        due = model.with_trash.filter(NOT_HELD[kind], owner_id=owner.pk, trashed_at__lte=last_expired()).order_by("pk")
+        due = model.with_trash.filter(
+            NOT_HELD[kind], archive_id=caller.archive_id, trashed_at__lte=last_expired()
+        ).order_by("pk")
         while batch := list(due.values_list("pk", flat=True)[:BATCH]):
             for pk in batch:
                 if time.monotonic() > deadline:
                     return False
                 try:
                     if kind == "conversation":
-                        ingest.delete_for_good(owner=owner, conversation_id=pk)
+                        ingest.delete_for_good(caller=caller, conversation_id=pk)
                     else:
-                        library.delete_for_good(owner=owner, document_id=pk)
+                        library.delete_for_good(caller=caller, document_id=pk)
                 except (NotFound, OnLegalHold):  # another worker, or staff, was faster
                     continue
     return True
@@ -123,7 +125,7 @@ def delete_due(*, owner: AbstractBaseUser, deadline: float) -> bool:
 def owners_with_due(*, limit: int) -> list[int]:
     """Return owners in whose trash something is due."""
     due = (m.with_trash.filter(NOT_HELD[kind], trashed_at__lte=last_expired()) for kind, m in MODELS.items())
-    owners = (rows.order_by().values_list("owner_id", flat=True).distinct()[:limit] for rows in due)
+    owners = (rows.order_by().values_list("archive_id", flat=True).distinct()[:limit] for rows in due)
     return sorted(set(chain.from_iterable(owners)))[:limit]
 
 

@@ -28,7 +28,7 @@ def trash_page(request: PageRequest) -> HttpResponse:
     """List what is in the caller's trash, the latest first."""
     text = request.GET.get("start", "")
     start = number_or_refuse(text, f"start={text[:40]!r} is not a number.") or 0
-    rows, following = trash.page_of_trash(owner=request.user, limit=PAGE_ROWS, start=start)
+    rows, following = trash.page_of_trash(caller=request.caller, limit=PAGE_ROWS, start=start)
     context = {"rows": rows, "following": following, "days": config.trash_days}
     return render(request, "retention/trash.html", context)
 
@@ -37,11 +37,11 @@ def trash_page(request: PageRequest) -> HttpResponse:
 @in_archive
 def change(request: PageRequest) -> HttpResponse:
     """Put the thing that `kind` and `id` name back, or delete it or everything for good once that is confirmed."""
-    owner, action, kind = request.user, request.POST.get("action", ""), request.POST.get("kind", "")
+    caller, action, kind = request.caller, request.POST.get("action", ""), request.POST.get("kind", "")
     text = request.POST.get("id", "")
     object_id = number_or_refuse(text, f"{text[:40]!r} is not the number of anything in the trash.") or 0
     if action == "restore":
-        trash.restore(owner=owner, kind=kind, object_id=object_id)
+        trash.restore(caller=caller, kind=kind, object_id=object_id)
         messages.success(request, _("It is back. Search finds it as soon as it is indexed again."))
         return redirect(f"/{kind}s/{object_id}")
     if action not in ("delete", "empty"):
@@ -50,13 +50,13 @@ def change(request: PageRequest) -> HttpResponse:
         context = {"action": action, "kind": kind, "id": object_id, "title": request.POST.get("title", "")[:300]}
         return render(request, "retention/delete.html", context)
     if action == "empty":
-        count = trash.empty(owner=owner)
+        count = trash.empty(caller=caller)
         said = ngettext("%(count)s thing is deleted for good.", "%(count)s things are deleted for good.", count)
         messages.success(request, said % {"count": count})
     else:
-        trash.delete_now(owner=owner, kind=kind, object_id=object_id)
+        trash.delete_now(caller=caller, kind=kind, object_id=object_id)
         messages.success(request, _("It is deleted for good."))
-    enqueue_deletion(owner.pk)
+    enqueue_deletion(caller.archive_id)
     return redirect("trash")
 
 
@@ -64,15 +64,15 @@ def change(request: PageRequest) -> HttpResponse:
 @in_archive
 def rules_page(request: PageRequest) -> HttpResponse:
     """List the caller's retention rules; count what a new one finds now, and store it once that is confirmed."""
-    owner = request.user
+    caller = request.caller
     if request.method == "POST" and request.POST.get("action") == "remove":
         text = request.POST.get("id", "")
-        rules.remove_rule(owner=owner, rule_id=number_or_refuse(text, f"{text[:40]!r} is not a rule's number.") or 0)
+        rules.remove_rule(caller=caller, rule_id=number_or_refuse(text, f"{text[:40]!r} is not a rule's number.") or 0)
         messages.success(request, _("The rule is removed."))
         return redirect("retention-rules")
-    own = Conversation.objects.filter(owner_id=owner.pk)
+    own = Conversation.objects.filter(archive_id=caller.archive_id)
     sources = list(own.order_by("source").values_list("source", flat=True).distinct()[:MAX_SOURCES])
-    form = RuleForm(request.POST or None, instance=RetentionRule(owner_id=owner.pk), sources=sources)
+    form = RuleForm(request.POST or None, instance=RetentionRule(archive_id=caller.archive_id), sources=sources)
     count = None
     if request.method == "POST" and form.is_valid():
         if request.POST.get("confirmed") == "1":
@@ -81,9 +81,9 @@ def rules_page(request: PageRequest) -> HttpResponse:
             return redirect("retention-rules")
         count = rules.found_by(form.instance).count()
     context = {
-        "rules": rules.rules_of(owner=owner),
+        "rules": rules.rules_of(caller=caller),
         "limits": RetentionLimit.objects.order_by("pk"),
-        "projects": [name for name, _count in projects_of(owner=owner)],
+        "projects": [name for name, _count in projects_of(caller=caller)],
         "form": form,
         "count": count,
         "days": config.trash_days,

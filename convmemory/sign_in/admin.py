@@ -11,6 +11,6 @@ from convmemory.sign_in.models import LinkedIdentity
 class LinkedIdentityAdmin(DeletableAdmin):
     """Identities, without their subjects; who deletes one ends that way into the account."""
 
-    list_display = ("id", "owner", "issuer", "created_at", "last_used_at")
+    list_display = ("id", "person", "issuer", "created_at", "last_used_at")
     list_filter = (OwnerFilter, UptoFilter)
-    fields = ("owner", "issuer", "created_at", "last_used_at")
+    fields = ("person", "issuer", "created_at", "last_used_at")

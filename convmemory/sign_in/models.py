@@ -26,22 +26,26 @@ class PasswordFailures(models.Model):
 class KnownAddress(models.Model):
     """An address from which a person has given the right password: wrong passwords of others do not pause it."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="+"
+    )
     address_hash = models.BinaryField(max_length=32)
     succeeded_at = models.DateTimeField()
 
     class Meta:
         default_permissions = ()
-        constraints = [models.UniqueConstraint(fields=["owner", "address_hash"], name="known_address_once")]
+        constraints = [models.UniqueConstraint(fields=["person", "address_hash"], name="known_address_once")]
 
     def __str__(self) -> str:
-        return f"an address of user {self.owner_id}"
+        return f"an address of user {self.person_id}"
 
 
 class LinkedIdentity(models.Model):
     """A person at an identity provider, who signs in to the owner's account."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="+"
+    )
     issuer = models.TextField()
     subject = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
@@ -53,13 +57,15 @@ class LinkedIdentity(models.Model):
         constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once")]
 
     def __str__(self) -> str:
-        return f"an identity of user {self.owner_id}"
+        return f"an identity of user {self.person_id}"
 
 
 class SecondFactor(models.Model):
     """The authenticator app of a person, if there is one, and the recovery codes that are left."""
 
-    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="+"
+    )
     app_secret_encrypted = models.TextField(blank=True, default="")
     app_last_step = models.BigIntegerField(default=0)
     """The time step of the last code that was accepted; earlier ones and this one are refused."""
@@ -69,13 +75,15 @@ class SecondFactor(models.Model):
         default_permissions = ()
 
     def __str__(self) -> str:
-        return f"the second factor of user {self.owner_id}"
+        return f"the second factor of user {self.person_id}"
 
 
 class Passkey(models.Model):
     """A passkey with which a person signs in: the public half of its key."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="+"
+    )
     name = models.CharField(max_length=100)
     credential_id = models.BinaryField(max_length=1023, unique=True)
     public_key = models.BinaryField(max_length=10_000)

@@ -52,10 +52,10 @@ UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, AssertionError
 
 
 class PasskeyRefused(InvalidInput):
-    """A passkey is not accepted; the message says why, and what to do. `owner_id` is its owner, if it is known."""
+    """A passkey is not accepted; the message says why, and what to do. `archive_id` is its owner, if it is known."""
 
-    def __init__(self, message: str, owner_id: int | None = None) -> None:
-        self.owner_id = owner_id
+    def __init__(self, message: str, person_id: int | None = None) -> None:
+        self.person_id = person_id
         super().__init__(message)
 
 
@@ -84,7 +84,7 @@ def request_options(host: str, purpose: str = SIGN_IN) -> str:
 
 def passkeys_of(user: User) -> Sequence[Passkey]:
     with acting_for(user.pk):
-        return list(Passkey.objects.filter(owner_id=user.pk).order_by("pk"))
+        return list(Passkey.objects.filter(person_id=user.pk).order_by("pk"))
 
 
 def add_passkey(user: User, *, name: str, answer: str, host: str) -> list[str]:
@@ -99,11 +99,11 @@ def add_passkey(user: User, *, name: str, answer: str, host: str) -> list[str]:
     except UNREADABLE as error:
         raise PasskeyRefused(_("The browser has made no passkey that this server can use. Try again.")) from error
     with acting_for(user.pk):
-        if Passkey.objects.filter(owner_id=user.pk).count() >= MOST_PASSKEYS:
+        if Passkey.objects.filter(person_id=user.pk).count() >= MOST_PASSKEYS:
             raise PasskeyRefused(_("You have %(count)s passkeys: remove one first.") % {"count": MOST_PASSKEYS})
         try:
             with transaction.atomic():
-                Passkey.objects.create(owner=user, name=name, **known)
+                Passkey.objects.create(person_id=user.pk, name=name, **known)
                 return second_factor.ensure_recovery_codes(user)
         except IntegrityError as error:
             raise PasskeyRefused(_("This passkey is known already.")) from error
@@ -114,13 +114,13 @@ def owner_of_answer(answer: str, *, host: str, purpose: str = SIGN_IN) -> User:
     try:
         response = AuthenticationResponse.from_dict(_read(answer))
         challenge = response.response.client_data.challenge
-        owner_id = min(int.from_bytes(response.response.user_handle or b""), MAX_INTEGER)
+        person_id = min(int.from_bytes(response.response.user_handle or b""), MAX_INTEGER)
     except UNREADABLE as error:
         raise PasskeyRefused(_("The browser has used no passkey. Try again.")) from error
     state = _state_of(challenge, purpose)
-    with acting_for(owner_id):
-        passkeys = Passkey.objects.filter(owner_id=owner_id, credential_id=response.raw_id)
-        found = passkeys.select_related("owner").first()
+    with acting_for(person_id):
+        passkeys = Passkey.objects.filter(person_id=person_id, credential_id=response.raw_id)
+        found = passkeys.select_related("person").first()
         if found is None:
             raise PasskeyRefused(_("This server does not know that passkey, or no longer. Sign in another way."))
         public_key = CoseKey.parse(cast("Mapping[int, Any]", cbor.decode(bytes(found.public_key))))
@@ -128,20 +128,20 @@ def owner_of_answer(answer: str, *, host: str, purpose: str = SIGN_IN) -> User:
         try:
             _server(host).authenticate_complete(state, [key], response)
         except UNREADABLE as error:
-            raise PasskeyRefused(_("The passkey is not valid here. Try again."), found.owner_id) from error
+            raise PasskeyRefused(_("The passkey is not valid here. Try again."), found.person_id) from error
         # One statement, so that of two requests with the same answer one is refused.
         rows = Passkey.objects.filter(pk=found.pk, last_challenge_us__lt=state["made_us"])
         if not rows.update(last_challenge_us=state["made_us"], last_used_at=timezone.now()):
-            raise PasskeyRefused(_("This answer was used before. Try again."), found.owner_id)
-    if not found.owner.is_active or not found.owner.has_usable_password():
-        raise PasskeyRefused(_("Your account is deactivated, or does not sign in here."), found.owner_id)
-    return found.owner
+            raise PasskeyRefused(_("This answer was used before. Try again."), found.person_id)
+    if not found.person.is_active or not found.person.has_usable_password():
+        raise PasskeyRefused(_("Your account is deactivated, or does not sign in here."), found.person_id)
+    return found.person
 
 
 def passkey_of(user: User, passkey_id: int) -> Passkey:
     """Return a passkey of the user. Raises: NotFound."""
     with acting_for(user.pk):
-        found = Passkey.objects.filter(owner_id=user.pk, pk=passkey_id).first()
+        found = Passkey.objects.filter(person_id=user.pk, pk=passkey_id).first()
     if found is None:
         raise NotFound(f"There is no passkey {passkey_id}.")
     return found
@@ -150,7 +150,7 @@ def passkey_of(user: User, passkey_id: int) -> Passkey:
 def rename_passkey(user: User, passkey_id: int, name: str) -> None:
     """Raises: NotFound."""
     with acting_for(user.pk):
-        if not Passkey.objects.filter(owner_id=user.pk, pk=passkey_id).update(name=name):
+        if not Passkey.objects.filter(person_id=user.pk, pk=passkey_id).update(name=name):
             raise NotFound(f"There is no passkey {passkey_id}.")
 
 
@@ -162,7 +162,7 @@ def remove_passkey(user: User, passkey_id: int) -> None:
         found.delete()
         if not second_factor.has_second_factor(user):
             second_factor.refuse_last_factor(user)
-            SecondFactor.objects.filter(owner_id=user.pk).delete()
+            SecondFactor.objects.filter(person_id=user.pk).delete()
 
 
 def _server(host: str) -> Fido2Server:

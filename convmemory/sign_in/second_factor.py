@@ -56,8 +56,8 @@ def step_after_password(user: User) -> Step:
 def has_second_factor(user: User) -> bool:
     """Return whether the user has an app or a passkey."""
     with acting_for(user.pk):
-        has_app = SecondFactor.objects.filter(owner_id=user.pk).exclude(app_secret_encrypted="").exists()
-        return has_app or Passkey.objects.filter(owner_id=user.pk).exists()
+        has_app = SecondFactor.objects.filter(person_id=user.pk).exclude(app_secret_encrypted="").exists()
+        return has_app or Passkey.objects.filter(person_id=user.pk).exists()
 
 
 def must_have_second_factor(user: User) -> bool:
@@ -68,7 +68,7 @@ def must_have_second_factor(user: User) -> bool:
 
 def factor_of(user: User) -> SecondFactor | None:
     with acting_for(user.pk):
-        return SecondFactor.objects.filter(owner_id=user.pk).first()
+        return SecondFactor.objects.filter(person_id=user.pk).first()
 
 
 # --- setting up -----------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def set_up_app(user: User, secret: str, code: str) -> list[str]:
         )
     with acting_for(user.pk):
         SecondFactor.objects.update_or_create(
-            owner=user, defaults={"app_secret_encrypted": encrypt(secret), "app_last_step": step}
+            person_id=user.pk, defaults={"app_secret_encrypted": encrypt(secret), "app_last_step": step}
         )
     return ensure_recovery_codes(user)
 
@@ -120,7 +120,7 @@ def renew_recovery_codes(user: User) -> list[str]:
     ]
     with acting_for(user.pk):
         SecondFactor.objects.update_or_create(
-            owner=user, defaults={"recovery_code_hashes": [_recovery_hash(user, code) for code in codes]}
+            person_id=user.pk, defaults={"recovery_code_hashes": [_recovery_hash(user, code) for code in codes]}
         )
     return ["-".join(code[start : start + 4] for start in range(0, len(code), 4)) for code in codes]
 
@@ -129,10 +129,10 @@ def renew_recovery_codes(user: User) -> list[str]:
 def remove_app(user: User) -> None:
     """Forget the secret, and without a passkey the recovery codes. Raises: InvalidInput if it is required."""
     with acting_for(user.pk):
-        if not Passkey.objects.filter(owner_id=user.pk).exists():
+        if not Passkey.objects.filter(person_id=user.pk).exists():
             refuse_last_factor(user)
-            SecondFactor.objects.filter(owner_id=user.pk).delete()
-        SecondFactor.objects.filter(owner_id=user.pk).update(app_secret_encrypted="")
+            SecondFactor.objects.filter(person_id=user.pk).delete()
+        SecondFactor.objects.filter(person_id=user.pk).update(app_secret_encrypted="")
 
 
 def refuse_last_factor(user: User) -> None:
@@ -145,7 +145,7 @@ def remove_everything(user: User) -> bool:
     """Remove the app, the recovery codes and the passkeys of a user; return whether there were any."""
     # In this order: commands and the administration have another log-in, which a transaction cannot change.
     with acting_for(user.pk), transaction.atomic():
-        rows = [model.objects.filter(owner_id=user.pk).delete()[0] for model in (SecondFactor, Passkey)]
+        rows = [model.objects.filter(person_id=user.pk).delete()[0] for model in (SecondFactor, Passkey)]
     return any(rows)
 
 
@@ -163,7 +163,7 @@ def accept_code(*, user: User, code: str, address: str) -> bool:
 
 def _use_up(user: User, code: str) -> bool:
     with acting_for(user.pk):
-        rows = SecondFactor.objects.filter(owner_id=user.pk)
+        rows = SecondFactor.objects.filter(person_id=user.pk)
         found = rows.first()
         if found is None:
             return False

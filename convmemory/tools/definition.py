@@ -12,16 +12,13 @@ from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Generic, TypeVar
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils import timezone
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, SkipJsonSchema
 
-from convmemory.core.errors import InvalidInput, ReadOnlyKey
+from convmemory.accounts.callers import Caller
+from convmemory.core.errors import InvalidInput
 from convmemory.core.text import storable
-
-Caller = AbstractBaseUser | AnonymousUser | None
-"""The caller from the authenticated context; None and anonymous callers have no archive."""
 
 Text = Annotated[str, AfterValidator(storable)]
 Question = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(storable)]
@@ -112,15 +109,17 @@ class Tool(Generic[Input, Output]):
         return _schema(self.output_model, "serialization")
 
     def run(
-        self, arguments: Mapping[str, Any], caller: Caller, documents: frozenset[int] | None = None
+        self, arguments: Mapping[str, Any], caller: Caller | None, documents: frozenset[int] | None = None
     ) -> dict[str, Any]:
         """Return the answer as JSON values.
 
         `documents` are the only documents that the tool may search, if it is called in a conversation. Raises:
         InvalidInput, ReadOnlyKey, and whatever the function raises.
         """
-        if self.writes and getattr(caller, "key_is_read_only", False):
-            raise ReadOnlyKey
+        if caller is not None and caller.person is not None and not caller.person.is_active:
+            caller = None
+        if self.writes and caller is not None:
+            caller.require_writing_key()
         try:
             checked = self.input_model.model_validate(arguments)
         except ValidationError as error:
@@ -143,11 +142,6 @@ class Tool(Generic[Input, Output]):
             return self.refuse(arguments, reason).model_dump(mode="json", exclude_none=True)
         seen = (documents,) if self.sees_documents else ()
         return self.function(caller, checked, *seen).model_dump(mode="json", exclude_none=True)
-
-
-def archive_owner(caller: Caller) -> AbstractBaseUser | None:
-    """Return the caller, if it is an active user."""
-    return caller if isinstance(caller, AbstractBaseUser) and caller.pk is not None and caller.is_active else None
 
 
 @cache

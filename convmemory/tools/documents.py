@@ -4,16 +4,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from convmemory.accounts.spaces import MINE, spaces_of_key
+from convmemory.accounts.callers import Caller
 from convmemory.tools.definition import (
-    Caller,
     Optional,
     Question,
     Text,
     TitledOutput,
     Tool,
     ToolInput,
-    archive_owner,
     site,
 )
 from convmemory.tools.searching import Space, named_like_query
@@ -51,20 +49,18 @@ class DocumentSearchOutput(TitledOutput):
 
 
 def document_search(
-    caller: Caller, arguments: DocumentSearchInput, documents: Documents = None
+    caller: Caller | None, arguments: DocumentSearchInput, documents: Documents = None
 ) -> DocumentSearchOutput:
     """Return the sections of the caller, and of the spaces that their key reads, that answer the query.
 
     They are only from `documents`, if given. Raises: InvalidInput, NotFound for a document or a space that they do not
     read.
     """
-    owner = archive_owner(caller)
-    if owner is None:
+    if caller is None:
         nobody = Explanation(Reason.NO_CALLER)
         return DocumentSearchOutput(results=[], note=nobody.for_tools, reason=nobody.reason)
     found = search(
-        caller=owner,
-        spaces=spaces_of_key(caller) if arguments.space != MINE else [],
+        caller=caller,
         chosen=arguments.space,
         query=SearchQuery(
             text=arguments.query,

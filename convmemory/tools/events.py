@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Event
 from convmemory.conversations.reading import EventFilters, search_events, similar_events
 from convmemory.core.text import cut
 from convmemory.core.trash import outside_trash
-from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolInput, ToolOutput, archive_owner, site
+from convmemory.tools.definition import Optional, Text, Tool, ToolInput, ToolOutput, site
 from search.reasons import Explanation, Reason
 
 PAYLOAD_CHARS = 600
@@ -40,18 +41,17 @@ class SearchEventsOutput(ToolOutput):
     next_after_id: int | Optional = None
 
 
-def find_events(caller: Caller, arguments: SearchEventsInput) -> SearchEventsOutput:
+def find_events(caller: Caller | None, arguments: SearchEventsInput) -> SearchEventsOutput:
     """Return entries of the caller's event logs. Raises: InvalidInput, NotFound for what is not the caller's."""
-    owner = archive_owner(caller)
-    if owner is None:
+    if caller is None:
         return _nothing(Reason.NO_CALLER)
     if arguments.similar_to is not None:
-        rows = similar_events(owner=owner, event_id=arguments.similar_to, limit=arguments.limit)
+        rows = similar_events(caller=caller, event_id=arguments.similar_to, limit=arguments.limit)
         if not rows:
             return SearchEventsOutput(results=[], note="No other event reports the same.", reason=Reason.NO_MATCH)
         return SearchEventsOutput(results=[_found(row) for row in rows])
     found = search_events(
-        owner=owner,
+        caller=caller,
         conversation_id=arguments.conversation_id,
         filters=EventFilters(words=arguments.words, level=arguments.level),
         after_id=arguments.after_id,
@@ -60,7 +60,7 @@ def find_events(caller: Caller, arguments: SearchEventsInput) -> SearchEventsOut
     if found:
         last = found[-1].pk if len(found) == arguments.limit else None
         return SearchEventsOutput(results=[_found(row) for row in found], next_after_id=last)
-    if not Event.objects.filter(outside_trash("conversation"), owner_id=owner.pk).exists():
+    if not Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id).exists():
         return _nothing(Reason.NOTHING_STORED, "Event logs come with the sessions of some agents only.")
     if arguments.after_id:
         return _nothing(Reason.PAST_END)

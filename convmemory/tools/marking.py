@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import spaces_named_by_key
 from convmemory.conversations.marking import set_mark
 from convmemory.core.config import config
 from convmemory.core.errors import NotAllowed, NotFound
 from convmemory.core.marks import mark_of
-from convmemory.tools.definition import Caller, Text, Tool, ToolInput, ToolOutput, archive_owner
+from convmemory.tools.definition import Text, Tool, ToolInput, ToolOutput
 
 TOOLS_ONLY_READ = "Tools only read spaces: mark the turn on its page."
 
@@ -26,16 +26,16 @@ class MarkTurnOutput(ToolOutput):
     said: str
 
 
-def mark_turn(caller: Caller, arguments: MarkTurnInput) -> MarkTurnOutput:
+def mark_turn(caller: Caller | None, arguments: MarkTurnInput) -> MarkTurnOutput:
     """Mark a turn of the caller. Raises: NotFound, NotAllowed for a turn in a space."""
-    owner = archive_owner(caller)
-    if owner is None:
+    if caller is None:
         raise NotFound(f"There is no conversation {arguments.conversation_id}.")
     mark = mark_of("" if arguments.mark == "none" else arguments.mark, arguments.reason)
     try:
-        set_mark(owner=owner, conversation_id=arguments.conversation_id, turn_number=arguments.turn, mark=mark)
+        set_mark(caller=caller, conversation_id=arguments.conversation_id, turn_number=arguments.turn, mark=mark)
     except NotFound:
-        if archive_of_address({"conversation_id": arguments.conversation_id}) in spaces_named_by_key(caller):
+        archive_id = archive_of_address({"conversation_id": arguments.conversation_id})
+        if any(space.archive_id == archive_id for space in caller.spaces):
             raise NotAllowed(TOOLS_ONLY_READ) from None
         raise
     return MarkTurnOutput(said=f"Turn {arguments.turn} is {mark or 'not marked'}.")

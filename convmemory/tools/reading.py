@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import MINE, chosen_archives, reading, spaces_of_key
 from convmemory.conversations.filters import filters_of
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.parts import (
@@ -23,19 +22,16 @@ from convmemory.conversations.messages.parts import (
 from convmemory.conversations.models import Message
 from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_archives
-from convmemory.core.acting import acting_for
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
 from convmemory.tools.definition import (
-    Caller,
     Moment,
     Optional,
     Text,
     Tool,
     ToolInput,
     ToolOutput,
-    archive_owner,
     site,
 )
 from convmemory.tools.searching import Agent, Project, Space
@@ -95,35 +91,27 @@ class PageStart:
     offset: int = 0
 
 
-def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadConversationOutput:
+def read_conversation(caller: Caller | None, arguments: ReadConversationInput) -> ReadConversationOutput:
     """Return a page of the turns of a conversation of the caller, or of a space that their key reads.
 
     Raises: NotFound (also for foreign ones), InvalidInput.
     """
-    owner = archive_owner(caller)
-    if owner is None:
+    if caller is None:
         raise NotFound(f"There is no conversation {arguments.conversation_id}.")
     if arguments.to_turn is not None and arguments.to_turn < arguments.from_turn:
         raise InvalidInput("to_turn is before from_turn: swap the two.")
-    try:
-        return _read_page(owner, arguments)
-    except NotFound:
-        # Only now, so that reading one's own archive costs no statement more.
-        space_id = archive_of_address({"conversation_id": arguments.conversation_id})
-        member = next((each for each in spaces_of_key(caller) if each.space_id == space_id), None)
-        if member is None:
-            raise
-    with acting_for(member.space_id, person_id=owner.pk):
-        return _read_page(member.space, arguments)
+    archive_id = archive_of_address({"conversation_id": arguments.conversation_id}) if caller.spaces else None
+    with caller.in_((caller.reads(archive_id) if archive_id else None) or caller.archive) as there:
+        return _read_page(there, arguments)
 
 
-def _read_page(owner: AbstractBaseUser, arguments: ReadConversationInput) -> ReadConversationOutput:
-    conversation = get_conversation(owner=owner, conversation_id=arguments.conversation_id)
+def _read_page(caller: Caller, arguments: ReadConversationInput) -> ReadConversationOutput:
+    conversation = get_conversation(caller=caller, conversation_id=arguments.conversation_id)
     identity = arguments.identity
     start = PageStart(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else PageStart()
-    messages, following = _page(_messages(owner, arguments, start.position), start, arguments)
+    messages, following = _page(_messages(caller, arguments, start.position), start, arguments)
     first = messages[0].turn_number if messages else arguments.from_turn
-    marks = marks_of(owner_id=owner.pk, conversation_id=conversation.pk)
+    marks = marks_of(archive_id=caller.archive_id, conversation_id=conversation.pk)
     shown = dict.fromkeys((conversation.pk, message.turn_number) for message in messages)
     return ReadConversationOutput(
         conversation_id=conversation.pk,
@@ -142,11 +130,11 @@ def _said(explanation: Explanation | None) -> dict[str, Any]:
     return {"note": explanation.for_tools, "reason": explanation.reason} if explanation else {}
 
 
-def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, position: int) -> Iterator[Message]:
+def _messages(caller: Caller, arguments: ReadConversationInput, position: int) -> Iterator[Message]:
     """Yield the messages of the requested turns from a position on, reading a few at a time."""
     while True:
         rows = messages_of(
-            owner=owner,
+            caller=caller,
             conversation_id=arguments.conversation_id,
             turns=(arguments.from_turn, arguments.to_turn),
             from_position=position,
@@ -252,19 +240,16 @@ class ListConversationsOutput(ToolOutput):
     next_cursor: str | Optional = None
 
 
-def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:
+def list_conversations(caller: Caller | None, arguments: ListConversationsInput) -> ListConversationsOutput:
     """Return the conversations of the caller, and of the spaces that their key reads, latest first.
 
     Without a caller there are none. Raises: InvalidInput, NotFound for another space.
     """
-    owner = archive_owner(caller)
-    if owner is None:
+    if caller is None:
         return ListConversationsOutput(results=[], **_said(Explanation(Reason.NO_CALLER)))
     filters = filters_of(arguments.__dict__)
-    spaces = spaces_of_key(caller) if arguments.space != MINE else []
     rows, next_cursor = page_of_archives(
-        caller=owner,
-        spaces=spaces,
+        caller=caller,
         chosen=arguments.space,
         filters=filters,
         limit=arguments.limit,
@@ -276,10 +261,10 @@ def list_conversations(caller: Caller, arguments: ListConversationsInput) -> Lis
         explanation = Explanation(Reason.PAST_END)
     elif not rows:
         explanations = []
-        for member in chosen_archives(spaces, arguments.space):
-            owner_id = member.space_id if member else owner.pk
-            with reading(member):
-                explanations.append(explain_no_conversation(owner_id, with_known_names(owner_id, filters)))
+        for access in caller.chosen(arguments.space):
+            with caller.in_(access):
+                known = with_known_names(access.archive_id, filters)
+                explanations.append(explain_no_conversation(access.archive_id, known))
         explanation = explanation_of_all(explanations)
     return ListConversationsOutput(
         results=[

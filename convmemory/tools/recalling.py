@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from convmemory.accounts.spaces import MINE, spaces_of_key
+from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.text import DOCUMENTS_TAG, fenced
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from convmemory.tools.definition import Caller, Optional, SearchOutput, Tool, archive_owner, site
+from convmemory.tools.definition import Optional, SearchOutput, Tool, site
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput, Space
 from memory.context import build_memory_context, enclosed
@@ -59,7 +59,7 @@ class ConversationRecallOutput(SearchOutput):
 
 
 def conversation_recall(
-    caller: Caller, arguments: ConversationRecallInput, documents: Documents = None
+    caller: Caller | None, arguments: ConversationRecallInput, documents: Documents = None
 ) -> ConversationRecallOutput:
     """Return what the caller's conversations, those of spaces that their key reads and, if requested, documents say.
 
@@ -74,8 +74,7 @@ def conversation_recall(
         alive_message_ids=arguments.alive_message_ids,
         alive_from_position=arguments.alive_from_position,
     )
-    spaces = spaces_of_key(caller) if arguments.space != MINE else []
-    found = recall_archives(caller=archive_owner(caller), spaces=spaces, chosen=arguments.space, query=query)
+    found = recall_archives(caller=caller, chosen=arguments.space, query=query)
     messages = tuple(replace(message, site=site()) for message in found.messages)
     context = build_memory_context(messages, arguments.max_tokens, alive=alive_passages(messages, query))
     notes = found.notes_for_tools
@@ -108,7 +107,7 @@ def conversation_recall(
 
 
 def _add_sections(
-    answer: ConversationRecallOutput, caller: Caller, arguments: ConversationRecallInput, documents: Documents
+    answer: ConversationRecallOutput, caller: Caller | None, arguments: ConversationRecallInput, documents: Documents
 ) -> None:
     """Add the best passages of documents after the recalled messages, as many as fit."""
     limit = min(arguments.top_k, MAX_SECTIONS)
@@ -127,7 +126,7 @@ def _add_sections(
     answer.tokens += tokens
 
 
-def short_recall(caller: Caller, arguments: RecallInput) -> ConversationRecallOutput:
+def short_recall(caller: Caller | None, arguments: RecallInput) -> ConversationRecallOutput:
     """Return what conversations say about the query. Raises: InvalidInput, NotFound for another space, SwitchedOff."""
     return conversation_recall(caller, ConversationRecallInput.model_construct(**dict(arguments)))
 

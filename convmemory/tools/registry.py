@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound
-from convmemory.tools.definition import Caller, Tool
+from convmemory.tools.definition import Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.events import SEARCH_EVENTS
 from convmemory.tools.marking import MARK_TURN
@@ -67,7 +68,9 @@ def tool_named(name: str) -> Tool[Any, Any]:
     raise NotFound(f"There is no tool {name!r}: use one of {', '.join(tool.name for tool in offered)}.")
 
 
-def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, seen: Seen = NOTHING_SEEN) -> dict[str, Any]:
+def run_tool(
+    name: str, arguments: Mapping[str, Any], caller: Caller | None, *, seen: Seen = NOTHING_SEEN
+) -> dict[str, Any]:
     """Run a tool and return its answer as JSON values.
 
     `caller` and `seen` come from the authenticated context, never from `arguments`. A tool that brings messages back

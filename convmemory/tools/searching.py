@@ -7,19 +7,16 @@ an empty answer with a note instead of an error.
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from convmemory.accounts.spaces import MINE, spaces_of_key
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters, filters_of
-from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line, storable
 from convmemory.tools.definition import (
-    Caller,
     Moment,
     Optional,
     Question,
@@ -28,7 +25,6 @@ from convmemory.tools.definition import (
     TitledOutput,
     Tool,
     ToolInput,
-    archive_owner,
     site,
 )
 from memory.recall import load_openings
@@ -136,25 +132,24 @@ class ConversationSearchOutput(TitledOutput):
     next_cursor: str | Optional = None
 
 
-def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
+def conversation_search(caller: Caller | None, arguments: ConversationSearchInput) -> ConversationSearchOutput:
     """Return turns of the caller, and of the spaces that their key reads, that answer the query, best first.
 
     Raises: InvalidInput, NotFound for another space.
     """
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
-    spaces = spaces_of_key(caller) if arguments.space != MINE else []
-    found = search(caller=caller, spaces=spaces, chosen=arguments.space, query=query, cursor=arguments.cursor)
+    found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor)
     # The first passages of the answers in turns whose passage only repeats the question. One query for each archive.
-    repeated: dict[int | None, list[int]] = {}
+    repeated: dict[int, list[int]] = {}
     for hit in found.hits:
         message_id = hit.turn.passage_message_id
-        if message_id is not None and _is_repeated(hit.passage, hit.heading):
-            repeated.setdefault(hit.space.id if hit.space else None, []).append(message_id)
+        if caller and message_id is not None and _is_repeated(hit.passage, hit.heading):
+            repeated.setdefault(hit.space.id if hit.space else caller.archive_id, []).append(message_id)
     answers: dict[int, str] = {}
-    if (owner := archive_owner(caller)) is not None:
-        for space_id, message_ids in repeated.items():
-            with nullcontext() if space_id is None else acting_for(space_id, person_id=owner.pk):
-                openings = load_openings(owner_id=space_id or owner.pk, message_ids=message_ids)
+    for access in caller.archives if caller and repeated else ():
+        if caller and access.archive_id in repeated:
+            with caller.in_(access) as there:
+                openings = load_openings(archive_id=there.archive_id, message_ids=repeated[there.archive_id])
             answers |= {key: opening.passage.text for (key, role), opening in openings.items() if role == "assistant"}
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
@@ -208,7 +203,7 @@ class ShortSearchInput(SearchInput):
     space: Space = ""
 
 
-def short_search(caller: Caller, arguments: ShortSearchInput) -> ConversationSearchOutput:
+def short_search(caller: Caller | None, arguments: ShortSearchInput) -> ConversationSearchOutput:
     """Return the turns that answer the query, without those that are much less likely to than the best one.
 
     Raises: InvalidInput.
@@ -285,9 +280,9 @@ class SearchChatHistoryOutput(SearchOutput):
     query: str
 
 
-def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:
+def search_chat_history(caller: Caller | None, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:
     """Return snippets of the caller's turns, closest first; report errors in `note` and raise none."""
-    if archive_owner(caller) is None:
+    if caller is None:
         nobody = Explanation(Reason.NO_CALLER)
         return _nothing(arguments.query, nobody.for_tools, nobody.reason)
     if not arguments.query.strip():
@@ -303,7 +298,7 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
             by_distance=True,
             may_rerank=False,
         )
-        found = search(caller=caller, query=query)
+        found = search(caller=caller.alone(), query=query)
     except ConvMemoryError as error:
         return _nothing(arguments.query, str(error))
     # The boundary of this tool, whose format promises an answer for every error.

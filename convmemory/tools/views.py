@@ -12,9 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.callers import Access
 from convmemory.accounts.pages import PageRequest, archive_choices, in_archive
-from convmemory.accounts.spaces import spaces_of
 from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
 from convmemory.tools.recall_view import view_recall
@@ -56,7 +55,7 @@ class RecallForm(forms.Form):
     )
     space = forms.ChoiceField(label=_("Archive"), required=False)
 
-    def __init__(self, *args: Any, spaces: Sequence[SpaceMember], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, spaces: Sequence[Access], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if spaces:
             chosen: Any = self.fields["space"]
@@ -100,7 +99,7 @@ def recall_page(request: PageRequest) -> HttpResponse:
     usual = RecallForm.defaults()
     given = {name: value for name, value in request.GET.items() if value}
     # With a space open, that space alone is asked.
-    spaces = [] if request.member else spaces_of(request.person)
+    spaces = [] if request.caller.space else request.caller.spaces
     form = RecallForm(usual | given if "query" in request.GET else None, initial=usual, spaces=spaces)
     context: dict[str, Any] = {"form": form}
     status = HTTPStatus.OK
@@ -115,7 +114,7 @@ def recall_page(request: PageRequest) -> HttpResponse:
                 min_relevance=form.value("min_relevance"),
             )
             chosen = form.cleaned_data.get("space", "")
-            found = recall_archives(caller=request.user, spaces=spaces, chosen=chosen, query=query)
+            found = recall_archives(caller=request.caller, chosen=chosen, query=query)
             recalled = build_memory_context(found.messages, max_tokens)
             context |= {"found": found, "view": view_recall(found.messages, recalled, max_tokens)}
         except SwitchedOff as error:

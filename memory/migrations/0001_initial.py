@@ -1,12 +1,11 @@
-"""Records of which message is embedded in which space."""
+"""Records of embedded messages."""
 
 import django.db.models.deletion
-from django.conf import settings
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    replaces = [
+    replaces = [  # of the databases of commit 5e9aed6e
         ("memory", "0001_passages"),
         ("memory", "0002_message_embeddings"),
         ("memory", "0003_records_of_what_is_embedded"),
@@ -25,7 +24,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ('accounts', '0001_initial'),
         ('conversations', '0001_initial'),
         ('embeddings', '0001_initial'),
     ]
@@ -44,14 +43,14 @@ class Migration(migrations.Migration):
                 ('content_hash', models.BinaryField(max_length=32)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
+                ('archive', models.ForeignKey(db_column='owner_id', db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.archive')),
                 ('conversation', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='message_embeddings', to='conversations.conversation')),
                 ('message', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='embeddings', to='conversations.message')),
-                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('space', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='embeddings.embeddingspace')),
             ],
             options={
                 'indexes': [models.Index(fields=['conversation', 'space'], name='message_embedding_home'), models.Index(condition=models.Q(('status', 'completed'), _negated=True), fields=['status', 'updated_at'], name='message_embedding_open')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('status__in', ['pending', 'processing', 'completed', 'failed'])), name='message_embedding_status'), models.UniqueConstraint(fields=('message', 'space', 'owner'), name='message_embedding_unique')],
+                'constraints': [models.UniqueConstraint(fields=('message', 'space', 'archive'), name='message_embedding_unique'), models.CheckConstraint(condition=models.Q(('status__in', ['pending', 'processing', 'completed', 'failed'])), name='message_embedding_status')],
             },
         ),
     ]

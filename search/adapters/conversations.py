@@ -55,14 +55,14 @@ class ConversationAdapter:
     passage_kinds: frozenset[Kind] = frozenset({"user", "assistant", "thinking", "tool", "call", "system", "outside"})
     is_embedded = True
 
-    def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
-        return items_of(messages_read_with(owner_id, object_id, first, last))
+    def read_range(self, archive_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
+        return items_of(messages_read_with(archive_id, object_id, first, last))
 
-    def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
+    def read_items(self, archive_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
         wanted = set(items)
         numbers = {number for _, number in wanted}
         rows = with_home_turns(
-            Message.objects.filter(owner_id=owner_id, conversation_id__in={object_id for object_id, _ in wanted})
+            Message.objects.filter(archive_id=archive_id, conversation_id__in={object_id for object_id, _ in wanted})
         ).filter(Q(turn_number__in=numbers) | Q(turn_number__isnull=True), home_turn__in=numbers)  # indexable
         found: dict[ItemKey, ItemText] = {}
         for object_id, group in groupby(rows.order_by("conversation_id", "position"), lambda row: row.conversation_id):
@@ -71,27 +71,29 @@ class ConversationAdapter:
                     found[object_id, item.number] = item
         return found
 
-    def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
-        return self.read_elements_with(owner_id, element_ids, ())
+    def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
+        return self.read_elements_with(archive_id, element_ids, ())
 
     def read_elements_with(
-        self, owner_id: int, element_ids: Iterable[int], stems: Collection[str]
+        self, archive_id: int, element_ids: Iterable[int], stems: Collection[str]
     ) -> dict[int, Element]:
-        found = stored_messages(owner_id, element_ids, with_stems=stems)
+        found = stored_messages(archive_id, element_ids, with_stems=stems)
         return {message.message_id: element_of(message) for message in found}
 
-    def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
-        parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(element_ids))}
+    def send_utterances_query(self, archive_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
+        parameters: dict[str, Any] = {"owner": archive_id, "messages": list(set(element_ids))}
         pending = PendingQuery(load_sql("search.adapters", "message_utterances"), parameters, keeps_plan=True)
         return lambda: {message_id: Utterance(*said) for message_id, *said in pending.rows()}
 
-    def send_marks_query(self, owner_id: int, source_ids: Collection[int]) -> Callable[[], dict[tuple[int, int], Mark]]:
-        parameters: dict[str, Any] = {"owner": owner_id, "sources": list(source_ids)}
+    def send_marks_query(
+        self, archive_id: int, source_ids: Collection[int]
+    ) -> Callable[[], dict[tuple[int, int], Mark]]:
+        parameters: dict[str, Any] = {"owner": archive_id, "sources": list(source_ids)}
         pending = PendingQuery(load_sql("search.adapters", "turn_marks"), parameters, keeps_plan=True)
         return lambda: {(source, turn): Mark(kind, note) for source, turn, kind, note in pending.rows()}
 
-    def elements_with(self, owner_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
-        parameters: dict[str, Any] = {"owner": owner_id, "text": text, "scanned": scanned, "limit": limit}
+    def elements_with(self, archive_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
+        parameters: dict[str, Any] = {"owner": archive_id, "text": text, "scanned": scanned, "limit": limit}
         return PendingQuery(load_sql("search.adapters", "messages_with"), parameters).rows()
 
     def url(self, object_id: int, item_number: int) -> str:
@@ -111,9 +113,9 @@ class ConversationAdapter:
 # --- signals ----------------------------------------------------------------------------
 
 
-def source_of(*, owner_id: int, conversation_id: int) -> Source | None:
+def source_of(*, archive_id: int, conversation_id: int) -> Source | None:
     """Return the conversation's source."""
-    return Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=conversation_id).first()
+    return Source.objects.filter(archive_id=archive_id, kind=KIND, object_id=conversation_id).first()
 
 
 def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
@@ -121,18 +123,20 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
     conversation = Conversation.objects.filter(pk=conversation_id).first()
     if conversation is None:
         return IndexResult()
-    source = source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
+    source = source_of(archive_id=conversation.archive_id, conversation_id=conversation_id)
     if source is None or source.version < conversation.turns_version:
         put_source(facts_of(conversation), first_changed=None)
-        source = source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
-    return index_source(owner_id=source.owner_id, source_id=source.pk, deadline=deadline) if source else IndexResult()
+        source = source_of(archive_id=conversation.archive_id, conversation_id=conversation_id)
+    return (
+        index_source(archive_id=source.archive_id, source_id=source.pk, deadline=deadline) if source else IndexResult()
+    )
 
 
 def facts_of(conversation: Conversation) -> SourceFacts:
     """Return the conversation's facts for the index."""
     return SourceFacts(
         kind=KIND,
-        owner_id=conversation.owner_id,
+        archive_id=conversation.archive_id,
         object_id=conversation.pk,
         version=conversation.turns_version,
         item_count=max(conversation.turn_count, min(conversation.message_count, 1)),
@@ -150,34 +154,34 @@ def facts_of(conversation: Conversation) -> SourceFacts:
 def on_conversation_changed(sender: Any, *, conversation: Conversation, first_turn: int | None, **kwargs: Any) -> None:
     source_id = put_source(facts_of(conversation), first_changed=first_turn)
     if first_turn is not None:
-        enqueue_index(owner_id=conversation.owner_id, source_id=source_id, as_of=conversation.updated_at)
+        enqueue_index(archive_id=conversation.archive_id, source_id=source_id, as_of=conversation.updated_at)
 
 
-def on_projects_renamed(sender: Any, *, owner_id: int, conversation_ids: Sequence[int], **kwargs: Any) -> None:
-    own = Conversation.objects.filter(owner_id=owner_id, pk=OuterRef("object_id"))
-    Source.objects.filter(owner_id=owner_id, kind=KIND, object_id__in=conversation_ids).update(
+def on_projects_renamed(sender: Any, *, archive_id: int, conversation_ids: Sequence[int], **kwargs: Any) -> None:
+    own = Conversation.objects.filter(archive_id=archive_id, pk=OuterRef("object_id"))
+    Source.objects.filter(archive_id=archive_id, kind=KIND, object_id__in=conversation_ids).update(
         project=Coalesce(Subquery(own.values("project")[:1]), F("project"))
     )
 
 
-def on_conversation_deleting(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:
-    source = source_of(owner_id=owner_id, conversation_id=conversation_id)
+def on_conversation_deleting(sender: Any, *, conversation_id: int, archive_id: int, **kwargs: Any) -> None:
+    source = source_of(archive_id=archive_id, conversation_id=conversation_id)
     if source is not None:
         lock_for_deletion(source.pk)
 
 
 def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: Any) -> None:
-    drop_source(owner_id=instance.owner_id, kind=KIND, object_id=instance.pk)
+    drop_source(archive_id=instance.archive_id, kind=KIND, object_id=instance.pk)
 
 
 def on_conversation_trashed(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
-    drop_source(owner_id=conversation.owner_id, kind=KIND, object_id=conversation.pk, keeps_vectors=True)
+    drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk, keeps_vectors=True)
 
 
 def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
     """Let a worker index the conversation, its words too: no request does work that grows with a conversation."""
     source_id = put_source(facts_of(conversation), first_changed=None)
-    enqueue_index(owner_id=conversation.owner_id, source_id=source_id)
+    enqueue_index(archive_id=conversation.archive_id, source_id=source_id)
 
 
 # --- messages -------------------------------------------------------------------------------------

@@ -36,23 +36,23 @@ class DocumentAdapter(SourceAdapter):
     def is_embedded(self) -> bool:
         return bool(config.rag_enabled)
 
-    def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
-        chosen = sections_of(owner_id).filter(document_id=object_id, number__range=(first, last))
+    def read_range(self, archive_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
+        chosen = sections_of(archive_id).filter(document_id=object_id, number__range=(first, last))
         return [item_of(section) for section in chosen.order_by("number")]
 
-    def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
+    def read_items(self, archive_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
         wanted = set(items)
-        chosen = sections_of(owner_id).filter(
+        chosen = sections_of(archive_id).filter(
             document_id__in={object_id for object_id, _ in wanted}, number__in={number for _, number in wanted}
         )
         found = {(section.document_id, section.number): section for section in chosen}
         return {key: item_of(found[key]) for key in wanted if key in found}
 
-    def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
-        return {section.pk: element_of(section) for section in sections_of(owner_id).filter(pk__in=set(element_ids))}
+    def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
+        return {section.pk: element_of(section) for section in sections_of(archive_id).filter(pk__in=set(element_ids))}
 
-    def elements_with(self, owner_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
-        parameters: dict[str, Any] = {"owner": owner_id, "text": text, "scanned": scanned, "limit": limit}
+    def elements_with(self, archive_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
+        parameters: dict[str, Any] = {"owner": archive_id, "text": text, "scanned": scanned, "limit": limit}
         return PendingQuery(load_sql("search.adapters", "sections_with"), parameters).rows()
 
     def url(self, object_id: int, item_number: int) -> str:
@@ -68,9 +68,9 @@ class DocumentAdapter(SourceAdapter):
         return len(wrong or []) + len(gone or [])
 
 
-def sections_of(owner_id: int) -> QuerySet[Section]:
+def sections_of(archive_id: int) -> QuerySet[Section]:
     """Return the owner's sections, each with its document."""
-    return Section.objects.filter(owner_id=owner_id).select_related("document")
+    return Section.objects.filter(archive_id=archive_id).select_related("document")
 
 
 def item_of(section: Section) -> ItemText:
@@ -101,7 +101,7 @@ def facts_of(document: Document) -> SourceFacts:
     """The document's facts in the index."""
     return SourceFacts(
         kind=KIND,
-        owner_id=document.owner_id,
+        archive_id=document.archive_id,
         object_id=document.pk,
         version=document.version,
         item_count=document.section_count,
@@ -116,25 +116,25 @@ def facts_of(document: Document) -> SourceFacts:
 def on_document_changed(sender: Any, *, document: Document, first_section: int | None, **kwargs: Any) -> None:
     source_id = put_source(facts_of(document), first_changed=first_section)
     if first_section is not None:
-        enqueue_index(owner_id=document.owner_id, source_id=source_id, as_of=document.updated_at)
+        enqueue_index(archive_id=document.archive_id, source_id=source_id, as_of=document.updated_at)
 
 
 def on_sections_moved(sender: Any, *, document: Document, moved: Mapping[int, int], **kwargs: Any) -> None:
-    source = Source.objects.filter(owner_id=document.owner_id, kind=KIND, object_id=document.pk).first()
+    source = Source.objects.filter(archive_id=document.archive_id, kind=KIND, object_id=document.pk).first()
     if source is not None:
         move_passages(source, moved)
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:
-    drop_source(owner_id=instance.owner_id, kind=KIND, object_id=instance.pk)
+    drop_source(archive_id=instance.archive_id, kind=KIND, object_id=instance.pk)
 
 
 def on_document_trashed(sender: Any, *, document: Document, **kwargs: Any) -> None:
-    drop_source(owner_id=document.owner_id, kind=KIND, object_id=document.pk, keeps_vectors=True)
+    drop_source(archive_id=document.archive_id, kind=KIND, object_id=document.pk, keeps_vectors=True)
 
 
 def on_document_restored(sender: Any, *, document: Document, **kwargs: Any) -> None:
     """Let a worker index the document; one that has not been read yet has no source before it is."""
     if document.version:
         source_id = put_source(facts_of(document), first_changed=None)
-        enqueue_index(owner_id=document.owner_id, source_id=source_id)
+        enqueue_index(archive_id=document.archive_id, source_id=source_id)

@@ -46,7 +46,7 @@ class IndexResult:
     failed: int = 0
 
 
-def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf")) -> IndexResult:
+def index_source(*, archive_id: int, source_id: int, deadline: float = float("inf")) -> IndexResult:
     """Index each item of the source that is new, changed or missing in the active space.
 
     Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable,
@@ -54,10 +54,10 @@ def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf"
     meanwhile counts as finished.
     """
     result = IndexResult()
-    with derivation_lock(source_id) as held, unless_deleted(owner_id, source_id):
+    with derivation_lock(source_id) as held, unless_deleted(archive_id, source_id):
         if not held:
             return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id, owner_id=owner_id).first()) is not None:
+        while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
             bring_up_layout(source)
             if source.words_missing_from is not None:
                 if not store_missing_words(source, deadline=deadline):
@@ -78,7 +78,7 @@ def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf"
 
 def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
     """Return the state of the source in this space; in a new space no item is indexed."""
-    new = {"owner_id": source.owner_id, "noted_version": source.version, "dirty_from": 0}
+    new = {"archive_id": source.archive_id, "noted_version": source.version, "dirty_from": 0}
     return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
 
 
@@ -212,5 +212,5 @@ def texts_to_embed(source: Source, space: EmbeddingSpace) -> Iterator[str]:
     """Yield the passages of the source's items whose vectors are neither in the index nor in the cache."""
     for batch in batches_of_items(source, 0):
         elements = [element for item in batch.items for element in item.elements]
-        texts = new_passage_texts(source.owner_id, space, elements)
-        yield from unknown_texts(space, texts, owner_id=source.owner_id)
+        texts = new_passage_texts(source.archive_id, space, elements)
+        yield from unknown_texts(space, texts, archive_id=source.archive_id)

@@ -34,7 +34,7 @@ def batches_of_items(source: Source, first: int) -> Iterator[ItemBatch]:
 
 def read_items(source: Source, first: int, last: int) -> list[ItemText]:
     """Return the current items `first` to `last` of the source, in order."""
-    return adapter_of(source.kind).read_range(source.owner_id, source.object_id, first, last)
+    return adapter_of(source.kind).read_range(source.archive_id, source.object_id, first, last)
 
 
 def _cut(first: int, last: int, items: Sequence[ItemText]) -> Iterator[ItemBatch]:

@@ -36,17 +36,17 @@ def sources_to_build(space: EmbeddingSpace, scope: Q | None = None) -> QuerySet[
 
 
 def build_source(
-    *, owner_id: int, source_id: int, space: EmbeddingSpace, deadline: float = float("inf")
+    *, archive_id: int, source_id: int, space: EmbeddingSpace, deadline: float = float("inf")
 ) -> IndexResult:
     """Embed each item that is missing or stale in `space`, which is not the active one.
 
     Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
-    with derivation_lock(source_id, AdvisoryLock.BUILDING) as held, unless_deleted(owner_id, source_id):
+    with derivation_lock(source_id, AdvisoryLock.BUILDING) as held, unless_deleted(archive_id, source_id):
         if not held:
             return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id, owner_id=owner_id).first()) is not None:
+        while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
             state = state_of(source, space)
             if state.indexed_version == source.version and not state.error:
                 break
@@ -56,20 +56,20 @@ def build_source(
     return result
 
 
-def build_beside(*, owner_id: int, source_id: int, deadline: float) -> IndexResult:
+def build_beside(*, archive_id: int, source_id: int, deadline: float) -> IndexResult:
     """Embed new content in the space that is being built, if there is one and the build will not reach the source.
 
     A failure is only recorded in the source's state.
     """
     space = building_space()
-    source = Source.objects.filter(pk=source_id, owner_id=owner_id).first()
+    source = Source.objects.filter(pk=source_id, archive_id=archive_id).first()
     if space is None or source is None:
         return IndexResult()
     reached = SourceIndex.objects.filter(source=source, space=space, indexed_version__gt=0)
     if source.item_count > SMALL and not reached.exists():
         return IndexResult()
     try:
-        return build_source(owner_id=owner_id, source_id=source_id, space=space, deadline=deadline)
+        return build_source(archive_id=archive_id, source_id=source_id, space=space, deadline=deadline)
     except EmbeddingError as error:
         logger.warning("Source %s is not embedded in the space that is being built: %s", source_id, error)
         return IndexResult()

@@ -107,7 +107,7 @@ def _store(source: Source, items: Mapping[int, ItemTexts], found: set[str]) -> i
     languages = [text.languages for text in texts]
     found.update(language for of_item in languages for language in of_item.values())
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "numbers": list(items),
         "opening_ids": [t.opening_id for t in texts],

@@ -92,7 +92,7 @@ def _mark_asking(source: Source, items: list[ItemText]) -> None:
         return
     places = asking_places(element for item in items for element in item.elements)
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "first": items[0].number,
         "last": items[-1].number,

@@ -32,9 +32,9 @@ def pack_source(source: Source) -> None:
             Source.objects.filter(pk=source.pk).update(unpacked_from=rest)
 
 
-def pack_owner(owner_id: int, *, deadline: float) -> None:
+def pack_owner(archive_id: int, *, deadline: float) -> None:
     """Pack the postings of the owner's sources, the last used first, until `time.monotonic()` passes `deadline`."""
-    waiting = Source.objects.filter(owner_id=owner_id, unpacked_from__isnull=False).order_by("-updated_at")
+    waiting = Source.objects.filter(archive_id=archive_id, unpacked_from__isnull=False).order_by("-updated_at")
     for source in waiting.only("pk").iterator(chunk_size=SOURCES_READ):
         if time.monotonic() > deadline:
             return

@@ -233,7 +233,7 @@ INSERT INTO search_source AS s
     (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
      element_count, version, spoken_length, words_missing_from, behind_since)
 VALUES (
-    %(owner_id)s, %(kind)s, %(object_id)s, %(title)s, %(agent)s, %(project)s, %(origin)s, %(archived)s, %(created_at)s,
+    %(archive_id)s, %(kind)s, %(object_id)s, %(title)s, %(agent)s, %(project)s, %(origin)s, %(archived)s, %(created_at)s,
     %(updated_at)s, %(item_count)s, %(element_count)s, %(version)s, 0,
     CASE WHEN coalesce(%(first)s::int, %(item_count)s) > 0 THEN 0 END,
     CASE WHEN %(version)s > 0 THEN now() END

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
@@ -81,9 +82,9 @@ class IndexingPace:
     minutes_left: int | None = None
 
 
-def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
+def index_status(*, caller: Caller) -> IndexStatus:
     """Return the caller's counts. One query over the caller's sources and their index states."""
-    counts = count_index(owner_id=owner.pk)
+    counts = count_index(archive_id=caller.archive_id)
     failed_sections = counts.failed_sections + counts.given_up_sections
     failed_turns = counts.failed + counts.given_up - failed_sections
     turns, pending_turns = counts.items - counts.sections, counts.pending - counts.pending_sections
@@ -107,9 +108,14 @@ PACE_S, PACE_VECTORS = 60, 2_000
 LEAST_PACE_S = 5  # of a shorter time, a pace says nothing
 
 
-def indexing_pace(*, owner: AbstractBaseUser, pending: int) -> IndexingPace:
+def indexing_pace(*, caller: Caller, pending: int) -> IndexingPace:
     """Return how fast the caller's items are being indexed. One query."""
-    parameters = {"owner": owner.pk, "now": timezone.now(), "rows": PACE_VECTORS, "seconds": PACE_S}
+    parameters: dict[str, Any] = {
+        "owner": caller.archive_id,
+        "now": timezone.now(),
+        "rows": PACE_VECTORS,
+        "seconds": PACE_S,
+    }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "indexing_pace"), parameters)
         items, seconds = cursor.fetchone()
@@ -119,9 +125,9 @@ def indexing_pace(*, owner: AbstractBaseUser, pending: int) -> IndexingPace:
     return IndexingPace(per_minute, -(-pending // per_minute))
 
 
-def count_index(*, owner_id: int | None) -> IndexCounts:
+def count_index(*, archive_id: int | None) -> IndexCounts:
     """Return the counts of one owner, or of the whole installation if it is None. One query."""
-    parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
+    parameters = {"owner": archive_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "index_status"), parameters)
         *counts, behind_since = cursor.fetchone()

@@ -143,7 +143,7 @@ DEFECTS: tuple[Defect, ...] = get_args(Defect)
 class SourceSelection:
     """A selection of sources by owner, id and time; None means any."""
 
-    owner_id: int | None = None
+    archive_id: int | None = None
     source_id: int | None = None
     since: datetime | None = None
 
@@ -154,7 +154,7 @@ class SourceSelection:
     @property
     def condition(self) -> Q:
         """Return the condition on sources."""
-        chosen = {"owner_id": self.owner_id, "pk": self.source_id, "updated_at__gte": self.since}
+        chosen = {"archive_id": self.archive_id, "pk": self.source_id, "updated_at__gte": self.since}
         return Q(**{name: value for name, value in chosen.items() if value is not None})
 
 
@@ -183,7 +183,7 @@ def find_damage(
         "space": space.pk,
         "defects": list(defects),
         "without_vectors": kinds_without_vectors(),
-        "owner": selection.owner_id,
+        "owner": selection.archive_id,
         "source": selection.source_id,
         "since": selection.since,
         "limit": limit,

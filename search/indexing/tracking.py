@@ -33,26 +33,26 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
     return int(source_id)
 
 
-def drop_source(*, owner_id: int, kind: str, object_id: int, keeps_vectors: bool = False) -> None:
+def drop_source(*, archive_id: int, kind: str, object_id: int, keeps_vectors: bool = False) -> None:
     """Delete a source and all rows derived from it.
 
     With `keeps_vectors` its passages' vectors are copied to a table that no search reads; otherwise such copies are
     deleted, too.
     """
     if keeps_vectors:
-        vectors, parameters = vectors_of(owner_id=owner_id, kind=kind, object_id=object_id)
+        vectors, parameters = vectors_of(archive_id=archive_id, kind=kind, object_id=object_id)
         with connection.cursor() as cursor:
             cursor.execute(load_sql("search.indexing", "set_aside").format(vectors=vectors), parameters)
     else:
-        SetAsidePassage.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).delete()
+        SetAsidePassage.objects.filter(archive_id=archive_id, kind=kind, object_id=object_id).delete()
     delete_sources(
-        Source.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
+        Source.objects.filter(archive_id=archive_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
     )
 
 
-def vectors_of(*, owner_id: int, kind: str, object_id: int) -> tuple[str, dict[str, Any]]:
+def vectors_of(*, archive_id: int, kind: str, object_id: int) -> tuple[str, dict[str, Any]]:
     """Return the statement that selects the vectors of an object as rows of `SetAsidePassage`, and its parameters."""
-    return load_sql("search.indexing", "vectors_of"), {"owner": owner_id, "kind": kind, "object": object_id}
+    return load_sql("search.indexing", "vectors_of"), {"owner": archive_id, "kind": kind, "object": object_id}
 
 
 def delete_sources(source_ids: Collection[int]) -> int:

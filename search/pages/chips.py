@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth.models import User
 from django.db.models import Case, Count, F, When
 from django.http import QueryDict
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.pages.search_box import SPOKEN, SearchBox
 
@@ -160,12 +160,12 @@ def _fields(after: str) -> str:
     return json.dumps({"after": after, "before": ""})
 
 
-def choices_of(owner: User, box: SearchBox) -> Choices:
+def choices_of(caller: Caller, box: SearchBox) -> Choices:
     """Return the agents and projects of the caller's conversations. One query.
 
     A conversation that names no agent counts for its source, as in a search.
     """
-    own = Conversation.objects.filter(owner_id=owner.pk, archived_at__isnull=not box.archived).order_by()
+    own = Conversation.objects.filter(archive_id=caller.archive_id, archived_at__isnull=not box.archived).order_by()
     agent = Case(When(agent="", then=F("source")), default=F("agent"))
     listed = own.values_list(agent, "project").annotate(count=Count("pk"))[:CHOICES_LIMIT]
     rows = [((by, project), count) for by, project, count in listed]

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from convmemory.accounts.spaces import SpaceName
+from convmemory.accounts.callers import SpaceName
 from convmemory.conversations.models import project_name
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.marks import Mark

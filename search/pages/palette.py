@@ -9,6 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.documents.models import Document
 from search.pages.chips import filters_in
@@ -56,13 +57,10 @@ class PaletteSection:
     entries: tuple[PaletteEntry, ...]
 
 
-def palette_sections(
-    *, owner: User, text: str, person: User | None = None, left_out: Collection[str] = ()
-) -> list[PaletteSection]:
+def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = ()) -> list[PaletteSection]:
     """Return the sections that have entries: first a page of exactly this name, then those of the archive.
 
-    The pages are those of `person`, who is the owner if not given, without the URL names `left_out`. At most four
-    queries.
+    The pages are those of the caller's person, without the URL names `left_out`. At most four queries.
     """
     words, typed = text[:MAX_TEXT_CHARS].split(), text.strip()
     search = PaletteEntry(
@@ -73,36 +71,36 @@ def palette_sections(
     )
     found = (
         PaletteSection(gettext("Search"), (search,) if words else ()),
-        PaletteSection(gettext("Conversations"), tuple(_conversations(owner, words))),
-        PaletteSection(gettext("Documents"), tuple(_documents(owner, words) if words else ())),
-        PaletteSection(gettext("Projects"), tuple(_projects(owner, words) if words else ())),
-        PaletteSection(gettext("Searches"), tuple(_searches(owner, words))),
+        PaletteSection(gettext("Conversations"), tuple(_conversations(caller, words))),
+        PaletteSection(gettext("Documents"), tuple(_documents(caller, words) if words else ())),
+        PaletteSection(gettext("Projects"), tuple(_projects(caller, words) if words else ())),
+        PaletteSection(gettext("Searches"), tuple(_searches(caller, words))),
     )
-    pages = [*_commands(person or owner, words, left_out)]
+    pages = [*_commands(caller.user, words, left_out)]
     exact = [page for page in pages if page.label.casefold() == typed.casefold()]
     go_to = PaletteSection(gettext("Go to"), (*exact, *(page for page in pages if page not in exact)))
     return [section for section in ((go_to, *found) if exact else (*found, go_to)) if section.entries]
 
 
-def _conversations(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
+def _conversations(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
     """Yield conversations whose titles contain the words; the newest if the text is empty."""
-    rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None)
+    rows = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None)
     for word in words:
         rows = rows.filter(title__icontains=word)
     for row in rows.only("title", "agent", "updated_at").order_by("-updated_at", "-pk")[:TITLES_LIMIT]:
         yield PaletteEntry(row.title or gettext("Untitled conversation"), row.agent, "chat", row.get_absolute_url())
 
 
-def _documents(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
-    rows = Document.objects.filter(owner_id=owner.pk)
+def _documents(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
+    rows = Document.objects.filter(archive_id=caller.archive_id)
     for word in words:
         rows = rows.filter(title__icontains=word)
     for row in rows.only("title", "name").order_by("-pk")[:DOCUMENTS_LIMIT]:
         yield PaletteEntry(row.title or row.name, row.name, "note", row.get_absolute_url())
 
 
-def _projects(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
-    rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None).exclude(project="").order_by()
+def _projects(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
+    rows = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None).exclude(project="").order_by()
     for word in words:
         rows = rows.filter(project__icontains=word)
     for project in rows.values_list("project", flat=True).distinct()[:PROJECTS_LIMIT]:
@@ -111,8 +109,8 @@ def _projects(owner: User, words: Iterable[str]) -> Iterator[PaletteEntry]:
         )
 
 
-def _searches(owner: User, words: Iterable[str]) -> list[PaletteEntry]:
-    saved, recent = past_searches(owner)
+def _searches(caller: Caller, words: Iterable[str]) -> list[PaletteEntry]:
+    saved, recent = past_searches(caller)
     matching = [row for row in [*saved, *recent] if all(word.lower() in row.text.lower() for word in words)]
     return [
         PaletteEntry(

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound
 from search.models import PastSearch
@@ -16,42 +16,46 @@ KEPT = 30
 MAX_ADDRESS_CHARS = 1_000
 
 
-def remember_search(*, owner: User, box: SearchBox) -> None:
+def remember_search(*, caller: Caller, box: SearchBox) -> None:
     """Store this search of the owner, and delete the oldest unsaved ones. Two queries."""
     address = box.query_string
     if not box.q or len(address) > MAX_ADDRESS_CHARS:
         return
-    row = PastSearch(owner_id=owner.pk, address=address, text=box.q[:500], used_at=timezone.now())
+    row = PastSearch(archive_id=caller.archive_id, address=address, text=box.q[:500], used_at=timezone.now())
     PastSearch.objects.bulk_create(
-        [row], update_conflicts=True, unique_fields=["owner", "address"], update_fields=["text", "used_at"]
+        [row], update_conflicts=True, unique_fields=["archive", "address"], update_fields=["text", "used_at"]
     )
-    recent = PastSearch.objects.filter(owner_id=owner.pk, saved_at=None).order_by("-used_at", "-pk")
-    PastSearch.objects.filter(owner_id=owner.pk, pk__in=recent.values("pk")[KEPT : KEPT + RECENT_LIMIT]).delete()
+    recent = PastSearch.objects.filter(archive_id=caller.archive_id, saved_at=None).order_by("-used_at", "-pk")
+    PastSearch.objects.filter(
+        archive_id=caller.archive_id, pk__in=recent.values("pk")[KEPT : KEPT + RECENT_LIMIT]
+    ).delete()
 
 
-def save_search(*, owner: User, box: SearchBox) -> PastSearch:
+def save_search(*, caller: Caller, box: SearchBox) -> PastSearch:
     """Save this search to the owner's list. Raises: InvalidInput if it is empty or too long, or the list is full."""
     address = box.query_string
     if not address or len(address) > MAX_ADDRESS_CHARS:
         raise InvalidInput(f"A search to save has a query or filters, and at most {MAX_ADDRESS_CHARS} characters.")
-    if PastSearch.objects.filter(owner_id=owner.pk).exclude(saved_at=None).count() >= SAVED_LIMIT:
+    if PastSearch.objects.filter(archive_id=caller.archive_id).exclude(saved_at=None).count() >= SAVED_LIMIT:
         raise InvalidInput(f"There are {SAVED_LIMIT} saved searches: take one off the list first.")
     now = timezone.now()
     saved, _ = PastSearch.objects.update_or_create(
-        owner_id=owner.pk, address=address, defaults={"text": box.q[:500], "used_at": now, "saved_at": now}
+        archive_id=caller.archive_id, address=address, defaults={"text": box.q[:500], "used_at": now, "saved_at": now}
     )
     return saved
 
 
-def forget_search(*, owner: User, search_id: int) -> None:
+def forget_search(*, caller: Caller, search_id: int) -> None:
     """Delete a search from both lists. Raises: NotFound."""
-    gone, _ = PastSearch.objects.filter(owner_id=owner.pk, pk=search_id).delete()
+    gone, _ = PastSearch.objects.filter(archive_id=caller.archive_id, pk=search_id).delete()
     if not gone:
         raise NotFound(f"There is no search {search_id}.")
 
 
-def past_searches(owner: User) -> tuple[Sequence[PastSearch], Sequence[PastSearch]]:
+def past_searches(caller: Caller) -> tuple[Sequence[PastSearch], Sequence[PastSearch]]:
     """Return the saved and the recent searches of the owner, newest first. One query."""
-    rows = list(PastSearch.objects.filter(owner_id=owner.pk).order_by("-used_at", "-pk")[: SAVED_LIMIT + KEPT])
+    rows = list(
+        PastSearch.objects.filter(archive_id=caller.archive_id).order_by("-used_at", "-pk")[: SAVED_LIMIT + KEPT]
+    )
     saved = [row for row in rows if row.saved_at is not None]
     return saved, [row for row in rows if row.saved_at is None][:RECENT_LIMIT]

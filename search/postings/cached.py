@@ -155,16 +155,16 @@ def word_number(lexeme: str) -> int:
     return int.from_bytes(sha256(lexeme.encode()).digest()[:WORD_BYTES], "big")
 
 
-def send_digest_query(owner_id: int, home: int) -> PendingQuery:
+def send_digest_query(archive_id: int, home: int) -> PendingQuery:
     """Send the query for the digest of the owner's blocks, and whether postings of some items are not packed yet."""
-    return PendingQuery(load_sql("search", "posting_digest"), {"owner": owner_id, "home": home}, keeps_plan=True)
+    return PendingQuery(load_sql("search", "posting_digest"), {"owner": archive_id, "home": home}, keeps_plan=True)
 
 
 OccurrencesInItems = tuple[ItemKeys, Scores, Occurrences]
 """Items (n,), keys sorted, their lengths, and the occurrences of some words; `places` are places among the keys."""
 
 
-def find_words(owner_id: int, home: int, pending: PendingQuery, lexemes: Sequence[str]) -> list[OccurrencesInItems]:
+def find_words(archive_id: int, home: int, pending: PendingQuery, lexemes: Sequence[str]) -> list[OccurrencesInItems]:
     """Return the occurrences of the lexemes in the owner's items: in packed ones and in those without postings yet.
 
     `pending` is the query for the digest, which has been sent. Without postings to be packed no further query is sent
@@ -172,11 +172,11 @@ def find_words(owner_id: int, home: int, pending: PendingQuery, lexemes: Sequenc
     """
     found = []
     count, digest, has_unpacked = pending.rows()[0]
-    unpacked = _unpacked(owner_id, home, lexemes) if has_unpacked else None
+    unpacked = _unpacked(archive_id, home, lexemes) if has_unpacked else None
     if has_unpacked:
         # An item that was packed meanwhile is in both, instead of in neither.
-        count, digest, _ = send_digest_query(owner_id, home).rows()[0]
-    postings = current_postings(owner_id, home, (count, digest)) or NOTHING
+        count, digest, _ = send_digest_query(archive_id, home).rows()[0]
+    postings = current_postings(archive_id, home, (count, digest)) or NOTHING
     if postings.segments:
         found.append((postings.keys, postings.lengths, postings.occurrences(lexemes)))
     if unpacked is not None:
@@ -186,11 +186,11 @@ def find_words(owner_id: int, home: int, pending: PendingQuery, lexemes: Sequenc
     return found
 
 
-def _unpacked(owner_id: int, home: int, lexemes: Sequence[str]) -> OccurrencesInItems | None:
+def _unpacked(archive_id: int, home: int, lexemes: Sequence[str]) -> OccurrencesInItems | None:
     """Return the occurrences in items without postings, from their lexical documents."""
     statement = load_sql("search.postings", "unpacked_occurrences").replace("{column}", dict(HOMES)[home])
     any_of_them = " | ".join(map(quoted_lexeme, lexemes))
-    parameters = {"owner": owner_id, "lexemes": list(lexemes), "any": any_of_them}
+    parameters = {"owner": archive_id, "lexemes": list(lexemes), "any": any_of_them}
     ((words, sources, numbers, lengths, letters, counts),) = PendingQuery(statement, parameters).rows()
     if not words:
         return None
@@ -204,24 +204,24 @@ def _unpacked(owner_id: int, home: int, lexemes: Sequence[str]) -> OccurrencesIn
     return keys, np.asarray(lengths, np.float32)[first], occurrences
 
 
-def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:
+def current_postings(archive_id: int, home: int, digest: Digest) -> Postings | None:
     """Return the owner's current postings, None if there are none. No query if the cached ones are current."""
     if digest == NO_BLOCKS:
-        CACHE.drop(owner_id, home)
+        CACHE.drop(archive_id, home)
         return None
-    cached = CACHE.get(owner_id, home)
+    cached = CACHE.get(archive_id, home)
     if cached is None or cached.digest != digest:
-        cached = _renewed(owner_id, home, cached)
+        cached = _renewed(archive_id, home, cached)
         if cached is not None:
-            CACHE.put(owner_id, home, cached)
+            CACHE.put(archive_id, home, cached)
     return cached
 
 
-def _renewed(owner_id: int, home: int, cached: Postings | None) -> Postings | None:
+def _renewed(archive_id: int, home: int, cached: Postings | None) -> Postings | None:
     """Read the current postings, except blocks that are cached."""
     segments = [] if cached is None else list(cached.segments)
     known = np.concatenate([segment.ids for segment in segments]).tolist() if segments else []
-    parameters = {"owner": owner_id, "home": home, "cached": known}
+    parameters = {"owner": archive_id, "home": home, "cached": known}
     ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.postings", "posting_blocks"), parameters).rows()
     if not count:
         return None
@@ -328,7 +328,7 @@ def pack_postings(source: Source, items: range) -> None:
     if not numbers:
         return
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "numbers": numbers,
         "first": numbers[0] * ITEMS_PER_BLOCK,

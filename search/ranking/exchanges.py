@@ -203,9 +203,9 @@ def add_late_features(state: SearchState, keys: ItemKeys, near: NearPassages | N
         state.table = state.table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
         return
     wide_keys = _with_items_before(keys)
-    owner_id = state.query.owner_id
+    archive_id = state.query.archive_id
     # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
-    pending = [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
+    pending = [adapter_of(kind).send_utterances_query(archive_id, ids) for kind, ids in near.elements_by_kind().items()]
     matches = near.matched()
     own = matches.of(are_among(wide_keys, keys)[matches.items])
     found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))

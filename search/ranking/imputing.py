@@ -79,7 +79,7 @@ def _lacks_cosines(table: FeatureTable) -> NDArray[np.bool_]:
 def _without_vectors(query: PreparedQuery, keys: ItemKeys) -> ItemKeys:
     """Return those of the items that have no vector of their current text in the active space. One query."""
     sources, items = split_keys(keys)
-    parameters = {"owner": query.owner_id, "space": query.active_space.pk, "sources": sources, "items": items}
+    parameters = {"owner": query.archive_id, "space": query.active_space.pk, "sources": sources, "items": items}
     ((found_sources, found_items),) = PendingQuery(
         load_sql("search.ranking", "items_without_vectors"), parameters, keeps_plan=True
     ).rows()

@@ -47,10 +47,10 @@ def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_al
     """
     if of_all is None:
         if len(keys) > item_count * MANY_SHARE:
-            pending = send_moments_query(query.owner_id)
+            pending = send_moments_query(query.archive_id)
         else:
             sources, items = split_keys(keys)
-            parameters: dict[str, Any] = {"owner": query.owner_id, "sources": sources, "items": items}
+            parameters: dict[str, Any] = {"owner": query.archive_id, "sources": sources, "items": items}
             pending = PendingQuery(load_sql("search.ranking", "item_moments"), parameters)
         (of_all,) = pending.rows()
     found, seconds = _unpacked(of_all)
@@ -207,10 +207,10 @@ def items_written_in(query: PreparedQuery, days: Days, moments: PendingQuery) ->
 # Checks whether an owner has content from the days that a query names.
 
 
-def has_begun(owner_id: int, span: DayRange) -> bool:
+def has_begun(archive_id: int, span: DayRange) -> bool:
     """Return whether a conversation or document of the owner began within or near these days. One query."""
     parameters: dict[str, Any] = {
-        "owner": owner_id,
+        "owner": archive_id,
         "first": _midnight(shifted(span.first, days=-NEARBY_DAYS)),
         "after_last": _midnight(shifted(span.last, days=NEARBY_DAYS + 1)),
     }

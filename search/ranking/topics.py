@@ -48,7 +48,7 @@ def one_of_each_source(query: PreparedQuery, keys: ItemKeys, scores: Scores, ord
 def _mean_cosines(query: PreparedQuery, sources: list[int]) -> Scores:
     """Return the cosines of the query and the mean vectors of some sources; the least for one without vectors."""
     parameters: dict[str, Any] = {
-        "owner": query.owner_id,
+        "owner": query.archive_id,
         "space": query.active_space.pk,
         "vector": query.vector_text,
         "sources": sources,

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.accounts.spaces import SpaceName
+from convmemory.accounts.callers import SpaceName
 from convmemory.conversations.filters import Filters
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
@@ -144,11 +144,11 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     """Return the hits of one page, in the order of `page`, indices into the candidates. At most five queries."""
     query = ranked.query
     sources, items = split_keys(ranked.table.keys[page])
-    parameters = {"owner": query.owner_id, "sources": sources, "items": items}
+    parameters = {"owner": query.archive_id, "sources": sources, "items": items}
     with pipelined():
         pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
         nearest = send_nearest_query(query, parameters) if query.space and not ranked.compared else None
-        marking = [adapter.send_marks_query(query.owner_id, set(sources)) for adapter in registered().values()]
+        marking = [adapter.send_marks_query(query.archive_id, set(sources)) for adapter in registered().values()]
         rows = {(source, item): _Row(*row) for source, item, *row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}
         marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
@@ -169,7 +169,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
-    sections = _sections_of(query.owner_id, rows)
+    sections = _sections_of(query.archive_id, rows)
     return [
         _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), sections.get(turn), relevance, ranked,
              int(index), named_from)
@@ -180,13 +180,13 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     ]  # fmt: skip
 
 
-def _sections_of(owner_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:
+def _sections_of(archive_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:
     """Return the sections among the items. At most one query."""
     items = {(row.object_id, turn[1]): turn for turn, row in rows.items() if row.kind == SECTIONS}
     if not items:
         return {}
     found = Section.objects.filter(
-        owner_id=owner_id,
+        archive_id=archive_id,
         document_id__in={document for document, _ in items},
         number__in={number for _, number in items},
     )
@@ -300,7 +300,7 @@ class TitleHit:
         return f"/{'documents' if self.kind == SECTIONS else 'conversations'}/{self.id}"
 
 
-def find_titles(owner_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
+def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
     """Return the owner's sources with matching titles, those that match most closely first. At most one query."""
     lexemes = list(dict.fromkeys(word.lexeme for word in words if not word.is_stop_word))
     is_within_one = filters.conversation_id is not None or filters.turns is not None
@@ -313,5 +313,5 @@ def find_titles(owner_id: int, words: Sequence[QueryWord], filters: Filters) -> 
         conditions.append(f"e.{column} {how.operator} %(filter_{name})s")
         parameters[f"filter_{name}"] = value
     statement = load_sql("search", "title_matches").replace("{filters}", " AND ".join(["TRUE", *conditions]))
-    parameters |= {"owner": owner_id, "words": " & ".join(map(quoted_lexeme, lexemes)), "limit": MAX_TITLES}
+    parameters |= {"owner": archive_id, "words": " & ".join(map(quoted_lexeme, lexemes)), "limit": MAX_TITLES}
     return tuple(TitleHit(*row) for row in PendingQuery(statement, parameters, keeps_plan=True).rows())

@@ -66,7 +66,7 @@ def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> Pendin
     """Send the query for the passages of some items (`sources` and `items`) that are nearest to the query."""
     parameters = {
         **items,
-        "owner": query.owner_id,
+        "owner": query.archive_id,
         "space": query.active_space.pk,
         "vector": query.vector_text,
         "kinds": query.shown_kinds,
@@ -123,13 +123,13 @@ def best_passages(
     # passages is split here.
     places = {} if query.space else _all_places(query, list(bare), limit=None)
     wanted = frozenset(phrases).union(*stems.values())
-    elements = _elements(query.owner_id, places, bare, with_stems=wanted)
+    elements = _elements(query.archive_id, places, bare, with_stems=wanted)
     found = {turn: (_judged(places[turn], elements[turn], words), elements[turn]) for turn in places}
     is_whole = {
         turn for turn, (judged, _) in found.items() if judged and not _missing(judged, rare_stems[turn], phrases)
     }
     unread = {turn: home for turn, home in bare.items() if turn not in is_whole}
-    for turn, whole in _whole_items(query.owner_id, unread).items():
+    for turn, whole in _whole_items(query.archive_id, unread).items():
         found[turn] = _judged(_split(whole.values(), query), whole, words), whole
     found = _found_near(query, known, turns, words, rare_stems) | found
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
@@ -150,7 +150,7 @@ def _found_near(
     """Judge the known passages of items, or all passages of items whose known ones lack a rare word; return the
     elements too.
     """
-    elements = _elements(query.owner_id, known, turns)
+    elements = _elements(query.archive_id, known, turns)
     found = {turn: _judged(places, elements[turn], words) for turn, places in known.items()}
     phrases = words.longest_of_phrases
     missing = {turn: _missing(found[turn], rare_stems[turn], phrases) for turn in known}
@@ -158,7 +158,7 @@ def _found_near(
     looked_into = lacking if query.text.phrases else lacking[:LOOKED_INTO]
     more = _all_places(query, looked_into, limit=PLACES_PER_HIT)
     stems = frozenset().union(*(missing[turn] for turn in more))
-    for turn, more_elements in _elements(query.owner_id, more, turns, known=elements, with_stems=stems).items():
+    for turn, more_elements in _elements(query.archive_id, more, turns, known=elements, with_stems=stems).items():
         elements[turn] |= more_elements
         again = _judged_again([*known[turn], *more[turn]], elements[turn], words, missing[turn])
         found[turn] = again or found[turn]
@@ -219,7 +219,7 @@ def with_similarities(
         return dict(shown)
     first = [shown[turn][0] for turn in unknown]
     parameters = {
-        "owner": query.owner_id,
+        "owner": query.archive_id,
         "space": query.active_space.pk,
         "vector": query.vector_text,
         "elements": [passage.message_id for passage in first],
@@ -249,7 +249,7 @@ def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | Non
     if not turns:
         return {}
     parameters = {
-        "owner": query.owner_id,
+        "owner": query.archive_id,
         "space": query.space.pk if query.space else None,
         "kinds": query.shown_kinds,
         "sources": [turn[0] for turn in turns],
@@ -275,7 +275,7 @@ def _is_of_document(element: Element) -> bool:
 
 
 def _elements(
-    owner_id: int,
+    archive_id: int,
     places: Mapping[Turn, Sequence[PassagePlace]],
     homes: Mapping[Turn, Home],
     known: Mapping[Turn, Mapping[int, Element]] = MappingProxyType({}),
@@ -290,7 +290,7 @@ def _elements(
     for turn, of_turn in ids.items():
         wanted.setdefault(homes[turn][0], set()).update(of_turn - known.get(turn, {}).keys())
     read = {
-        kind: adapter_of(kind).read_elements_with(owner_id, missing, with_stems)
+        kind: adapter_of(kind).read_elements_with(archive_id, missing, with_stems)
         for kind, missing in wanted.items()
         if missing
     }
@@ -301,7 +301,7 @@ def _elements(
     return found
 
 
-def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[int, Element]]:
+def _whole_items(archive_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[int, Element]]:
     """Return all elements of items that have no passages, by id."""
     turns_of: dict[str, dict[ItemKey, Turn]] = {}
     for turn, (kind, object_id) in homes.items():
@@ -309,7 +309,7 @@ def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[i
     return {
         turns[key]: {element.element_id: element for element in item.elements}
         for kind, turns in turns_of.items()
-        for key, item in adapter_of(kind).read_items(owner_id, list(turns)).items()
+        for key, item in adapter_of(kind).read_items(archive_id, list(turns)).items()
     }
 
 

@@ -66,9 +66,9 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
     return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
 
 
-def send_moments_query(owner_id: int) -> PendingQuery:
+def send_moments_query(archive_id: int) -> PendingQuery:
     """Send the query for when all items were written, an index-only scan: several times as fast if many are needed."""
-    return PendingQuery(load_sql("search.retrieval", "owner_moments"), {"owner": owner_id})
+    return PendingQuery(load_sql("search.retrieval", "owner_moments"), {"owner": archive_id})
 
 
 class PendingCorpus:
@@ -81,15 +81,15 @@ class PendingCorpus:
 
     def __init__(
         self,
-        owner_id: int,
+        archive_id: int,
         space: EmbeddingSpace | None,
         kinds: Collection[str] = (),
         *,
         with_moments: bool = False,
     ) -> None:
-        parameters: dict[str, Any] = {"owner": owner_id, "space": space and space.pk, "kinds": sorted(kinds)}
+        parameters: dict[str, Any] = {"owner": archive_id, "space": space and space.pk, "kinds": sorted(kinds)}
         self._pending = PendingQuery(load_sql("search.retrieval", "corpus"), parameters, keeps_plan=True)
-        self._pending_moments = send_moments_query(owner_id) if with_moments else None
+        self._pending_moments = send_moments_query(archive_id) if with_moments else None
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -140,8 +140,8 @@ class QueryWord:
 class PendingQueryWords:
     """A query for the words of a text that has been sent; its rows are read once, when first needed, and kept."""
 
-    def __init__(self, owner_id: int, text: str, kinds: Collection[str]) -> None:
-        parameters: dict[str, Any] = {"owner": owner_id, "kinds": sorted(kinds), "text": searchable(storable(text))}
+    def __init__(self, archive_id: int, text: str, kinds: Collection[str]) -> None:
+        parameters: dict[str, Any] = {"owner": archive_id, "kinds": sorted(kinds), "text": searchable(storable(text))}
         self._pending = PendingQuery(load_sql("search.retrieval", "query_words"), parameters, keeps_plan=True)
 
     @cached_property

@@ -72,8 +72,8 @@ def blocks_of(query: PreparedQuery) -> Blocks | None:
 
     Waits for their digest, and reads the blocks that this process lacks, if any.
     """
-    pending_digest = query.pending_digest or send_digest_query(query.owner_id, query.active_space)
-    return current_blocks(query.owner_id, query.active_space, pending_digest)
+    pending_digest = query.pending_digest or send_digest_query(query.archive_id, query.active_space)
+    return current_blocks(query.archive_id, query.active_space, pending_digest)
 
 
 def scan_passages(blocks: Blocks | None, query: PreparedQuery, limit: int) -> ScannedVectors:
@@ -94,7 +94,7 @@ def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVecto
     At most `limit`: among equally distant ones, the newest. Reads the codes that this process lacks, if any.
     """
     codes = current_item_codes(
-        query.owner_id, query.active_space, corpus.sources, corpus.newest_vectors, are_all=not query.filters.kinds
+        query.archive_id, query.active_space, corpus.sources, corpus.newest_vectors, are_all=not query.filters.kinds
     )
     return _scan(codes.ids, codes.items, codes.words, query, limit)
 
@@ -177,14 +177,14 @@ def embed_query(prepared: PreparedQuery) -> PreparedQuery:
         return prepared
     prepared = replace(
         prepared,
-        pending_digest=send_digest_query_if_cached(prepared.owner_id, space),
-        small_owner=PendingSmallOwner(prepared.owner_id, space),
+        pending_digest=send_digest_query_if_cached(prepared.archive_id, space),
+        small_owner=PendingSmallOwner(prepared.archive_id, space),
     )
     # Cached for who asks, not for the space that is searched: the time tells its other members nothing, and a search of
     # several archives embeds the query once.
-    asker = acting.current().person_id or prepared.owner_id
+    asker = acting.current().person_id or prepared.archive_id
     try:
-        embedding = query_embedding(space, prepared.text.text, owner_id=asker)
+        embedding = query_embedding(space, prepared.text.text, archive_id=asker)
     except EmbedderUnavailable as error:
         return prepared.by_words_only(error)
     if space.token_model == DEFAULT_MODEL != space.model and is_foreign(prepared.text.text):
@@ -331,7 +331,7 @@ def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any
     statement = load_sql("search", name).replace("{filters}", condition)
     statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
     return statement, parameters | {
-        "owner": query.owner_id,
+        "owner": query.archive_id,
         "space": space.pk,
         "vector": query.vector_text,
         "limit": LIMITS[name],

@@ -170,11 +170,11 @@ class PendingEligibility:
     Waits for `words` only if the query has operators, whose words are looked up in the languages of the texts.
     """
 
-    def __init__(self, owner_id: int, filters: Filters, text: QueryText, words: PendingQueryWords) -> None:
+    def __init__(self, archive_id: int, filters: Filters, text: QueryText, words: PendingQueryWords) -> None:
         self._turns = filters.turns
-        self._others = _send_others_query(owner_id, filters)
-        self._matching = _send_matching_query(owner_id, filters, text, words.languages if text.operators else ())
-        self._excepted = _send_excepted_query(owner_id, filters)
+        self._others = _send_others_query(archive_id, filters)
+        self._matching = _send_matching_query(archive_id, filters, text, words.languages if text.operators else ())
+        self._excepted = _send_excepted_query(archive_id, filters)
 
     @cached_property
     def eligibility(self) -> Eligibility:
@@ -192,29 +192,29 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
     return item_keys(sources or [], items or [])
 
 
-def _send_others_query(owner_id: int, filters: Filters) -> PendingQuery | None:
+def _send_others_query(archive_id: int, filters: Filters) -> PendingQuery | None:
     """Send the query for the sources that do not pass the filters; return None if there are no such filters."""
     conditions, parameters = source_conditions(filters, "e")
     if not conditions:
         return None
     statement = load_sql("search.retrieval", "other_sources").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": owner_id}, keeps_plan=True)
+    return PendingQuery(statement, parameters | {"owner": archive_id}, keeps_plan=True)
 
 
 def _send_matching_query(
-    owner_id: int, filters: Filters, text: QueryText, languages: Sequence[str]
+    archive_id: int, filters: Filters, text: QueryText, languages: Sequence[str]
 ) -> PendingQuery | None:
     """Send the query for the items that pass the filters on single items; return None if there are no such filters."""
     conditions, parameters = item_conditions(filters, text, languages)
     if not conditions:
         return None
     statement = load_sql("search.retrieval", "matching_items").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": owner_id})
+    return PendingQuery(statement, parameters | {"owner": archive_id})
 
 
-def _send_excepted_query(owner_id: int, filters: Filters) -> PendingQuery | None:
+def _send_excepted_query(archive_id: int, filters: Filters) -> PendingQuery | None:
     """Send the query for the items that the filters exclude one by one; return None if there are none."""
     if not filters.except_turns:
         return None
     statement = load_sql("search.retrieval", "excepted_items").replace("{excepted}", excepted_sql())
-    return PendingQuery(statement, excepted_parameters(filters) | {"owner": owner_id})
+    return PendingQuery(statement, excepted_parameters(filters) | {"owner": archive_id})

@@ -50,7 +50,7 @@ class LexicalRetriever:
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope}
-        digests = {column: send_digest_query(query.owner_id, HOMES[column]) for column in sorted(columns)}
+        digests = {column: send_digest_query(query.archive_id, HOMES[column]) for column in sorted(columns)}
         return lambda state, corpus: _add_candidates(digests, state, corpus)
 
 
@@ -95,7 +95,7 @@ def _counts(
         letters = "".join(
             letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in query.scope
         )
-        for keys, lengths, found in find_words(query.owner_id, HOMES[column], pending, lexemes):
+        for keys, lengths, found in find_words(query.archive_id, HOMES[column], pending, lexemes):
             stands = _in_their_languages(found, terms.values(), keys, spoken_in)
             counts, said_aside = _counted(stands, terms.values(), keys, letters)
             if not query.eligibility.admits_all:

@@ -49,12 +49,12 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
     statements = _statements_in_use(space, at_least)
     bad = {
         name: expected_plans(name, space)[0]
-        for name, owner_id in statements.items()
-        if not _is_well_planned(name, owner_id, space)
+        for name, archive_id in statements.items()
+        if not _is_well_planned(name, archive_id, space)
     }
     # Before the first vacuum an index is not enough by itself, and plans with others cost the same.
-    for owner_id in set(statements.values()) if is_vacuumed(PostingBlock._meta.db_table) else ():
-        if POSTINGS_INDEX not in postings_plan(owner_id):
+    for archive_id in set(statements.values()) if is_vacuumed(PostingBlock._meta.db_table) else ():
+        if POSTINGS_INDEX not in postings_plan(archive_id):
             bad["posting_digest"] = POSTINGS_INDEX
     for statement, query, model, index, plan in (
         ("passages_named", "code_digest", BinaryCodeBlock, CODES_INDEX, codes_plan),
@@ -66,9 +66,9 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
     return bad
 
 
-def _is_well_planned(name: str, owner_id: int, space: EmbeddingSpace) -> bool:
-    plan = dense_plan(name, owner_id, space)
-    with acting_for(owner_id):
+def _is_well_planned(name: str, archive_id: int, space: EmbeddingSpace) -> bool:
+    plan = dense_plan(name, archive_id, space)
+    with acting_for(archive_id):
         return is_as_expected(name, space, plan)
 
 
@@ -79,18 +79,18 @@ def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     states = SourceIndex.objects.filter(space=space)
-    for owner_id, passages in _by_size(states.annotate(size=F("passages"))):
+    for archive_id, passages in _by_size(states.annotate(size=F("passages"))):
         if passages < at_least:
             continue
-        found |= {"passages_exact": owner_id, vector_index.passage_statement(space, passages): owner_id}
-        if ItemEmbedding.objects.filter(space=space, owner=owner_id).count() >= at_least:
-            found |= {"items_exact": owner_id, vector_index.item_statement(passages): owner_id}
+        found |= {"passages_exact": archive_id, vector_index.passage_statement(space, passages): archive_id}
+        if ItemEmbedding.objects.filter(space=space, archive_id=archive_id).count() >= at_least:
+            found |= {"items_exact": archive_id, vector_index.item_statement(passages): archive_id}
     return found
 
 
 def _by_size(rows: QuerySet[Any]) -> list[tuple[int, int]]:
     """Return the owner with the largest sum of `size` and that sum, or nothing."""
-    return list(rows.values("owner").annotate(sum=Sum("size")).order_by("-sum").values_list("owner", "sum")[:1])
+    return list(rows.values("archive").annotate(sum=Sum("size")).order_by("-sum").values_list("archive", "sum")[:1])
 
 
 def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
@@ -114,57 +114,57 @@ def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
     return any(part in plan for part in expected_plans(name, space))
 
 
-def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
+def dense_plan(name: str, archive_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
     """Return the plan of a dense retriever. Raises: EmbedderUnavailable."""
-    with acting_for(owner_id):
-        embedding = query_embedding(space, TEXT.text, owner_id=owner_id)
-        query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).looked_up().with_embedding(embedding)
+    with acting_for(archive_id):
+        embedding = query_embedding(space, TEXT.text, archive_id=archive_id)
+        query = PreparedQuery(archive_id, TEXT, filters=filters, space=space).looked_up().with_embedding(embedding)
         if name.startswith("passages"):
             statement, parameters = passages_statement(name, query)
         else:
-            statement, parameters = items_statement(name, query, PendingCorpus(owner_id, space).corpus)
+            statement, parameters = items_statement(name, query, PendingCorpus(archive_id, space).corpus)
     forbidden = ["enable_seqscan"]
     # With few rows a sort would be cheaper; with many it never is.
     if name == "passages_indexed":
         forbidden += ["enable_sort", "enable_bitmapscan"]
-    return plan_of(statement, parameters, forbidden, owner_id=owner_id)
+    return plan_of(statement, parameters, forbidden, archive_id=archive_id)
 
 
-def postings_plan(owner_id: int) -> str:
+def postings_plan(archive_id: int) -> str:
     """Return the plan of the query for the digest of an owner's blocks of postings."""
-    parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN}
+    parameters: dict[str, object] = {"owner": archive_id, "home": PostingBlock.Home.SPOKEN}
     return plan_of(
-        load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
+        load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], archive_id=archive_id
     )
 
 
-def moments_plan(owner_id: int) -> str:
+def moments_plan(archive_id: int) -> str:
     """Return the plan of the query for the times of all of an owner's items."""
-    parameters: dict[str, object] = {"owner": owner_id}
+    parameters: dict[str, object] = {"owner": archive_id}
     forbidden = ["enable_seqscan", "enable_bitmapscan"]
-    return plan_of(load_sql("search.retrieval", "owner_moments"), parameters, forbidden, owner_id=owner_id)
+    return plan_of(load_sql("search.retrieval", "owner_moments"), parameters, forbidden, archive_id=archive_id)
 
 
-def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
+def codes_plan(archive_id: int, space: EmbeddingSpace) -> str:
     """Return the plan of the query for the digest of an owner's blocks of binary codes."""
-    parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
+    parameters: dict[str, object] = {"owner": archive_id, "space": space.pk}
     return plan_of(
-        load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
+        load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], archive_id=archive_id
     )
 
 
-def item_codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
+def item_codes_plan(archive_id: int, space: EmbeddingSpace) -> str:
     """Return the plan of the query for the binary codes of all of an owner's item vectors."""
-    sources = list(Source.objects.filter(owner=owner_id).values_list("pk", flat=True))
-    parameters: dict[str, object] = {"owner": owner_id, "space": space.pk, "sources": sources}
+    sources = list(Source.objects.filter(archive_id=archive_id).values_list("pk", flat=True))
+    parameters: dict[str, object] = {"owner": archive_id, "space": space.pk, "sources": sources}
     return plan_of(
-        load_sql("search", "item_codes"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
+        load_sql("search", "item_codes"), parameters, ["enable_seqscan", "enable_bitmapscan"], archive_id=archive_id
     )
 
 
-def plan_of(statement: str, parameters: object, forbidden: Sequence[str], *, owner_id: int) -> str:
+def plan_of(statement: str, parameters: object, forbidden: Sequence[str], *, archive_id: int) -> str:
     """Return the plan of a statement as the application runs it for this owner, with these planner methods disabled."""
-    with acting_for(owner_id), transaction.atomic(), connection.cursor() as cursor:
+    with acting_for(archive_id), transaction.atomic(), connection.cursor() as cursor:
         for setting in forbidden:
             cursor.execute(f"SET LOCAL {setting} = off")
         cursor.execute(f"EXPLAIN {statement}", parameters)  # type: ignore[arg-type]

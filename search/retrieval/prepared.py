@@ -37,7 +37,7 @@ class PreparedQuery:
     `notes` name the parts of the request that could not be fulfilled. `time` is the time that the text names.
     """
 
-    owner_id: int
+    archive_id: int
     text: QueryText
     mode: str = "hybrid"
     by_distance: bool = False
@@ -53,10 +53,10 @@ class PreparedQuery:
     small_owner: PendingSmallOwner | None = field(default=None, repr=False)  # read only if the owner is small
 
     @classmethod
-    def of(cls, owner_id: int, query: SearchQuery) -> "PreparedQuery":
+    def of(cls, archive_id: int, query: SearchQuery) -> "PreparedQuery":
         """Return a checked query of the owner's archive, whose text has been read: its operators and its time."""
         return cls(
-            owner_id=owner_id,
+            archive_id=archive_id,
             text=query.parsed,
             mode=query.mode,
             by_distance=query.by_distance,
@@ -97,7 +97,7 @@ class PreparedQuery:
         """Return parameters of a statement that finds the passages of some items nearest to the query."""
         sources, items = split_keys(keys)
         return {
-            "owner": self.owner_id,
+            "owner": self.archive_id,
             "space": self.active_space.pk,
             "vector": self.vector_text,
             "kinds": self.passage_kinds,
@@ -128,8 +128,8 @@ class PreparedQuery:
 
     def looked_up(self) -> "PreparedQuery":
         """Send the queries for the words and for the items that pass the filters; return the query with both."""
-        words = PendingQueryWords(self.owner_id, self.text.text, self.filters.kinds)
-        eligibility = PendingEligibility(self.owner_id, self.filters, self.text, words)
+        words = PendingQueryWords(self.archive_id, self.text.text, self.filters.kinds)
+        eligibility = PendingEligibility(self.archive_id, self.filters, self.text, words)
         return replace(self, pending_words=words, pending_eligibility=eligibility)
 
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":

@@ -25,14 +25,14 @@ _INSIDE = re.compile(r"[^\W_]+")  # without underscores, at which the index spli
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[_.:/\\-]\w|[A-Za-z]\d|\d[A-Za-z]")
 
 
-def rarest_words(owner_id: int, text: str, filters: Filters, *, chars: int = SEARCHED_CHARS) -> tuple[str, bool]:
+def rarest_words(archive_id: int, text: str, filters: Filters, *, chars: int = SEARCHED_CHARS) -> tuple[str, bool]:
     """Return the words of `text` that fewest of the owner's items contain, in their order, at most `chars` characters.
 
     Words that no item contains come after those that some do. If one of those is rare, they are left out, and so are
     such parts of identifiers and paths; the second value is whether they were. Five queries.
     """
-    words = PendingQueryWords(owner_id, text, filters.kinds).words
-    counts, items = _item_counts(owner_id, words)
+    words = PendingQueryWords(archive_id, text, filters.kinds).words
+    counts, items = _item_counts(archive_id, words)
     written = dict.fromkeys(match[0] for match in _WORD.finditer(text))
     rarest = min((_rarity(word, counts) for word in written), default=(True, 0, True, 0))
     has_rare = not rarest[0] and rarest[1] <= max(1, items * RARE_SHARE)
@@ -55,16 +55,16 @@ def _without_unknown(word: str, counts: Counter[str]) -> str:
     return word if len(known) == len(parts) else " ".join(known)
 
 
-def _item_counts(owner_id: int, words: Iterable[QueryWord]) -> tuple[Counter[str], int]:
+def _item_counts(archive_id: int, words: Iterable[QueryWord]) -> tuple[Counter[str], int]:
     """Return in how many items each written word occurs, without stop words, and how many items there are."""
     lexemes = {word.written: word.lexeme for word in words if not word.is_stop_word}
     counts: Counter[str] = Counter(dict.fromkeys(lexemes, 0))
     for home in (PostingBlock.Home.SPOKEN, PostingBlock.Home.UNSPOKEN):
-        for _, _, stands in find_words(owner_id, home, send_digest_query(owner_id, home), list(lexemes.values())):
+        for _, _, stands in find_words(archive_id, home, send_digest_query(archive_id, home), list(lexemes.values())):
             items = np.unique(np.stack([stands.words, stands.places.astype(np.int64)]), axis=1)[0]
             per_word = np.bincount(items, minlength=len(lexemes)).tolist()
             counts.update(dict(zip(lexemes, per_word, strict=True)))
-    return counts, Source.objects.filter(owner_id=owner_id).aggregate(items=Sum("item_count"))["items"] or 0
+    return counts, Source.objects.filter(archive_id=archive_id).aggregate(items=Sum("item_count"))["items"] or 0
 
 
 def _rarity(word: str, counts: Counter[str]) -> tuple[bool, int, bool, int]:

@@ -28,13 +28,13 @@ def items_with_sign(query: PreparedQuery, sign: str) -> tuple[ItemKeys, bool]:
     for kind, adapter in registered().items():
         if query.filters.kinds and kind not in query.filters.kinds:
             continue
-        found = adapter.elements_with(query.owner_id, sign, scanned=SCANNED, limit=MOST_READ)
+        found = adapter.elements_with(query.archive_id, sign, scanned=SCANNED, limit=MOST_READ)
         home = {element: object_id for object_id, element in found}
-        own = Source.objects.filter(owner_id=query.owner_id, kind=kind)
+        own = Source.objects.filter(archive_id=query.archive_id, kind=kind)
         source_of = dict(own.filter(object_id__in=set(home.values())).values_list("object_id", "pk"))
         containing = [
             (source_of[home[number]], element.item_number)
-            for number, element in adapter.read_elements(query.owner_id, home).items()
+            for number, element in adapter.read_elements(query.archive_id, home).items()
             if home[number] in source_of
             and any(sign in f"{part.label}\n{part.text}" for part in element.parts if part.kind in kinds)
         ]

@@ -158,27 +158,27 @@ class Blocks:
 CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)
 
 
-def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
+def send_digest_query(archive_id: int, space: EmbeddingSpace) -> PendingQuery:
     """Send the query for the digest of the owner's blocks."""
-    return PendingQuery(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk}, keeps_plan=True)
+    return PendingQuery(load_sql("search", "code_digest"), {"owner": archive_id, "space": space.pk}, keeps_plan=True)
 
 
-def send_digest_query_if_cached(owner_id: int, space: EmbeddingSpace) -> PendingQuery | None:
+def send_digest_query_if_cached(archive_id: int, space: EmbeddingSpace) -> PendingQuery | None:
     """Send it for an owner whose blocks this process has cached, since the owner's search will need it."""
-    return send_digest_query(owner_id, space) if CACHE.get(owner_id, space.pk) is not None else None
+    return send_digest_query(archive_id, space) if CACHE.get(archive_id, space.pk) is not None else None
 
 
-def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
+def current_blocks(archive_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
     """Return the owner's current blocks, None if there are none. No query if the cached ones are current."""
     (digest,) = pending_digest.rows()
     if digest == NO_BLOCKS:
-        CACHE.drop(owner_id, space.pk)
+        CACHE.drop(archive_id, space.pk)
         return None
-    cached = CACHE.get(owner_id, space.pk)
+    cached = CACHE.get(archive_id, space.pk)
     if cached is None or cached.digest != digest:
         # Read the current blocks, except cached ones.
         known = [] if cached is None else cached.ids.tolist()
-        parameters = {"owner": owner_id, "space": space.pk, "cached": known}
+        parameters = {"owner": archive_id, "space": space.pk, "cached": known}
         ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.vectors", "code_blocks"), parameters).rows()
         if not count:
             cached = None
@@ -202,7 +202,7 @@ def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: Pending
                         kept.codes.followed_by(read.codes),
                     )
         if cached is not None:
-            CACHE.put(owner_id, space.pk, cached)
+            CACHE.put(archive_id, space.pk, cached)
     return cached
 
 
@@ -235,7 +235,7 @@ def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> N
         return
     BinaryCodeBlock.objects.filter(source=source, space=space, number__in=numbers).delete()
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "space": space.pk,
         "numbers": numbers,

@@ -73,13 +73,13 @@ CACHE: BlockCache[ItemCodes] = BlockCache(max_bytes=128 * 2**20)
 
 
 def current_item_codes(
-    owner_id: int, space: EmbeddingSpace, sources: NDArray[np.int64], newest: NDArray[np.int64], *, are_all: bool
+    archive_id: int, space: EmbeddingSpace, sources: NDArray[np.int64], newest: NDArray[np.int64], *, are_all: bool
 ) -> ItemCodes:
     """Return the codes of the owner's vectors, at least those in these sources (sorted) with these newest vectors.
 
     If these `are_all` sources, codes of others are dropped. No query if the cached codes are current.
     """
-    cached = CACHE.get(owner_id, space.pk)
+    cached = CACHE.get(archive_id, space.pk)
     if not cached:
         nothing = np.empty(0, np.int64)
         cached = ItemCodes(nothing, nothing, nothing, NO_ITEMS, _words([], space))
@@ -89,13 +89,15 @@ def current_item_codes(
     kept = sources[~lacking] if are_all else np.setdiff1d(cached.sources, sources[lacking])
     current = cached.of(kept)
     if lacking.any():
-        current = current.joined(_fetched(owner_id, space, sources[lacking], newest[lacking]))
-    CACHE.put(owner_id, space.pk, current)
+        current = current.joined(_fetched(archive_id, space, sources[lacking], newest[lacking]))
+    CACHE.put(archive_id, space.pk, current)
     return current
 
 
-def _fetched(owner_id: int, space: EmbeddingSpace, sources: NDArray[np.int64], newest: NDArray[np.int64]) -> ItemCodes:
-    parameters = {"owner": owner_id, "space": space.pk, "sources": sources.tolist()}
+def _fetched(
+    archive_id: int, space: EmbeddingSpace, sources: NDArray[np.int64], newest: NDArray[np.int64]
+) -> ItemCodes:
+    parameters = {"owner": archive_id, "space": space.pk, "sources": sources.tolist()}
     rows = PendingQuery(load_sql("search", "item_codes"), parameters).rows()
     entries = [np.frombuffer(entries, ENTRY) for _, entries, _ in rows]
     of_source = np.repeat(np.array([source for source, *_ in rows], np.int64), [len(entry) for entry in entries])

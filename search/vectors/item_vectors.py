@@ -40,7 +40,7 @@ def store_item_vectors(
         if part.in_vector
     ]
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "space": space.pk,
         "dimensions": space.dimensions,

@@ -59,10 +59,10 @@ def lock_for_deletion(source_id: int) -> None:
 
 
 @contextmanager
-def unless_deleted(owner_id: int, source_id: int) -> Iterator[None]:
+def unless_deleted(archive_id: int, source_id: int) -> Iterator[None]:
     """End the block quietly if its rows are refused because the source was deleted meanwhile."""
     try:
         yield
     except IntegrityError:
-        if Source.objects.filter(pk=source_id, owner_id=owner_id).exists():
+        if Source.objects.filter(pk=source_id, archive_id=archive_id).exists():
             raise

@@ -155,12 +155,14 @@ def store_ahead(
     EmbedderUnavailable.
     """
     drafts = {draft.digest: draft for draft in draft_passages(elements)}
-    known = _look_up(source.owner_id, space, list(drafts))
+    known = _look_up(source.archive_id, space, list(drafts))
     missing = [draft for digest, draft in drafts.items() if digest not in known]
     computed = 0
     for start in range(0, len(missing) - AHEAD, AHEAD):
         fresh: dict[UUID, Embedded] = {}
-        _compute(source.owner_id, space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh)
+        _compute(
+            source.archive_id, space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh
+        )
         kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
@@ -192,7 +194,7 @@ def move_passages(source: Source, moved: Mapping[int, int]) -> None:
     packed = BinaryCodeBlock.objects.filter(source=source).values("space")
     parameters: dict[str, Any] = {
         "source": source.pk,
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "old": list(changed),
         "new": list(changed.values()),
     }
@@ -209,7 +211,7 @@ def _replace(
     """Replace passages; return how many there are now, how many were computed, and the errors of failed elements."""
     drafts = list(draft_passages(elements))
     try:
-        known, refused, computed = _embedded(source.owner_id, space, drafts)
+        known, refused, computed = _embedded(source.archive_id, space, drafts)
     except EmbedderUnavailable as error:
         errors = {element.element_id: str(error) for element in elements}
         _announce_outcomes(source, space, elements, {}, errors, keep_completed=True)
@@ -246,25 +248,25 @@ def _announce_outcomes(
 
 
 def _embedded(
-    owner_id: int, space: EmbeddingSpace, drafts: Sequence[PassageDraft]
+    archive_id: int, space: EmbeddingSpace, drafts: Sequence[PassageDraft]
 ) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
     """Return the embeddings of the drafts' texts, the errors of refused ones, and how many were computed."""
     texts = {draft.digest: draft.text for draft in drafts}
-    known = _look_up(owner_id, space, list(texts))
+    known = _look_up(archive_id, space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
-    refused = _compute(owner_id, space, missing, known)
+    refused = _compute(archive_id, space, missing, known)
     return known, refused, len(missing)
 
 
 def _compute(
-    owner_id: int, space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]
+    archive_id: int, space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]
 ) -> dict[UUID, str]:
     """Embed `missing` and add it to `known`; return the errors of those that failed."""
     if not missing:
         return {}
     errors: dict[UUID, str] = {}
     with timed("embedding", label="passages", items=len(missing)):
-        for digest, result in zip(missing, _embed(owner_id, space, list(missing.values())), strict=True):
+        for digest, result in zip(missing, _embed(archive_id, space, list(missing.values())), strict=True):
             if isinstance(result, EmbeddingError):
                 errors[digest] = str(result)
             else:
@@ -277,7 +279,7 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft
         return
     embedded = [known[draft.digest] for draft in drafts]
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "space": space.pk,
         "elements": [draft.element.element_id for draft in drafts],
@@ -296,20 +298,20 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft
         cursor.execute(load_sql("search.vectors", "insert_passages"), parameters)
 
 
-def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
+def new_passage_texts(archive_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
     """Return the texts of the elements' passages that the owner has with no vector of the space's sentence model."""
     texts = passage_texts(elements)
-    known = _equal_sentences(owner_id, space, list(texts))
+    known = _equal_sentences(archive_id, space, list(texts))
     return [text for digest, text in texts.items() if digest not in known]
 
 
-def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
+def _look_up(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
     """Return embeddings of the owner's equal texts.
 
     Embeddings of other owners are not used: the saved time would reveal their texts (ADR 25).
     """
     with connection.cursor() as cursor:
-        parameters: dict[str, Any] = {"digests": digests, "owner": owner_id, "space": space.pk}
+        parameters: dict[str, Any] = {"digests": digests, "owner": archive_id, "space": space.pk}
         cursor.execute(load_sql("search.vectors", "equal_passages"), parameters)
         return {
             digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
@@ -317,18 +319,18 @@ def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[
         }
 
 
-def _equal_sentences(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, str]:
+def _equal_sentences(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, str]:
     """Return vectors of the owner's equal texts, of any space with the same sentence model, in pgvector's text form.
 
     Two queries.
     """
     spaces = list(with_same_sentences(space).values_list("pk", flat=True))
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "equal_sentences"), [digests, owner_id, spaces])
+        cursor.execute(load_sql("search.vectors", "equal_sentences"), [digests, archive_id, spaces])
         return dict(cursor.fetchall())
 
 
-def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
+def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
     """Yield the embeddings in the order of the texts.
 
     If the sentence model runs apart from the token model, its known vectors are copied: those of spaces that differ in
@@ -341,8 +343,8 @@ def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterat
             yield Embedded(vector_text(embedding.vector), len(embedding.token_ids), tokens)
         return
     digests = {passage_hash(text): text for text in texts}
-    known = {digests[digest]: vector for digest, vector in _equal_sentences(owner_id, space, list(digests)).items()}
-    ahead = vectors_ahead(space, [text for text in texts if text not in known], owner_id=owner_id)
+    known = {digests[digest]: vector for digest, vector in _equal_sentences(archive_id, space, list(digests)).items()}
+    ahead = vectors_ahead(space, [text for text in texts if text not in known], archive_id=archive_id)
     known |= {text: vector_text(vector) for text, vector in ahead.items()}
     others = iter(embed_each(embedder, [text for text in texts if text not in known]))
     coded: Iterator[bytes | None] = repeat(None, len(texts))
@@ -392,7 +394,7 @@ def drop_punctuation(
     Two queries, in a transaction.
     """
     parameters: dict[str, Any] = {
-        "owner": source.owner_id,
+        "owner": source.archive_id,
         "source": source.pk,
         "space": space.pk,
         "items": list(items),

@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks as import_tasks
 from convmemory.conversations.importing import queue
 from convmemory.conversations.importing.imports import queue_import
@@ -104,9 +105,9 @@ def test_imported_message_takes_each_documented_step_once(
 
     monkeypatch.setattr(queue, "run_child", child)
     lines = b'{"role": "user", "content": "Where?"}\n{"role": "assistant", "content": "In the attic."}\n'
-    row = queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", lines))
-    import_tasks.run(row.pk, owner_id=owner.pk)
-    source = Source.objects.get(owner=owner)
-    traces.append(trace_of(lambda: index_tasks.index(source.pk, owner_id=owner.pk), MESSAGE))
+    row = queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("chat.jsonl", lines))
+    import_tasks.run(row.pk, archive_id=owner.pk)
+    source = Source.objects.get(archive_id=owner.pk)
+    traces.append(trace_of(lambda: index_tasks.index(source.pk, archive_id=owner.pk), MESSAGE))
     assert [step for trace in traces for step in trace.steps] == in_order(MESSAGE)
-    assert Passage.objects.filter(owner=owner).exists()
+    assert Passage.objects.filter(archive_id=owner.pk).exists()

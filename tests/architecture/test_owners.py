@@ -1,8 +1,9 @@
-"""Every row that belongs to a person says so itself: `owner` stands in each such table."""
+"""Every row of an archive or a person says so itself: `archive` or `person` stands in each such table."""
 
 from django.contrib.auth.models import User
 from django.db import models
 
+from convmemory.accounts.models import Archive
 from convmemory.ops.privacy.ownership import SHARED, all_models, foreign_keys, owned_tables
 
 OTHERWISE = {
@@ -10,23 +11,23 @@ OTHERWISE = {
     "auth.User_groups": "the framework's own table, with `user`",
     "auth.User_user_permissions": "the framework's own table, with `user`",
     "admin.LogEntry": "the framework's own table, with `user`: who did it",
-    "accounts.SharedSpace": "is the account of several persons, with `account` as its key",
-    "accounts.SpaceMember": "belongs to its space and its `person`; the database admits members by it",
-    "core.OwnerTask": "tasks of the installation are in the same queue, without an owner",
+    "accounts.Archive": "is the archive, of one person or of none",
+    "core.OwnerTask": "tasks of the installation are in the same queue, without an archive",
     "ops.Erasure": "a mark on a person, with `user` as its key",
 }
-"""Models of persons without `owner`, and why."""
+"""Models of persons without `archive` or `person`, and why."""
 
 
 def reaches_a_person(model: type[models.Model], seen: frozenset[type[models.Model]] = frozenset()) -> bool:
-    if model is User:
+    if model in (User, Archive):
         return True
     nearby = {field.related_model for field in foreign_keys(model)} - seen - {model}
     return any(reaches_a_person(target, seen | {model}) for target in nearby)
 
 
 def has_owner(model: type[models.Model]) -> bool:
-    return any(f.name == "owner" and f.related_model is User and not f.null for f in foreign_keys(model))
+    owners = {"archive": Archive, "person": User}
+    return any(owners.get(f.name) is f.related_model and not f.null for f in foreign_keys(model))
 
 
 def test_every_row_of_person_names_its_owner() -> None:
@@ -39,7 +40,7 @@ def test_every_row_of_person_names_its_owner() -> None:
 def test_rows_are_chosen_by_their_own_column() -> None:
     tables = {table.label: table for table in owned_tables()}
     others = {label for label, table in tables.items() if table.condition != '"owner_id" = %(owner)s'}
-    assert others | {"core.OwnerTask"} == set(OTHERWISE)
+    assert others | {"core.OwnerTask"} == {*OTHERWISE, "accounts.Membership"}, "goes with its space or its person"
     assert not any("SELECT" in table.condition for table in tables.values())
 
 
@@ -48,4 +49,4 @@ def test_unique_constraints_of_derived_rows_name_owner() -> None:
     derived = [model for model in all_models() if model._meta.app_label in {"search", "memory"} and has_owner(model)]
     unique = [c for model in derived for c in model._meta.constraints if isinstance(c, models.UniqueConstraint)]
     assert len(unique) >= 6
-    assert {constraint.name for constraint in unique if "owner" not in constraint.fields} == set()
+    assert {constraint.name for constraint in unique if "archive" not in constraint.fields} == set()

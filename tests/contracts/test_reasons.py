@@ -8,11 +8,12 @@ from itertools import product
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 from jsonschema import validate
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft
@@ -54,9 +55,9 @@ def by_command(owner: User, **query: Any) -> Answer:
     return dict(json.loads(out.getvalue()))
 
 
-def call(tool: str, arguments: Answer, caller: Any, **values: Any) -> Answer:
+def call(tool: str, arguments: Answer, owner: User | None, **values: Any) -> Answer:
     """Call a tool, and compare its answer with the schema that clients are given."""
-    answer = run_tool(tool, arguments, caller, **values)
+    answer = run_tool(tool, arguments, Caller.of(owner).alone() if owner else None, **values)
     schema = tool_named(tool).output_schema
     validate(answer, schema)
     assert answer.keys() <= schema["properties"].keys()
@@ -163,8 +164,8 @@ def test_waiting_turns_are_counted_and_nothing_is_called_unanswered(
 def test_conversation_put_back_from_trash_is_waited_for_in_every_mode(owner: User, surface: str, mode: str) -> None:
     archive(owner)
     made = archive(owner)
-    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
-    trash.restore(owner=owner, kind="conversation", object_id=made.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=made.pk)
+    trash.restore(caller=Caller.of(owner), kind="conversation", object_id=made.pk)
     answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
     check(answer, Reason.PENDING)
     assert "2 of 4 turns" in str(answer["notes"])
@@ -197,7 +198,7 @@ def test_document_being_read_is_waited_for_where_documents_are_searched(owner: U
 
 @pytest.mark.parametrize("surface", WITH_MODES)
 def test_unfinished_import_is_waited_for_where_conversations_are_searched(owner: User, surface: str) -> None:
-    Import.objects.create(owner=owner, name="boats.zip", size=1)
+    Import.objects.create(archive_id=owner.pk, name="boats.zip", size=1)
     for mode in MODES:
         answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
         check(answer, Reason.PENDING)
@@ -223,7 +224,7 @@ def test_cursor_past_end_is_named(owner: User, surface: str) -> None:
     first, second = archive(owner), archive(owner)
     ask = SURFACES[surface]
     cursor = ask(owner, query="which knot holds the boom?", limit=3)["next_cursor"]
-    ingest.delete_conversation(owner=owner, conversation_id=first.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=first.pk)
     check(ask(owner, query="which knot holds the boom?", limit=3, cursor=cursor), Reason.PAST_END)
     assert second.pk
 
@@ -278,7 +279,7 @@ def test_documents_that_are_not_attached_are_explained(owner: User) -> None:
     ],
 )  # fmt: skip
 def test_tools_without_caller_say_so(tool: str, arguments: Answer) -> None:
-    assert call(tool, arguments, AnonymousUser())["reason"] == Reason.NO_CALLER
+    assert call(tool, arguments, None)["reason"] == Reason.NO_CALLER
 
 
 def recall_by_page(owner: User, **query: Any) -> Answer:
@@ -334,7 +335,7 @@ def test_searches_of_events_explain_empty_pages(owner: User) -> None:
     check(call("search_events", {"words": "mast"}, owner), Reason.NOTHING_STORED)
     event = EventDraft(1, "tool_error", level="ERROR", payload={"message": "The mast is down."})
     draft = ConversationDraft(exchange(*PAIRS), source="amplifier", source_id="1", events=[event])
-    ingest.sync_conversation(owner=owner, draft=draft)
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft)
     (found,) = call("search_events", {"words": "mast"}, owner)["results"]
     check(call("search_events", {"words": "jib"}, owner), Reason.NO_MATCH)
     check(call("search_events", {"level": "FATAL"}, owner), Reason.FILTERED_OUT)

@@ -9,7 +9,8 @@ from datetime import timedelta
 
 from django.contrib.auth.models import Permission, User
 
-from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import Membership
 from convmemory.accounts.spaces import create_space, set_member
 from convmemory.chat.models import Agent
 from convmemory.conversations import curating
@@ -31,18 +32,18 @@ def prepare() -> None:
     owner.save()
     owner.user_permissions.add(Permission.objects.get(codename="read_content"))
     User.objects.create_user(NEWCOMER, password=PASSWORD)
-    numbers = dict(Conversation.objects.filter(owner=owner).values_list("source_id", "pk"))
+    numbers = dict(Conversation.objects.filter(archive_id=owner.pk).values_list("source_id", "pk"))
     for name, tag in TAGGED.items():
-        curating.add_tag(owner=owner, conversation_ids=[numbers[name]], name=tag)
-    curating.set_star(owner=owner, conversation_id=numbers[CODING], starred=True)
-    curating.set_pin(owner=owner, conversation_id=numbers[READING], pinned=True)
+        curating.add_tag(caller=Caller.of(owner), conversation_ids=[numbers[name]], name=tag)
+    curating.set_star(caller=Caller.of(owner), conversation_id=numbers[CODING], starred=True)
+    curating.set_pin(caller=Caller.of(owner), conversation_id=numbers[READING], pinned=True)
     Agent.objects.create(
-        owner=owner, name="Librarian", model="llama3.1:8b", tools=["search_chat_history", "read_conversation"],
+        archive_id=owner.pk, name="Librarian", model="llama3.1:8b", tools=["search_chat_history", "read_conversation"],
         system_prompt="Answer from the archive, and name the turn that you rely on.",
     )  # fmt: skip
     space = create_space(person=owner, name="Waterworks")
-    set_member(person=owner, space_id=space.account_id, username=NEWCOMER, role=SpaceMember.Role.READER)
-    print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING], "space": space.account_id}))
+    set_member(person=owner, space_id=space.pk, username=NEWCOMER, role=Membership.Role.READER)
+    print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING], "space": space.pk}))
 
 
 def complete() -> None:
@@ -51,8 +52,8 @@ def complete() -> None:
     sample_index()
     _earlier_samples()
     map_turns(owner.pk)
-    imported = Import.objects.filter(owner=owner).latest("pk")
-    embedding = ItemEmbedding.objects.filter(owner_id=owner.pk).order_by("pk")[20]
+    imported = Import.objects.filter(archive_id=owner.pk).latest("pk")
+    embedding = ItemEmbedding.objects.filter(archive_id=owner.pk).order_by("pk")[20]
     print(json.dumps({"import": imported.pk, "embedding": embedding.pk}))
 
 

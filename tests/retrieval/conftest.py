@@ -10,6 +10,7 @@ from pytest_django import DjangoDbBlocker
 
 from benchmarks.datasets.samples import read
 from benchmarks.running import load_haystack
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.support.run_database import empty_tables
@@ -29,6 +30,6 @@ def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     with django_db_blocker.unblock():
         owner = make_user()
         [samples] = read(Path(__file__).parent)
-        load_haystack(owner, samples)
-        yield Archive(owner, dict(Conversation.objects.filter(owner=owner).values_list("pk", "source_id")))
+        load_haystack(Caller.of(owner), samples)
+        yield Archive(owner, dict(Conversation.objects.filter(archive_id=owner.pk).values_list("pk", "source_id")))
         empty_tables()  # no test's transaction takes back the spaces and the tickets of what was to be indexed

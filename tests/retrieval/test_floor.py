@@ -17,6 +17,7 @@ from pytest_django import Settings
 
 from benchmarks.datasets.samples import read
 from benchmarks.running import Observation, load_haystack, observe_haystack
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
 from convmemory.core.acting import acting_for
@@ -55,7 +56,7 @@ def unanswered_queries() -> list[str]:
 def rank_of(question: dict[str, Any], archive: Archive) -> int:
     """Of the first right turn, 0 where none of ten is right."""
     with acting_for(archive.owner.pk):
-        hits = search(caller=archive.owner, query=SearchQuery(text=question["query"], limit=10)).hits
+        hits = search(caller=Caller.of(archive.owner), query=SearchQuery(text=question["query"], limit=10)).hits
     right = {(question["conversation"], turn) for turn in question["turns"]}
     found = [(archive.names[hit.object_id], hit.number) for hit in hits]
     return next((rank for rank, place in enumerate(found, 1) if place in right), 0)
@@ -99,7 +100,9 @@ def test_out_of_vocabulary_words_find_nothing(archive: Archive, settings: Any, m
 
 def is_silent(archive: Archive, text: str, mode: str = "hybrid") -> bool:
     with acting_for(archive.owner.pk):
-        return search(caller=archive.owner, query=SearchQuery(text=text, mode=mode, limit=1)).answered is False
+        return (
+            search(caller=Caller.of(archive.owner), query=SearchQuery(text=text, mode=mode, limit=1)).answered is False
+        )
 
 
 def test_owner_in_one_of_several_groups_gets_same_answers(archive: Archive, settings: Settings) -> None:
@@ -108,7 +111,7 @@ def test_owner_in_one_of_several_groups_gets_same_answers(archive: Archive, sett
 
     def answers() -> list[tuple[bool | None, list[tuple[int, int]]]]:
         with acting_for(archive.owner.pk):
-            found = [search(caller=archive.owner, query=SearchQuery(text=text, limit=10)) for text in asked]
+            found = [search(caller=Caller.of(archive.owner), query=SearchQuery(text=text, limit=10)) for text in asked]
         return [(one.answered, [(hit.object_id, hit.number) for hit in one.hits]) for one in found]
 
     of_one_group = answers()
@@ -124,7 +127,7 @@ def test_recall_brings_right_turn_as_often_as_search_has_it_in_its_first_five(
     settings.RECALL_MIN_RELEVANCE = 0.25  # the default
     recalled, searched, empty = 0, 0, []
     for question in questions():
-        found = run_tool("conversation_recall", {"query": question["query"]}, archive.owner)["results"]
+        found = run_tool("conversation_recall", {"query": question["query"]}, Caller.of(archive.owner))["results"]
         turns = {(archive.names[one["conversation_id"]], one["turn_number"]) for one in found}
         recalled += any((question["conversation"], turn) in turns for turn in question["turns"])
         searched += 0 < rank_of(question, archive) <= 5
@@ -154,7 +157,7 @@ def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(
             ItemEmbedding.objects.filter(source=source, item_number=4).delete()
             pack_codes(source, space, [4])
             item_codes.CACHE.drop(archive.owner.pk, space.pk)
-            first, *_ = search(caller=archive.owner, query=SearchQuery(text=sentence)).hits
+            first, *_ = search(caller=Caller.of(archive.owner), query=SearchQuery(text=sentence)).hits
             transaction.set_rollback(True)
         item_codes.CACHE.drop(archive.owner.pk, space.pk)
         checked += 1
@@ -178,8 +181,8 @@ def test_questions_find_turns_of_their_time(archive: Archive) -> None:
     """Sixty of our own that say when, and twelve whose words of time say nothing about it."""
     [haystack] = read(FOLDER / "asked_in_time")
     with acting_for(archive.owner.pk):
-        load_haystack(archive.owner, haystack)  # adds the talks of certain days to the samples
-        observed = observe_haystack(archive.owner, haystack, mode="hybrid")
+        load_haystack(Caller.of(archive.owner), haystack)  # adds the talks of certain days to the samples
+        observed = observe_haystack(Caller.of(archive.owner), haystack, mode="hybrid")
     for name, floor in FIRST_IN_TIME.items():
         share, misses = share_first([o for o in observed if (o.question.category == "no time") is (name == "no time")])
         assert share >= floor, f"{share}: {misses}"
@@ -195,7 +198,9 @@ def fires(archive: Archive, prompts: list[str]) -> list[str]:
             query
             for query in map(query_of, prompts)
             if query
-            and recall(owner=archive.owner, query=RecallQuery(query, min_relevance=MIN_RELEVANCE, top_k=TOP_K)).answered
+            and recall(
+                caller=Caller.of(archive.owner), query=RecallQuery(query, min_relevance=MIN_RELEVANCE, top_k=TOP_K)
+            ).answered
         ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
@@ -32,7 +33,7 @@ def load(language: str, owner: Any) -> None:
 
 def is_found(owner: Any, question: dict[str, Any], names: dict[int, str]) -> bool:
     query = SearchQuery(text=question["query"], limit=5, mode="full_text")
-    found = {(names[hit.object_id], hit.number) for hit in search(caller=owner, query=query).hits}
+    found = {(names[hit.object_id], hit.number) for hit in search(caller=Caller.of(owner), query=query).hits}
     return any((question["conversation"], turn) in found for turn in question["turns"])
 
 
@@ -41,7 +42,7 @@ def test_questions_in_other_languages_find_their_turns_by_words() -> None:
     owner = make_user()
     for language in FLOORS:
         load(language, owner)
-    names = dict(Conversation.objects.filter(owner=owner).values_list("pk", "source_id"))
+    names = dict(Conversation.objects.filter(archive_id=owner.pk).values_list("pk", "source_id"))
     figures, misses = {}, []
     for language in FLOORS:
         questions = lines_of(language, "questions")

@@ -6,14 +6,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.test import Client
 
-from convmemory.accounts.keys import create_key
+from convmemory.accounts.keys import caller_of_key, create_key
 
 
 class Api:
     """A caller with a key."""
 
     def __init__(self, user: User) -> None:
-        self.client = Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+        self.client = Client(headers={"Authorization": f"Bearer {create_key(person=user)}"})
 
     def get(self, path: str, **query: Any) -> Any:
         return self.client.get(f"/api/v1{path}", query)
@@ -29,3 +29,9 @@ def problem_of(response: Any, status: int) -> str:
     body = response.json()
     assert body["status"] == status
     return str(body["detail"])
+
+
+def person_of(key: str, *, writes: bool = True) -> User | None:
+    """Return whose key it is, if it still holds."""
+    caller = caller_of_key(key, writes=writes)
+    return caller.person if caller else None

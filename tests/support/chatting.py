@@ -18,7 +18,7 @@ class Talker:
     """A caller with a key, at the address of a running site."""
 
     def __init__(self, address: str, owner: User) -> None:
-        self.key = create_key(owner=owner)
+        self.key = create_key(person=owner)
         self.http = httpx2.Client(
             base_url=address, headers={"Authorization": f"Bearer {self.key}"}, timeout=TIMEOUT_S, trust_env=False
         )

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db import connection, models, transaction
 from django.test.utils import isolate_apps
 
+from convmemory.accounts.models import Archive
 from search.indexing.tracking import put_source
 from search.sources import Element, ItemText, Kind, SourceAdapter, SourceFacts, one_element_item, register, unregister
 
@@ -16,7 +17,7 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 with isolate_apps("tests"):
 
     class Entry(models.Model):  # noqa: DJ008 (a toy that no page shows)
-        owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+        archive = models.ForeignKey(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
         diary_id = models.BigIntegerField()
         number = models.PositiveIntegerField()
         text = models.TextField()
@@ -29,18 +30,18 @@ class DiaryAdapter(SourceAdapter):
     kind, item_name = "diary", "entry"
     passage_kinds: frozenset[Kind] = frozenset({"user"})
 
-    def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
-        return [item_of(entry) for entry in entries(owner_id, diary_id=object_id, number__range=(first, last))]
+    def read_range(self, archive_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
+        return [item_of(entry) for entry in entries(archive_id, diary_id=object_id, number__range=(first, last))]
 
-    def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
-        return {entry.pk: item_of(entry).elements[0] for entry in entries(owner_id, pk__in=set(element_ids))}
+    def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
+        return {entry.pk: item_of(entry).elements[0] for entry in entries(archive_id, pk__in=set(element_ids))}
 
     def url(self, object_id: int, item_number: int) -> str:
         return f"/diaries/{object_id}#{item_number}"
 
 
-def entries(owner_id: int, **conditions: object) -> models.QuerySet[Entry]:
-    return Entry._default_manager.filter(owner_id=owner_id, **conditions).order_by("diary_id", "number")
+def entries(archive_id: int, **conditions: object) -> models.QuerySet[Entry]:
+    return Entry._default_manager.filter(archive_id=archive_id, **conditions).order_by("diary_id", "number")
 
 
 def item_of(entry: Entry) -> ItemText:
@@ -51,7 +52,7 @@ def item_of(entry: Entry) -> ItemText:
 def write(owner: User, diary_id: int, *texts: str, version: int, archived: bool = False) -> None:
     """Put the entries `texts` at the end of a diary."""
     first = entries(owner.pk, diary_id=diary_id).count()
-    rows = [Entry(owner=owner, diary_id=diary_id, number=n, text=text) for n, text in enumerate(texts, first)]
+    rows = [Entry(archive_id=owner.pk, diary_id=diary_id, number=n, text=text) for n, text in enumerate(texts, first)]
     Entry._default_manager.bulk_create(rows)
     total = first + len(rows)
     facts = SourceFacts("diary", owner.pk, diary_id, version, total, total, DAY, DAY, "Diary", archived=archived)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import Archive
 from convmemory.core.processes.child_process import Ending
 from convmemory.documents import library, processing
 from convmemory.documents.converters.base import ConvertLimits
@@ -16,6 +18,7 @@ from convmemory.documents.models import Document
 from search.adapters.documents import KIND
 from search.indexing.active import index_source
 from search.models import Source
+from tests.factories import caller_for
 from tests.support.slow_files import pdf_file
 
 GUIDE = """# Garden guide
@@ -143,17 +146,17 @@ def email_of(subject: str, text: str, *, attachment: str = "") -> bytes:
     return bytes(message)
 
 
-def upload(owner: User, content: bytes | str, name: str = "guide.md") -> Document:
+def upload(owner: User | Archive, content: bytes | str, name: str = "guide.md") -> Document:
     """A stored document that waits to be read."""
     data = content.encode() if isinstance(content, str) else content
-    stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=name)
-    return library.add_document(owner=owner, stored=stored).document
+    stored = library.store_file(archive_id=owner.pk, file=io.BytesIO(data), name=name)
+    return library.add_document(caller=caller_for(owner), stored=stored).document
 
 
 def replace(owner: User, document: Document, content: str, name: str = "guide.md") -> None:
     """A stored next version that waits to be read."""
-    stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(content.encode()), name=name)
-    library.replace_document(owner=owner, document_id=document.pk, stored=stored)
+    stored = library.store_file(archive_id=owner.pk, file=io.BytesIO(content.encode()), name=name)
+    library.replace_document(caller=Caller.of(owner), document_id=document.pk, stored=stored)
 
 
 def convert_here(document: Document, target: Path) -> Ending:
@@ -167,7 +170,7 @@ def convert_here(document: Document, target: Path) -> Ending:
 
 def read(document: Document) -> Document:
     """The document after a worker has read it."""
-    processing.process_document(owner_id=document.owner_id, document_id=document.pk)
+    processing.process_document(archive_id=document.archive_id, document_id=document.pk)
     document.refresh_from_db()
     return document
 
@@ -176,5 +179,5 @@ def indexed(document: Document) -> Document:
     """The document after workers have read and indexed it."""
     read(document)
     for pk in Source.objects.filter(kind=KIND, object_id=document.pk).values_list("pk", flat=True):
-        index_source(owner_id=document.owner_id, source_id=pk)
+        index_source(archive_id=document.archive_id, source_id=pk)
     return document

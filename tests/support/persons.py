@@ -20,8 +20,9 @@ from django.utils import timezone
 from django_q.models import Task
 from pgvector.django import HalfVectorField
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import LegalHold
+from convmemory.accounts.models import Archive, LegalHold
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
@@ -45,9 +46,9 @@ def fill_person(user: User, marker: str) -> list[Conversation]:
     return conversations
 
 
-def rows_of(table: OwnedTable, user: User) -> int:
+def rows_of(table: OwnedTable, owner: User | Archive) -> int:
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM {table.name} WHERE {table.condition}", {"owner": user.pk})
+        cursor.execute(f"SELECT count(*) FROM {table.name} WHERE {table.condition}", {"owner": owner.pk})
         (count,) = cursor.fetchone()
     return int(count)
 
@@ -80,7 +81,7 @@ def _conversations(user: User, marker: str) -> list[Conversation]:
         archived=True,
         events=[EventDraft(4, "tool:pre", "info", "Bash", 0, NEW_YEAR, {"command": f"ls {marker}"})],
     )
-    result = ingest.sync_conversation(owner=user, draft=everything)
+    result = ingest.sync_conversation(caller=Caller.of(user), draft=everything)
     child = ConversationDraft(
         messages=exchange((f"who is {marker}?", "A subagent's guess.")),
         source="claude-code",
@@ -88,10 +89,14 @@ def _conversations(user: User, marker: str) -> list[Conversation]:
         parent_source_id=f"session-{marker}",
         created_at=NEW_YEAR,
     )
-    ingest.sync_conversation(owner=user, draft=child)
+    ingest.sync_conversation(caller=Caller.of(user), draft=child)
     plain = make_conversation(user, [user_says(f"the {marker} recipe"), assistant_says("Flour, water, salt.")])
     make_conversation(user, exchange(("the same text of everybody", "and its answer")))
-    return [Conversation.objects.get(pk=result.conversation_id), plain, *user.conversations.exclude(pk=plain.pk)]
+    return [
+        Conversation.objects.get(pk=result.conversation_id),
+        plain,
+        *Conversation.objects.filter(archive_id=user.pk).exclude(pk=plain.pk),
+    ]
 
 
 def _messages(marker: str) -> Iterator[MessageDraft]:
@@ -115,8 +120,8 @@ def _messages(marker: str) -> Iterator[MessageDraft]:
 
 def _account(user: User, marker: str, conversation: Conversation) -> None:
     User.objects.filter(pk=user.pk).update(first_name=marker, email=f"{marker}@example.org")
-    create_key(owner=user, name=f"key of {marker}")
-    LegalHold.objects.create(owner=user, reason=f"claim of {marker}", lifted_at=timezone.now())
+    create_key(person=user, name=f"key of {marker}")
+    LegalHold.objects.create(archive_id=user.pk, reason=f"claim of {marker}", lifted_at=timezone.now())
     Client().force_login(user)
     user.groups.add(Group.objects.get_or_create(name="readers")[0])
     user.user_permissions.add(Permission.objects.order_by("pk")[0])

@@ -8,7 +8,7 @@ from convmemory.core.queue import fair_queue
 
 def queued(func: str = "") -> list[tuple[str, list[Any]]]:
     """The tasks of owners that wait, or those with one function, in the order in which they were asked for."""
-    found = fair_queue.asked_for(func) if func else OwnerTask.objects.exclude(owner=None)
+    found = fair_queue.asked_for(func) if func else OwnerTask.objects.exclude(archive=None)
     return list(found.order_by("asked_at", "pk").values_list("func", "args"))
 
 

@@ -87,9 +87,9 @@ class StoredState:
     def tables_without_policy(self) -> list[str]:
         return [text for (text,) in self.rows(TABLES_WITHOUT_POLICY)]
 
-    def vector_defects(self, *, owner_id: int, space_id: int) -> list[str]:
+    def vector_defects(self, *, archive_id: int, space_id: int) -> list[str]:
         """Items without a vector, vectors without an item, and what is stored twice; each kind with its number."""
-        found = [text for (text,) in self.rows(VECTOR_DEFECTS, {"owner": owner_id, "space": space_id})]
+        found = [text for (text,) in self.rows(VECTOR_DEFECTS, {"owner": archive_id, "space": space_id})]
         return [f"{text} ({found.count(text)} times)" for text in sorted(set(found))]
 
     def file_defects(self) -> Iterator[str]:

@@ -73,7 +73,7 @@ def draw_ask(town: Town, random: Random, tools: Iterable[str], is_own: bool | No
         reply="/conversations/{}/replies/{}".format(*random.choice(victim.replies)),
         asked="/conversations/{}/questions/{}/edit".format(*random.choice(victim.asked)),
         import_id=random.choice(victim.imports),
-        archive=random.choice(victim.archives),
+        archive=random.choice(victim.archives or caller.archives),  # a space has none
         key_id=victim.key_id,
         link_id=victim.link_id,
         document=random.choice(victim.documents),
@@ -107,7 +107,7 @@ def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
         for name in {"limit", "max_tokens"} & set(schema["properties"]):  # so that there is a next page
             arguments[name] = schema["properties"][name]["minimum"]
         with suppress(NotFound):  # of something in the trash
-            if cursor := run_tool(tool, arguments, ask.victim.user).get("next_cursor"):
+            if cursor := run_tool(tool, arguments, ask.victim.acting.alone()).get("next_cursor"):
                 arguments["cursor"] = cursor
     return arguments
 

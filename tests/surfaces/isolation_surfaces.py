@@ -41,7 +41,7 @@ OF_TRASH = {
 def _tool(name: str) -> Surface:
     def call(town: Town, ask: Ask) -> Answer:
         try:
-            return 200, json.dumps(run_tool(name, ask.arguments[name], ask.caller.user)).encode()
+            return 200, json.dumps(run_tool(name, ask.arguments[name], ask.caller.acting.alone())).encode()
         except NotFound as error:
             return 404, str(error).encode()
         except InvalidInput as error:
@@ -184,7 +184,7 @@ def _delete_rule(ask: Ask) -> Answer:
     """Tries to delete another's rule with a key that reads it; of the caller's own it only asks which there are."""
     if ask.victim is ask.caller:
         return _wide(ask, "GET", "/retention_rules")
-    rule = RetentionRule.objects.get(owner=ask.victim.user).pk
+    rule = RetentionRule.objects.get(archive_id=ask.victim.user.pk).pk
     status, body = _wide(ask, "DELETE", f"/retention_rules/{rule}", space=ask.victim.user.pk)
     assert status == (403 if ask.victim.is_read_by(ask.caller) else 404), status
     return status, body
@@ -225,7 +225,9 @@ def _post_role(ask: Ask) -> Answer:
     path = f"/spaces/{ask.victim.user.pk}"
     if ask.victim.roles.get(ask.caller.user.pk) == "manager":
         return _page(ask, path)
-    response = ask.caller.browser.post(path, {"action": "set", "username": ask.caller.user.username, "role": "manager"})
+    response = ask.caller.browser.post(
+        path, {"action": "set", "username": ask.caller.account.username, "role": "manager"}
+    )
     assert response.status_code == (403 if ask.victim.roles and ask.victim.is_read_by(ask.caller) else 404)
     return response.status_code, response.content
 
@@ -421,7 +423,11 @@ ROUTES: dict[str, Surface] = {
         ask, "GET", "/trash", space=ask.victim.user.pk if ask.victim.roles else "mine"
     ),
     "POST another's retention rule": lambda _, ask: _post_to_another(
-        ask, "/trash/rules", "/trash/rules", action="remove", id=RetentionRule.objects.get(owner=ask.victim.user).pk
+        ask,
+        "/trash/rules",
+        "/trash/rules",
+        action="remove",
+        id=RetentionRule.objects.get(archive_id=ask.victim.user.pk).pk,
     ),
     "DELETE another's trash": lambda _, ask: (
         _api(ask, "GET", "/trash")

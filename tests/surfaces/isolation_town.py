@@ -14,7 +14,9 @@ from django.core.files.base import ContentFile
 from django.test import Client
 from django.utils import timezone
 
-from convmemory.accounts.keys import create_key, row_of_key
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import ApiKey, Archive
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.chat.agents import attach_to_agent, create_agent
 from convmemory.chat.models import Reply
@@ -34,7 +36,7 @@ from convmemory.ops.models import OwnArchive
 from convmemory.retention.models import RetentionRule
 from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import caller_for, exchange, make_conversation, make_user
 from tests.support.documents import indexed, upload
 
 TOPICS = (
@@ -66,7 +68,7 @@ class Person:
     tag, so an answer may repeat it; no user asks for a secret.
     """
 
-    user: User
+    user: User | Archive
     tag: str
     secret: str
     key: str
@@ -87,6 +89,15 @@ class Person:
     archives: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
     roles: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def acting(self) -> Caller:
+        return caller_for(self.user)
+
+    @property
+    def account(self) -> User:
+        assert isinstance(self.user, User)
+        return self.user
 
     def is_read_by(self, person: "Person") -> bool:
         return person is self or person.user.pk in self.roles
@@ -125,8 +136,8 @@ def settle_worlds() -> tuple[list[list[Person]], list[Person]]:
 
 def _settle_space(draw: random.Random, world: list[Person], tag: str, secret: str) -> Person:
     """A space with a manager, a reader, a former member, and a contributor if there are enough people."""
-    manager, reader, former, *others = (person.user for person in world)
-    account = create_space(person=manager, name=f"{tag} {secret}").account
+    manager, reader, former, *others = (person.account for person in world)
+    account = create_space(person=manager, name=f"{tag} {secret}")
     roles = {manager.pk: "manager", reader.pk: "reader"} | {user.pk: "contributor" for user in others[:1]}
     for user in (reader, former, *others[:1]):
         set_member(person=manager, space_id=account.pk, username=user.username, role=roles.get(user.pk, "manager"))
@@ -139,11 +150,11 @@ def _settle_space(draw: random.Random, world: list[Person], tag: str, secret: st
 
 def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     user = make_user()
-    key, browser = create_key(owner=user), Client()
+    key, browser = create_key(person=user), Client()
     browser.force_login(user)
-    key_id = row_of_key(owner=user, key=key).pk
+    key_id = ApiKey.objects.get(person=user).pk
     person = Person(user, tag, secret, key, key_id, Client(headers={"Authorization": f"Bearer {key}"}), browser)
-    person.wide_key = create_key(owner=user, space_ids=None)
+    person.wide_key = create_key(person=user, space_ids=None)
     with in_archive_of(user.pk):
         _fill(draw, person, f"{tag} {secret}")
     return person
@@ -158,62 +169,65 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
             source="api", source_id="" if number else person.source_id,
         )  # fmt: skip
         index_conversation(conversation_id=made.pk)
-        add_tag(owner=user, conversation_ids=[made.pk], name=words)
-        set_mark(owner=user, conversation_id=made.pk, turn_number=0, mark=Mark("outdated", words))
+        add_tag(caller=person.acting, conversation_ids=[made.pk], name=words)
+        set_mark(caller=person.acting, conversation_id=made.pk, turn_number=0, mark=Mark("outdated", words))
         person.conversations.append(made.pk)
         _talk(person, made, words)
         _log(person, made, words)
     link, person.link_token = create_link(
-        owner=user, conversation_id=person.conversations[0], turn=None, days=1, audience="people"
+        caller=person.acting, conversation_id=person.conversations[0], turn=None, days=1, audience="people"
     )
     person.link_id = link.id
     report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
-    row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
+    row = Import.objects.create(
+        archive_id=user.pk, name=f"{words}.zip", size=1, state="failed", error=words, report=report
+    )
     person.imports.append(row.pk)
-    archive = OwnArchive.objects.create(owner=user, state="done", file=f"archives/{user.pk}/{secret}.zip")
-    document_storage().save(archive.file.name, ContentFile(words.encode()))
-    person.archives.append(archive.pk)
+    if isinstance(user, User):
+        archive = OwnArchive.objects.create(person=user, state="done", file=f"archives/{user.pk}/{secret}.zip")
+        document_storage().save(archive.file.name, ContentFile(words.encode()))
+        person.archives.append(archive.pk)
     _add_document(draw, person, words)
     _trash(draw, person, f"{words} {TRASHED}")
-    RetentionRule.objects.create(owner=user, project=words, days=30_000)
-    person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
+    RetentionRule.objects.create(archive_id=user.pk, project=words, days=30_000)
+    person.messages = list(Message.objects.filter(archive_id=user.pk).values_list("pk", flat=True))
 
 
 def _trash(draw: random.Random, person: Person, words: str) -> None:
     """Store and index a conversation with all that can belong to one, and a document, and delete both."""
     made = make_conversation(person.user, exchange(_pair(draw, words)), title=words, agent=words, project=words)
     index_conversation(conversation_id=made.pk)
-    add_tag(owner=person.user, conversation_ids=[made.pk], name=words)
-    set_mark(owner=person.user, conversation_id=made.pk, turn_number=0, mark=Mark("outdated", words))
+    add_tag(caller=person.acting, conversation_ids=[made.pk], name=words)
+    set_mark(caller=person.acting, conversation_id=made.pk, turn_number=0, mark=Mark("outdated", words))
     _log(person, made, words)
     now = timezone.now()
     summary = ConversationSummary.objects.create(
-        owner=person.user, conversation=made, from_position=0, to_position=0, status="completed",
+        archive_id=person.user.pk, conversation=made, from_position=0, to_position=0, status="completed",
         method="extractive", content=f"They spoke of {words}.", due_at=now, completed_at=now,
     )  # fmt: skip
     person.summaries.append((made.pk, summary.pk))
     person.conversations.append(made.pk)
     document = indexed(upload(person.user, f"# {words}\n\n{_pair(draw, words)[1]}", f"{words}.md"))
-    attach(owner=person.user, conversation_id=person.conversations[0], document_ids=[document.pk])
+    attach(caller=person.acting, conversation_id=person.conversations[0], document_ids=[document.pk])
     person.documents.append(document.pk)
-    delete_conversation(owner=person.user, conversation_id=made.pk)
-    delete_document(owner=person.user, document_id=document.pk)
+    delete_conversation(caller=person.acting, conversation_id=made.pk)
+    delete_document(caller=person.acting, document_id=document.pk)
 
 
 def _add_document(draw: random.Random, person: Person, words: str) -> None:
     """A document, indexed and attached to the first conversation and to all agents."""
     said = "\n\n".join(f"## {words} {topic}\n\n{_pair(draw, words)[1] * 3}" for topic in draw.sample(TOPICS, 3))
     document = indexed(upload(person.user, said, f"{words}.md"))
-    attach(owner=person.user, conversation_id=person.conversations[0], document_ids=[document.pk])
+    attach(caller=person.acting, conversation_id=person.conversations[0], document_ids=[document.pk])
     for agent_id in person.agents:
-        attach_to_agent(owner=person.user, agent_id=agent_id, document_ids=[document.pk])
+        attach_to_agent(caller=person.acting, agent_id=agent_id, document_ids=[document.pk])
     person.documents.append(document.pk)
 
 
 def _talk(person: Person, conversation: Conversation, words: str) -> None:
     """Store an agent, a summary, and a reply whose context was cut, as chatting does."""
     agent = create_agent(
-        owner=person.user,
+        caller=person.acting,
         values={
             "name": f"{words} {conversation.pk}",
             "system_prompt": f"Speak of {words}.",
@@ -223,14 +237,14 @@ def _talk(person: Person, conversation: Conversation, words: str) -> None:
     person.agents.append(agent.pk)
     now = timezone.now()
     summary = ConversationSummary.objects.create(
-        owner=person.user, conversation=conversation, from_position=0, to_position=0, status="completed",
+        archive_id=person.user.pk, conversation=conversation, from_position=0, to_position=0, status="completed",
         method="extractive", content=f"They spoke of {words}.", due_at=now, completed_at=now,
     )  # fmt: skip
     person.summaries.append((conversation.pk, summary.pk))
     steps = [{"name": words, "removed_ids": [], "shortened_ids": [], "tokens_before": 9, "tokens_after": 5}]
     question = conversation.messages.order_by("position")[0]
     reply = Reply.objects.create(
-        owner=person.user, conversation=conversation, agent=agent, model=words, status="done", ended_at=now,
+        archive_id=person.user.pk, conversation=conversation, agent=agent, model=words, status="done", ended_at=now,
         question=question,
         context={"strategies": steps, "tokens_before": 9, "tokens_after": 5, "window": 10, "removed_ids": []},
     )  # fmt: skip
@@ -245,7 +259,7 @@ def _log(person: Person, conversation: Conversation, words: str) -> None:
         for line in (1, 2)
     ]
     add_events(conversation, failed)
-    rows = Event.objects.filter(owner=person.user, conversation=conversation)
+    rows = Event.objects.filter(archive_id=person.user.pk, conversation=conversation)
     person.events += rows.values_list("pk", flat=True)
 
 

@@ -24,7 +24,7 @@ from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from summaries.models import ConversationSummary
 from summaries.ordering import request_summary
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import caller_for, exchange, make_conversation, make_user
 from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
@@ -78,15 +78,14 @@ def house(settings: Settings) -> House:
     settings.CHAT_ALLOWED_HOSTS = ["marmoset.example", "staff.example"]
     ada = make_user("ada")
     pairs = [("does zebrawood warp?", "A quokka would know."), ("and zebrawood glue?", "The quokka says yes.")]
-    conversation = make_conversation(
-        ada, exchange(*pairs), title="Heartbreak", project="projects/divorce", agent="quokka"
-    )
-    summary = request_summary(owner=ada, conversation_id=conversation.pk, method="extractive")
+    words = {"title": "Heartbreak", "project": "projects/divorce", "agent": "quokka"}
+    conversation = make_conversation(ada, exchange(*pairs), **words)
+    summary = request_summary(caller=caller_for(ada), conversation_id=conversation.pk, method="extractive")
     ConversationSummary.objects.filter(pk=summary.pk).update(content="All about zebrawood.", status="completed")
     index_conversation(conversation_id=conversation.pk)
     chat(ada, conversation)
-    create_key(owner=ada, name="zebrawood laptop")
-    reserve(owner_id=ada.pk, tokens=100)
+    create_key(person=ada, name="zebrawood laptop")
+    reserve(archive_id=ada.pk, tokens=100)
     staff = User.objects.create_user("steve", password="x", is_staff=True)
     reader = User.objects.create_user("rita", password="x", is_staff=True)
     reader.user_permissions.add(read_content_permission())
@@ -97,15 +96,15 @@ def house(settings: Settings) -> House:
 def chat(owner: User, conversation: Conversation) -> None:
     """An agent with a key, a running reply of it, and a place where the proxy goes on."""
     values = {"name": "quokka", "system_prompt": "Only zebrawood.", "model": "some-model"}
-    agent = create_agent(owner=owner, values=values | {"base_url": ADDRESS, "api_key": "sk-zebrawood"})
+    agent = create_agent(caller=caller_for(owner), values=values | {"base_url": ADDRESS, "api_key": "sk-zebrawood"})
     assert agent.api_key_encrypted
     step = {"name": "token_budget", "removed_ids": [1], "shortened_ids": [], "tokens_before": 9, "tokens_after": 5}
     said = {"role": "assistant", "model": "", "created_at": None, "parts": [{"type": "text", "text": "zebrawood is"}]}
     Reply.objects.create(
-        owner=owner, conversation=conversation, agent=agent, model="some-model", error="quokka: too many requests",
-        partial=[said], context={"strategies": [step]},
+        archive_id=owner.pk, conversation=conversation, agent=agent, model="some-model", partial=[said],
+        error="quokka: too many requests", context={"strategies": [step]},
     )  # fmt: skip
-    CapturedHistory.objects.create(owner=owner, conversation=conversation, history_hash=bytes(32))
+    CapturedHistory.objects.create(archive_id=owner.pk, conversation=conversation, history_hash=bytes(32))
 
 
 def read_content_permission() -> Permission:
@@ -209,7 +208,7 @@ def test_links_to_items_lead_their_owner_to_page_and_others_to_question(house: H
 
 
 def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) -> None:
-    passage = Passage.objects.filter(owner=house.ada).order_by("pk")[0]
+    passage = Passage.objects.filter(archive_id=house.ada.pk).order_by("pk")[0]
     metadata = reverse("admin:search_passage_change", args=[passage.pk])
     shown = client_of(house.reader).post(reverse("admin:search_passage_content", args=[passage.pk])).content.decode()
     assert "Nearest neighbours" in shown
@@ -232,7 +231,7 @@ def test_reading_is_asked_for_and_recorded(house: House) -> None:
         assert not [key for key in keys_of_agents() if key in shown.content.decode()]
         assert "no-store" in shown.headers["Cache-Control"]
         record = AuditEntry.objects.get(action="read")
-        assert (record.person, record.about) == (house.reader, house.ada)
+        assert (record.person, record.about_id) == (house.reader, house.ada.pk)
         assert record.what
 
 
@@ -312,7 +311,8 @@ def test_superuser_needs_read_content_as_well(house: House) -> None:
 
 def test_staff_change_their_own_agents_without_record(house: House) -> None:
     grant(house.staff, "chat.change_agent")
-    own = create_agent(owner=house.staff, values={"name": "mine", "base_url": ADDRESS, "model": "m", "api_key": "k"})
+    values = {"name": "mine", "base_url": ADDRESS, "model": "m", "api_key": "k"}
+    own = create_agent(caller=caller_for(house.staff), values=values)
     page = reverse("admin:chat_agent_change", args=[own.pk])
     assert client_of(house.staff).post(page, STOLEN).status_code == 302
     own.refresh_from_db()
@@ -332,12 +332,12 @@ def test_staff_switch_agent_off_and_on(house: House) -> None:
     client.post(page, chosen | {"post": "yes"})
     switched_off = Agent.objects.get(pk=agent.pk)
     with pytest.raises(SwitchedOff):
-        options_of(switched_off, owner=house.ada)
+        options_of(switched_off, caller=caller_for(house.ada))
     owner = client_of(house.ada)
     assert "switched off by an administrator" in owner.get("/agents").content.decode()
     assert "switched" in owner.get(f"/conversations/{house.conversation.pk}/context").content.decode()
     client.post(page, chosen | {"action": "switch_on", "post": "yes"})
-    assert options_of(Agent.objects.get(pk=agent.pk), owner=house.ada).name == "quokka"
+    assert options_of(Agent.objects.get(pk=agent.pk), caller=caller_for(house.ada)).name == "quokka"
 
 
 def test_names_of_api_keys_are_not_shown_to_staff(house: House) -> None:
@@ -441,7 +441,7 @@ def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
 def test_changelist_filters_select_rows(house: House, name: str, query: str, *, is_found: bool) -> None:
     page = client_of(house.staff).get(f"{changelist(name)}?{query}")
     assert page.status_code == 200
-    assert ("field-owner" in page.content.decode()) is is_found
+    assert ("field-archive" in page.content.decode()) is is_found
 
 
 def test_turn_that_changed_is_stale(house: House) -> None:
@@ -457,10 +457,10 @@ def test_changelist_costs_same_however_many_rows_there_are(
     house: House, django_assert_max_num_queries: DjangoAssertNumQueries, subtests: pytest.Subtests
 ) -> None:
     for number in range(3):
-        more = make_conversation(make_user(f"u{number}"), exchange(("q?", "a"), ("r?", "b")))
+        more = make_conversation(user := make_user(f"u{number}"), exchange(("q?", "a"), ("r?", "b")))
         index_conversation(conversation_id=more.pk)
-        chat(more.owner, more)
-        AuditEntry.objects.create(action="read", person=house.root, about=house.ada, what="something")
+        chat(user, more)
+        AuditEntry.objects.create(action="read", person=house.root, about_id=house.ada.pk, what="something")
     client = client_of(house.root)
     for name in CHANGELISTS:
         with subtests.test(name=name), django_assert_max_num_queries(MOST_QUERIES):
@@ -470,7 +470,7 @@ def test_changelist_costs_same_however_many_rows_there_are(
 def test_embedding_s_page_shows_its_neighbours_of_same_owner(house: House) -> None:
     stranger = make_conversation(make_user("eve"), exchange(("does zebrawood warp?", "A quokka would know.")))
     index_conversation(conversation_id=stranger.pk)
-    row, other = ItemEmbedding.objects.filter(owner=house.ada).order_by("item_number")
+    row, other = ItemEmbedding.objects.filter(archive_id=house.ada.pk).order_by("item_number")
     text = client_of(house.staff).get(reverse("admin:search_itemembedding_change", args=[row.pk])).content.decode()
     assert bytes(row.content_hash).hex() in text
     assert reverse("admin:search_itemembedding_change", args=[other.pk]) in text

@@ -127,17 +127,17 @@ def test_all_panels_draw_and_have_tables(ada: User, staff: User) -> None:
 def test_measuring_now_asks_worker(staff: User) -> None:
     assert client_of(staff).get(reverse("measure-index")).status_code == 405
     client_of(staff).post(reverse("measure-index"))
-    assert OwnerTask.objects.get(owner=None).func == "convmemory.ops.dashboard_tasks.sample_index"
+    assert OwnerTask.objects.get(archive=None).func == "convmemory.ops.dashboard_tasks.sample_index"
 
 
 def test_map_is_same_each_time_and_holds_one_owner(ada: User) -> None:
     index_conversation(conversation_id=make_conversation(make_user("eve"), exchange(("a?", "b"), ("c?", "d"))).pk)
     assert map_turns(ada.pk) == {"points": 3}
-    first = TurnMap.objects.get(owner=ada)
+    first = TurnMap.objects.get(archive_id=ada.pk)
     map_turns(ada.pk)
-    again = TurnMap.objects.get(owner=ada)
+    again = TurnMap.objects.get(archive_id=ada.pk)
     assert first.points == again.points
-    assert {point[0] for point in first.points} == {source_id(Conversation.objects.get(owner=ada))}
+    assert {point[0] for point in first.points} == {source_id(Conversation.objects.get(archive_id=ada.pk))}
     assert all(-1 <= value <= 1 for point in first.points for value in point[2:])
     assert first.explained == pytest.approx(1.0), "three points lie in a plane"
     assert map_turns(make_user("nobody").pk) == {"points": 0}
@@ -146,7 +146,7 @@ def test_map_is_same_each_time_and_holds_one_owner(ada: User) -> None:
 def test_owner_s_map_leads_to_their_pages(ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_staff=True)
     map_turns(ada.pk)
-    conversation = Conversation.objects.get(owner=ada)
+    conversation = Conversation.objects.get(archive_id=ada.pk)
     page = client_of(ada).get(reverse("turn-map")).content.decode()
     for turn in range(3):
         assert f"/conversations/{conversation.pk}?turn={turn}" in page
@@ -175,16 +175,16 @@ def test_foreign_map_needs_permission_and_is_recorded(ada: User, staff: User) ->
         assert answer.status_code == 403
     root = User.objects.create_superuser("root", password="x")
     assert client_of(root).post(page).status_code == 403
-    assert not OwnerTask.objects.filter(owner=None).exists()
+    assert not OwnerTask.objects.filter(archive=None).exists()
     permit(staff)
     assert "zebrawood" not in client.get(page).content.decode()
     shown = client.post(page).content.decode()
     assert "does zebrawood warp?" in shown
     address = reverse("admin:conversations_conversation_content", args=[Conversation.objects.get().pk])
     assert f"{address}?turn=0" in shown
-    assert AuditEntry.objects.get(action="read").about == ada
+    assert AuditEntry.objects.get(action="read").about_id == ada.pk
     client.post(reverse("compute-map"), {"owner": "ada"})
-    assert OwnerTask.objects.get(owner=None).func == "convmemory.ops.dashboard_tasks.map_turns"
+    assert OwnerTask.objects.get(archive=None).func == "convmemory.ops.dashboard_tasks.map_turns"
 
 
 def test_task_pages_show_kind_of_error_alone(staff: User) -> None:
@@ -210,7 +210,7 @@ def test_task_pages_show_kind_of_error_alone(staff: User) -> None:
 
 def test_failed_tasks_are_retried(staff: User, ada: User) -> None:
     staff.user_permissions.add(Permission.objects.get(codename="change_failure"))
-    source = Source.objects.filter(owner=ada).order_by("pk")[0]
+    source = Source.objects.filter(archive_id=ada.pk).order_by("pk")[0]
     calls = {"e": ("search.tasks.build_vector_index", ()), "f": (INDEX, (source.pk,)), "d": (INDEX, (10**9,))}
     now = timezone.now()
     for letter, (func, args) in calls.items():
@@ -219,5 +219,5 @@ def test_failed_tasks_are_retried(staff: User, ada: User) -> None:
     data = {"action": "retry", "_selected_action": [letter * 32 for letter in calls], "post": "yes"}
     client_of(staff).post(reverse("admin:django_q_failure_changelist"), data)
     assert not Failure.objects.exists()
-    assert OwnerTask.objects.get(owner=None).func == calls["e"][0]
-    assert OwnerTask.objects.filter(owner=ada, func=INDEX).values_list("args", flat=True).get() == [source.pk]
+    assert OwnerTask.objects.get(archive=None).func == calls["e"][0]
+    assert OwnerTask.objects.filter(archive_id=ada.pk, func=INDEX).values_list("args", flat=True).get() == [source.pk]

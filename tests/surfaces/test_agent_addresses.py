@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.addresses import Reach, require_allowed
 from convmemory.chat.agents import create_agent, options_of
 from convmemory.chat.models import Agent
@@ -51,7 +52,7 @@ def staff(*, superuser: bool = False) -> User:
 def test_staff_cannot_name_private_addresses(host: str) -> None:
     user = staff()
     with pytest.raises(InvalidInput, match="private network"):
-        create_agent(owner=user, values={"name": "L", "base_url": f"http://{host}:8000/v1", "model": "m"})
+        create_agent(caller=Caller.of(user), values={"name": "L", "base_url": f"http://{host}:8000/v1", "model": "m"})
     assert not Agent.objects.exists()
 
 
@@ -59,19 +60,19 @@ def test_staff_cannot_name_private_addresses(host: str) -> None:
 @pytest.mark.parametrize("host", [*PUBLIC, "unresolved.example"])
 def test_staff_name_public_addresses_that_are_checked_again_when_used(host: str) -> None:
     user = staff()
-    agent = create_agent(owner=user, values={"name": "L", "base_url": f"https://{host}/v1", "model": "m"})
-    assert options_of(agent, owner=user).endpoint.is_public_only
+    agent = create_agent(caller=Caller.of(user), values={"name": "L", "base_url": f"https://{host}/v1", "model": "m"})
+    assert options_of(agent, caller=Caller.of(user)).endpoint.is_public_only
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("host", PRIVATE)
 def test_superuser_and_user_with_permission_may_name_any_address(host: str) -> None:
-    assert require_allowed(f"http://{host}:8000/v1", owner=staff(superuser=True)) is Reach.ANY
+    assert require_allowed(f"http://{host}:8000/v1", caller=Caller.of(staff(superuser=True))) is Reach.ANY
     for user in (staff(), make_user()):
         user.groups.clear()
         Group.objects.all().delete()
         grant(user)
-        assert require_allowed(f"http://{host}:8000/v1", owner=user) is Reach.ANY
+        assert require_allowed(f"http://{host}:8000/v1", caller=Caller.of(user)) is Reach.ANY
 
 
 @pytest.mark.django_db
@@ -79,13 +80,13 @@ def test_operators_list_opens_single_hosts_and_its_star_public_ones(settings: Se
     user = make_user()
     settings.CHAT_ALLOWED_HOSTS = ["127.0.0.1", "Models.example", "[::1]"]
     for host in ("127.0.0.1", "models.example", "[::1]"):
-        assert require_allowed(f"http://{host}/v1", owner=user) is Reach.ANY
+        assert require_allowed(f"http://{host}/v1", caller=Caller.of(user)) is Reach.ANY
     with pytest.raises(InvalidInput, match="CHAT_ALLOWED_HOSTS"):
-        require_allowed("http://127.0.0.2/v1", owner=user)
+        require_allowed("http://127.0.0.2/v1", caller=Caller.of(user))
     settings.CHAT_ALLOWED_HOSTS = ["*"]
-    assert require_allowed("http://models.example/v1", owner=user) is Reach.PUBLIC
+    assert require_allowed("http://models.example/v1", caller=Caller.of(user)) is Reach.PUBLIC
     with pytest.raises(InvalidInput, match="private network"):
-        require_allowed("http://169.254.169.254/v1", owner=user)
+        require_allowed("http://169.254.169.254/v1", caller=Caller.of(user))
 
 
 @pytest.mark.django_db
@@ -99,7 +100,7 @@ def test_operators_list_opens_single_hosts_and_its_star_public_ones(settings: Se
 def test_addresses_that_are_read_in_two_ways_are_refused(address: str, settings: Settings) -> None:
     settings.CHAT_ALLOWED_HOSTS = ["allowed.example", "*"]
     with pytest.raises(InvalidInput) as caught:
-        create_agent(owner=make_user(), values={"name": "L", "base_url": address, "model": "m"})
+        create_agent(caller=Caller.of(make_user()), values={"name": "L", "base_url": address, "model": "m"})
     assert "hunter2" not in str(caught.value)
 
 

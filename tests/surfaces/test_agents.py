@@ -7,6 +7,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.agents import change_agent, create_agent, options_of
 from convmemory.chat.models import Agent
 from convmemory.core.encryption import decrypt
@@ -92,7 +93,7 @@ def test_key_is_stored_encrypted_and_never_shown(staff: User) -> None:
     client.force_login(staff)
     for path in (f"/agents/{agent.pk}", "/agents"):
         assert b"very-secret" not in client.get(path).content
-    assert options_of(agent, owner=staff).endpoint.api_key == "sk-very-secret"
+    assert options_of(agent, caller=Caller.of(staff)).endpoint.api_key == "sk-very-secret"
 
 
 ELSEWHERE = ("https://127.0.0.1:1/v1", "http://127.0.0.1:2/v1", "http://127.0.0.2:1/v1", "")
@@ -102,8 +103,8 @@ SAME_SERVER = ("http://127.0.0.1:1/v2", "http://127.0.0.1:1", "HTTP://127.0.0.1:
 @pytest.mark.parametrize("address", [*ELSEWHERE, *SAME_SERVER])
 def test_key_stays_with_server_that_it_was_given_for(staff: User, address: str) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "secret"}
-    agent = create_agent(owner=staff, values=values)
-    kept = change_agent(owner=staff, agent_id=agent.pk, values={"name": "Renamed"})
+    agent = create_agent(caller=Caller.of(staff), values=values)
+    kept = change_agent(caller=Caller.of(staff), agent_id=agent.pk, values={"name": "Renamed"})
     assert (kept.has_key, kept.key_was_dropped) == (True, False)
     moved = Api(staff).send("PATCH", f"/agents/{agent.pk}", {"base_url": address}).json()
     stays = address in SAME_SERVER
@@ -114,7 +115,7 @@ def test_key_stays_with_server_that_it_was_given_for(staff: User, address: str) 
 
 def test_new_server_with_its_own_key_keeps_that(staff: User) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "secret"}
-    agent = create_agent(owner=staff, values=values)
+    agent = create_agent(caller=Caller.of(staff), values=values)
     moved = {"base_url": "http://127.0.0.1:2/v1", "api_key": "another"}
     changed = Api(staff).send("PATCH", f"/agents/{agent.pk}", moved).json()
     assert (changed["has_key"], changed["key_was_dropped"]) == (True, False)
@@ -124,7 +125,7 @@ def test_new_server_with_its_own_key_keeps_that(staff: User) -> None:
 
 def test_page_says_that_key_must_be_entered_again(staff: User) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
-    agent = create_agent(owner=staff, values=values | {"api_key": "secret"})
+    agent = create_agent(caller=Caller.of(staff), values=values | {"api_key": "secret"})
     client = Client()
     client.force_login(staff)
     same = client.post(f"/agents/{agent.pk}", values | {"name": "Renamed"}, follow=True)
@@ -136,34 +137,36 @@ def test_page_says_that_key_must_be_entered_again(staff: User) -> None:
 
 def test_servers_key_goes_to_no_address_of_owner(staff: User, settings: Settings) -> None:
     settings.CHAT_API_KEY, settings.CHAT_MODEL = "the-server's", "gpt"
-    agent = create_agent(owner=staff, values={"name": "L", "base_url": "http://127.0.0.1:1/v1", "model": "m"})
-    assert options_of(agent, owner=staff).endpoint.api_key == ""
-    assert options_of(None, owner=staff).endpoint.api_key == "the-server's"
+    agent = create_agent(
+        caller=Caller.of(staff), values={"name": "L", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    )
+    assert options_of(agent, caller=Caller.of(staff)).endpoint.api_key == ""
+    assert options_of(None, caller=Caller.of(staff)).endpoint.api_key == "the-server's"
 
 
 def test_address_is_allowed_when_it_is_used_not_only_when_it_is_saved(staff: User, settings: Settings) -> None:
-    agent = create_agent(owner=staff, values={"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m"})
+    agent = create_agent(caller=Caller.of(staff), values={"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m"})
     staff.user_permissions.clear()
     for is_staff in (True, False):
         User.objects.filter(pk=staff.pk).update(is_staff=is_staff)
         staff = User.objects.get(pk=staff.pk)
         with pytest.raises(InvalidInput):
-            options_of(agent, owner=staff)
+            options_of(agent, caller=Caller.of(staff))
     settings.CHAT_ALLOWED_HOSTS = ["10.0.0.7"]
-    assert options_of(agent, owner=staff).endpoint.model == "m"
+    assert options_of(agent, caller=Caller.of(staff)).endpoint.model == "m"
 
 
 def test_changed_secret_key_asks_for_key_again(staff: User, settings: Settings) -> None:
     values = {"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m", "api_key": "x"}
-    agent = create_agent(owner=staff, values=values)
+    agent = create_agent(caller=Caller.of(staff), values=values)
     settings.SECRET_KEY = "another"
     with pytest.raises(NoEndpoint, match="enter the key again"):
-        options_of(agent, owner=staff)
+        options_of(agent, caller=Caller.of(staff))
 
 
 def test_foreign_agents_are_not_found(api: Api, owner: User, settings: Settings) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
-    theirs = create_agent(owner=make_user(), values={"name": "Theirs", "system_prompt": "their secret"})
+    theirs = create_agent(caller=Caller.of(make_user()), values={"name": "Theirs", "system_prompt": "their secret"})
     assert api.get("/agents").json()["results"] == []
     for number in (theirs.pk, theirs.pk + 1):
         assert api.get(f"/agents/{number}").status_code == 404

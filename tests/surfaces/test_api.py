@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key, revoke_key
 from convmemory.accounts.models import ApiKey
 from convmemory.conversations.filters import Filters
@@ -127,7 +128,7 @@ def test_event_logs_are_searched_by_type_tool_level_and_conversation(api: Api, o
         EventDraft(line_number=3, type="error", level="ERROR"),
     ]
     draft = ConversationDraft(messages=[], source="amplifier", source_id="s1", events=events)
-    number = ingest.sync_conversation(owner=owner, draft=draft).conversation_id
+    number = ingest.sync_conversation(caller=Caller.of(owner), draft=draft).conversation_id
     counts = {
         "type": len(api.get("/events", type="tool:pre").json()["results"]),
         "tool": len(api.get("/events", tool="bash", conversation_id=number).json()["results"]),
@@ -150,7 +151,7 @@ def test_event_logs_are_searched_by_words_turn_and_time(api: Api, owner: User) -
     ]
     for user in (owner, make_user()):
         draft = ConversationDraft(messages=[], source="amplifier", source_id="s1", events=events)
-        ingest.sync_conversation(owner=user, draft=draft)
+        ingest.sync_conversation(caller=Caller.of(user), draft=draft)
 
     def lines(**query: Any) -> list[int]:
         return [event["line_number"] for event in api.get("/events", **query).json()["results"]]
@@ -177,7 +178,7 @@ def test_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: pyt
         (report,) = answer.json()["files"]
         assert report["added"] == added
         assert "chat.jsonl:3" in json.dumps(report)
-    assert Conversation.objects.get().owner == owner
+    assert Conversation.objects.get().archive_id == owner.pk
 
 
 # --- who is calling -------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def test_wrong_key_gets_401_despite_session(owner: User, value: str) -> None:
 
 def test_revoked_key_gets_401(api: Api, owner: User) -> None:
     assert api.get("/conversations").status_code == 200
-    revoke_key(owner=owner, key_id=ApiKey.objects.get().pk)
+    revoke_key(person=owner, key_id=ApiKey.objects.get().pk)
     assert problem_of(api.get("/conversations"), 401)
 
 
@@ -214,7 +215,7 @@ def test_key_of_inactive_user_gets_401(api: Api, owner: User) -> None:
 
 
 def test_keys_are_stored_hashed(owner: User) -> None:
-    key = create_key(owner=owner)
+    key = create_key(person=owner)
     assert key not in str(ApiKey.objects.values().get())
 
 
@@ -247,7 +248,7 @@ def test_search_sees_only_callers_turns(api: Api, owner: User) -> None:
     for mode in ("hybrid", "semantic", "full_text"):
         hits = api.get("/conversations/search", query="the same secret text", mode=mode).json()["results"]
         assert len(hits) == 1
-        assert Conversation.objects.get(pk=hits[0]["conversation_id"]).owner == owner
+        assert Conversation.objects.get(pk=hits[0]["conversation_id"]).archive_id == owner.pk
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def owner() -> User:
 
 @pytest.fixture
 def program(owner: User) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=owner)}"})
+    return Client(headers={"Authorization": f"Bearer {create_key(person=owner)}"})
 
 
 def problem_of(response: Any, status: int) -> str:

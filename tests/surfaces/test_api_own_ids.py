@@ -28,7 +28,7 @@ class Api:
     """A caller with a key."""
 
     def __init__(self, user: User) -> None:
-        self.client = Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+        self.client = Client(headers={"Authorization": f"Bearer {create_key(person=user)}"})
 
     def get(self, path: str, **query: Any) -> Any:
         return self.client.get(f"/api/v1{path}", query)

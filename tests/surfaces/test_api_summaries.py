@@ -39,7 +39,7 @@ def test_summary_is_requested_polled_regenerated_and_deleted(api: Api, conversat
     summary = created.json()
     assert (summary["status"], summary["from_position"], summary["to_position"]) == ("pending", 1, 3)
     assert queued() == [summary["id"]]
-    assert make(summary["id"], owner_id=conversation.owner_id) == {"status": "completed"}
+    assert make(summary["id"], archive_id=conversation.archive_id) == {"status": "completed"}
     shown = api.get(f"{path}/{summary['id']}").json()
     assert (shown["status"], shown["method"], shown["error"]) == ("completed", "extractive", "")
     assert "flour" in shown["content"]
@@ -48,7 +48,7 @@ def test_summary_is_requested_polled_regenerated_and_deleted(api: Api, conversat
     assert (again.status_code, again.json()["status"]) == (202, "pending")
     assert queued() == [summary["id"]], "asked for twice is asked for once"
     assert api.send("DELETE", f"{path}/{summary['id']}", "").status_code == 204
-    assert make(summary["id"], owner_id=conversation.owner_id) == {"status": "nothing to do"}
+    assert make(summary["id"], archive_id=conversation.archive_id) == {"status": "nothing to do"}
     assert api.get(path).json() == {"results": []}
 
 
@@ -90,7 +90,7 @@ def test_foreign_and_unknown_summaries_answer_alike(api: Api, owner: User, conve
             detail = problem_of(api.send(method, path + end, ""), 404)
             answers.add(re.sub(r"\d+", "N", detail))
     assert answers == {"Conversation N has no summary N."}
-    assert ConversationSummary.objects.get().owner == stranger
+    assert ConversationSummary.objects.get().archive_id == stranger.pk
 
 
 def test_list_takes_few_queries(api: Api, conversation: Conversation, django_assert_num_queries: Any) -> None:

@@ -14,7 +14,8 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.accounts.auditing import Action, forget_old_entries, record
-from convmemory.accounts.models import AuditEntry, SharedSpace, ShareLink
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import Archive, AuditEntry, ShareLink
 from convmemory.conversations.messages import ingest
 from convmemory.core.acting import acting_for
 from convmemory.documents.library import delete_document, delete_for_good, restore_document
@@ -27,8 +28,12 @@ Entry = tuple[str, str, str | None, str | None, str]
 
 
 def log() -> list[Entry]:
-    fields = ("action", "surface", "person__username", "about__username", "what")
-    return list(AuditEntry.objects.order_by("pk").values_list(*fields))
+    rows = AuditEntry.objects.order_by("pk").select_related("person", "about__person")
+    return [(row.action, row.surface, name_of(row.person), name_of(row.about), row.what) for row in rows]
+
+
+def name_of(row: User | Archive | None) -> str | None:
+    return None if row is None else str(row)
 
 
 @pytest.mark.django_db
@@ -47,7 +52,7 @@ def test_signing_in_and_changes_are_recorded_by_surface_without_texts(owner: Use
     path = token["url"].removeprefix("http://testserver")
     eve = Client()
     eve.force_login(make_user("eve"))
-    AuditEntry.objects.filter(about__username="eve").delete()
+    AuditEntry.objects.filter(about__person__username="eve").delete()
     for visitor in (browser, eve, Client()):
         b"".join(visitor.get(path).streaming_content)  # type: ignore[attr-defined]
     b"".join(api.get(f"/conversations/{found.pk}/export").streaming_content)
@@ -104,19 +109,19 @@ def test_members_of_space_and_what_they_do_there_are_recorded_by_name(owner: Use
         browsers[person.username].force_login(person)
     mine = browsers[owner.username]
     mine.post("/spaces", {"name": "Okapi house"})
-    account = SharedSpace.objects.get().account
+    house = Archive.objects.get(kind="space")
     AuditEntry.objects.filter(action="signed in").delete()
     for role in ("reader", "contributor"):
-        mine.post(f"/spaces/{account.pk}", {"action": "set", "username": "ben", "role": role})
-    found = make_conversation(account, exchange(("is the okapi shy?", "Very.")))
+        mine.post(f"/spaces/{house.pk}", {"action": "set", "username": "ben", "role": role})
+    found = make_conversation(house, exchange(("is the okapi shy?", "Very.")))
     browsers["ben"].post(f"/conversations/{found.pk}/delete")
-    browsers["ben"].post(f"/spaces/{account.pk}", {"action": "remove", "member": ben.pk})
-    name, space = owner.username, f"space {account.pk}"
+    browsers["ben"].post(f"/spaces/{house.pk}", {"action": "remove", "member": ben.pk})
+    name, space = owner.username, f"space {house.pk}"
     assert log() == [
-        ("made", "page", name, account.username, space),
+        ("made", "page", name, space, space),
         ("made", "page", name, "ben", f"reader of {space}"),
         ("changed", "page", name, "ben", f"contributor of {space}"),
-        ("trashed", "page", "ben", account.username, f"conversation {found.pk}"),
+        ("trashed", "page", "ben", space, f"conversation {found.pk}"),
         ("revoked", "page", "ben", "ben", f"member of {space}"),
     ]
 
@@ -159,10 +164,10 @@ def test_entry_costs_one_statement_and_old_ones_are_forgotten(
 def test_erased_person_stays_in_log_without_name(owner: User) -> None:
     found, number = make_conversation(owner, exchange(("q?", "a."))), owner.pk
     document = upload(owner, GUIDE, "guide.md")
-    ingest.delete_conversation(owner=owner, conversation_id=found.pk)
-    delete_document(owner=owner, document_id=document.pk)
-    restore_document(owner=owner, document_id=document.pk)
-    delete_for_good(owner=owner, document_id=document.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=found.pk)
+    delete_document(caller=Caller.of(owner), document_id=document.pk)
+    restore_document(caller=Caller.of(owner), document_id=document.pk)
+    delete_for_good(caller=Caller.of(owner), document_id=document.pk)
     erase_user(user=owner)
     assert log() == [
         ("trashed", "command", None, None, f"conversation {found.pk}"),

@@ -38,7 +38,8 @@ upload(ada, "# The lab\\n\\nIt has forty tanks.", "lab.md")
 from django.core.files.uploadedfile import SimpleUploadedFile
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.importing.kept_uploads import keep_upload
-row = queue_import(owner=ada, file=SimpleUploadedFile("chat.jsonl", b"a transcript"))
+from convmemory.accounts.callers import Caller
+row = queue_import(caller=Caller.of(ada), file=SimpleUploadedFile("chat.jsonl", b"a transcript"))
 with row.file.open() as file:
     keep_upload(row, file)
 print(index_conversation(conversation_id=conversation.pk).computed)
@@ -56,9 +57,11 @@ VALUES ('eve', '', '', '', '', false, false, true, now())
 USERS = "SELECT username FROM auth_user ORDER BY 1"
 SHOW = """
 from django.contrib.auth.models import User
+from convmemory.accounts.callers import Caller
 from search.searching import SearchQuery, search
 names = sorted(User.objects.values_list("username", flat=True))
-hits = search(caller=User.objects.filter(username="ada").first(), query=SearchQuery(text="zebrafish")).hits
+ada = User.objects.filter(username="ada").first()
+hits = search(caller=Caller.of(ada), query=SearchQuery(text="zebrafish")).hits if ada else []
 print(names, [hit.passage for hit in hits])
 """
 FILES = """

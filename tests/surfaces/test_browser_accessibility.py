@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.marking import set_mark
 from convmemory.conversations.models import Conversation
 from convmemory.core.marks import Mark
@@ -119,7 +120,9 @@ def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None]
 def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
     conversation = make_bread(owner)
     index_conversation(conversation_id=conversation.pk)
-    set_mark(owner=owner, conversation_id=conversation.pk, turn_number=0, mark=Mark("wrong", "it was too old"))
+    set_mark(
+        caller=Caller.of(owner), conversation_id=conversation.pk, turn_number=0, mark=Mark("wrong", "it was too old")
+    )
     addresses = pages_of(conversation, indexed(upload(owner, GUIDE)))
 
     def steps(page: Page) -> None:

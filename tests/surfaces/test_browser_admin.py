@@ -29,7 +29,7 @@ def visit(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
     rita = User.objects.create_superuser("rita", password="correct horse")
     rita.user_permissions.add(Permission.objects.get(codename="read_content"))
     sample_index()
-    map_turns(conversation.owner_id)
+    map_turns(conversation.archive_id)
 
     return partial(chromium.visit, live_server.url, visitor=rita, at="/admin/")
 
@@ -86,7 +86,7 @@ def test_dashboard_map_leads_to_users_turn(visit: Callable[..., None], *, javasc
         expect(page.locator(".said").first).to_contain_text("does zebrawood warp in room")
 
     visit(steps, javascript=javascript)
-    assert AuditEntry.objects.filter(action="read", person__username="rita", about__username="ada").count() == 2
+    assert AuditEntry.objects.filter(action="read", person__username="rita", about__person__username="ada").count() == 2
 
 
 def test_filter_choose_and_re_embed(visit: Callable[..., None]) -> None:

@@ -59,7 +59,7 @@ def opening_of(name: str) -> str:
 
 def draw_as_a_worker(document: Document) -> None:
     try:
-        drawing.draw_pages(owner_id=document.owner_id, document_id=document.pk, first=1)
+        drawing.draw_pages(archive_id=document.archive_id, document_id=document.pk, first=1)
     finally:
         connection.close()
 
@@ -68,7 +68,7 @@ def test_upload_of_each_format_opens_at_cited_place(visit: Callable[..., None], 
     for name, make in FORMATS.items():
         document = indexed(upload(owner, make(opening_of(name)), name))
         if name == "lisbon.pdf":
-            drawing.draw_pages(owner_id=owner.pk, document_id=document.pk, first=1)
+            drawing.draw_pages(archive_id=owner.pk, document_id=document.pk, first=1)
 
     def steps(page: Page) -> None:
         for name in FORMATS:

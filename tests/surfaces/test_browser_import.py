@@ -64,8 +64,8 @@ class Worker:
                 task()
         connection.close()
 
-    def import_one(self, owner_id: int, import_id: int) -> None:
-        tasks.run(import_id, owner_id=owner_id)
+    def import_one(self, archive_id: int, import_id: int) -> None:
+        tasks.run(import_id, archive_id=archive_id)
         for conversation_id in Conversation.objects.values_list("pk", flat=True):
             index_conversation(conversation_id=conversation_id)
         self.has_indexed.set()
@@ -75,11 +75,11 @@ class Worker:
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     worker = Worker()
 
-    def enqueue_import(*, owner_id: int, import_id: int) -> None:
-        worker.asked.put(lambda: worker.import_one(owner_id, import_id))
+    def enqueue_import(*, archive_id: int, import_id: int) -> None:
+        worker.asked.put(lambda: worker.import_one(archive_id, import_id))
 
     def enqueue_undo(row: Import) -> None:
-        worker.asked.put(lambda: tasks.undo_import(row.pk, owner_id=row.owner_id))
+        worker.asked.put(lambda: tasks.undo_import(row.pk, archive_id=row.archive_id))
 
     monkeypatch.setattr(queue, "run_child", run_here)
     monkeypatch.setattr("convmemory.conversations.importing.views.enqueue_import", enqueue_import)
@@ -246,7 +246,7 @@ def test_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings
 
 
 def test_refused_upload_says_why_and_next_goes_on(visit: Callable[..., None], owner: User) -> None:
-    Import.objects.bulk_create(Import(owner=owner, name="old.zip", size=1, file="x") for _ in range(100))
+    Import.objects.bulk_create(Import(archive_id=owner.pk, name="old.zip", size=1, file="x") for _ in range(100))
 
     def steps(page: Page) -> None:
         page.locator("input#file").set_input_files([BREAD, RYE])

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.curating import add_tag
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
@@ -112,7 +113,7 @@ def test_titles_keep_their_direction_and_align_with_page(hebrew: Callable[..., N
     said = ("What does the lease say?", "Nothing.")
     lease = make_conversation(owner, exchange(said), title="The lease: what does it say?")
     index_conversation(conversation_id=lease.pk)
-    add_tag(owner=owner, conversation_ids=[lease.pk], name="flat")
+    add_tag(caller=Caller.of(owner), conversation_ids=[lease.pk], name="flat")
     side = "(selector) => getComputedStyle(document.querySelector(selector)).textAlign"
 
     def steps(page: Page) -> None:

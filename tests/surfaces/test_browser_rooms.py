@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages.drafts import MessageDraft
@@ -60,7 +61,7 @@ def archive(owner: User) -> Archive:
     ]
     for conversation in (long, *short):
         index_conversation(conversation_id=conversation.pk)
-    while count_changed(owner_id=owner.pk):
+    while count_changed(archive_id=owner.pk):
         pass
     return Archive(owner, long, short)
 
@@ -81,7 +82,7 @@ def change_the_title(page: Page) -> None:
 
 
 def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: Archive) -> None:
-    create_key(owner=archive.owner, name="w" * 100)
+    create_key(person=archive.owner, name="w" * 100)
 
     def steps(page: Page) -> None:
         for address in (*PAGES, f"/conversations/{archive.long.pk}?turn=2"):
@@ -419,7 +420,7 @@ def test_library_rows_are_starred_pinned_and_show_children(visit: Callable[..., 
                 owner, exchange(("hot?", "yes")), title=name, source="codex", parent_source_id=parent,
                 source_id=f"of {number}" if parent else f"kiln {number}",
             )  # fmt: skip
-    link_children(owner=owner)
+    link_children(caller=Caller.of(owner))
 
     def steps(page: Page, width: int) -> None:
         row = page.locator(".library-row", has=page.get_by_role("link", name=f"Kiln {width}"))

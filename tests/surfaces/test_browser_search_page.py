@@ -60,7 +60,7 @@ def test_preview_follows_selection_and_enter_opens(visit: Callable[..., None]) -
 
 
 def test_page_that_is_on_its_way_dims_pane_and_its_keys_wait(visit: Callable[..., None], owner: User) -> None:
-    bread = Conversation.objects.get(owner=owner, title="Bread")
+    bread = Conversation.objects.get(archive_id=owner.pk, title="Bread")
 
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{bread.pk}?turn=0&q=sourdough")

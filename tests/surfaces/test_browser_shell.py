@@ -72,7 +72,7 @@ def test_rail_leads_to_every_room_and_says_which_is_open(visit: Callable[..., No
 
 @pytest.mark.usefixtures("documents_here")
 def test_palette_acts_on_what_is_open(visit: Callable[..., None], conversation: Conversation) -> None:
-    document = read(upload(conversation.owner, GUIDE))
+    document = read(upload(conversation.archive, GUIDE))
 
     def act(page: Page, typed: str) -> None:
         page.keyboard.press("Control+k")

@@ -21,7 +21,7 @@ OFFERS = """#main :is(form[method="post"]:not([data-bulk]), [hx-post]), #main a[
 
 def test_reader_opens_space_and_is_offered_reading_alone(visit: Callable[..., None], owner: User) -> None:
     manager = make_user("mia")
-    account = create_space(person=manager, name="Boat house").account
+    account = create_space(person=manager, name="Boat house")
     set_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
     made = make_conversation(account, exchange(("where is the oar?", "in the shed")), title="Oars")
 
@@ -54,7 +54,7 @@ def test_documents_of_all_archives_offer_each_what_its_role_allows(
     visit: Callable[..., None], owner: User, documents_here: None
 ) -> None:
     manager = make_user("mia")
-    account = create_space(person=manager, name="Boat house").account
+    account = create_space(person=manager, name="Boat house")
     set_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
     read(upload(owner, "# Skis\n\nWax them.", "skis.md"))
     shared = read(upload(account, "# Oars\n\nVarnish them.", "oars.md"))

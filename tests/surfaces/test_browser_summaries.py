@@ -39,8 +39,8 @@ def worker() -> Iterator[threading.Event]:
     def work() -> None:
         while not stopped.is_set():
             if started.wait(0.05):
-                for owner_id, number in summaries_to_make(limit=1):
-                    make_summary(owner_id=owner_id, summary_id=number)
+                for archive_id, number in summaries_to_make(limit=1):
+                    make_summary(archive_id=archive_id, summary_id=number)
                 time.sleep(0.05)
         connection.close()
 

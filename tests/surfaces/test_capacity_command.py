@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from benchmarks.speeds.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
+from convmemory.accounts.callers import Caller
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops import capacity
 from tests.factories import make_user
@@ -37,7 +38,7 @@ def test_capacity_uses_and_names_measured_tables(monkeypatch: pytest.MonkeyPatch
     with connection.cursor() as cursor:  # a new file: earlier tests have left their dead rows in the old one
         cursor.execute("TRUNCATE search_passage CASCADE")
     fill_turns(
-        owner=make_user(), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
+        caller=Caller.of(make_user()), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
         shape=TurnShape(passages=4),
     )  # fmt: skip
     with connection.cursor() as cursor:

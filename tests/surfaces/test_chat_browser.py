@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation
 from convmemory.documents.library import attached_documents
 from search.adapters.conversations import index_conversation
@@ -447,9 +448,9 @@ def test_files_are_attached_by_button_and_drop_and_sent_once_read(
     asked, answered = endpoint.requests
     assert "rules.md" in str(asked["messages"][-1])
     assert "Every Monday at noon" in str(answered["messages"][-1])
-    assert [row.name for row in attached_documents(owner=owner, conversation_id=Conversation.objects.get().pk)] == [
-        "rules.md"
-    ]
+    assert [
+        row.name for row in attached_documents(caller=Caller.of(owner), conversation_id=Conversation.objects.get().pk)
+    ] == ["rules.md"]
 
 
 def test_first_admin_chats_with_endpoint_of_this_machine(

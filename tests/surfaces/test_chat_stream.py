@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
 from convmemory.chat.replies import Pulse
@@ -123,7 +124,7 @@ def test_failed_tool_call_becomes_error_result(ada: Talker, endpoint: ChatServer
 
 
 def test_tool_that_agent_does_not_have_is_not_run(ada: Talker, endpoint: ChatServer, owner: User) -> None:
-    agent = create_agent(owner=owner, values={"name": "Librarian", "tools": ["list_conversations"]})
+    agent = create_agent(caller=Caller.of(owner), values={"name": "Librarian", "tools": ["list_conversations"]})
     endpoint.scripts.extend([calls("ConversationSearch", {"query": "sourdough"}), says("I see.")])
     events = ada.ask(ada.new_conversation(), "Try it", agent_id=agent.pk)
     result = next(data for name, data in events if name == "tool_result")

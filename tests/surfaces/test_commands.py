@@ -3,7 +3,6 @@
 import gc
 import json
 from io import StringIO
-from typing import Any
 
 import django
 import pytest
@@ -13,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 import manage
-from convmemory.accounts.keys import user_of_key
+from convmemory.accounts.keys import caller_of_key
 from convmemory.core import acting
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -169,9 +168,10 @@ def test_admin_refuses_user_name_that_differs_in_letter_case_only(client: Client
 
 def test_new_key_stands_alone_on_last_line() -> None:
     key = run("create_api_key", "ada", "--create").strip().splitlines()[-1]
-    owner: Any = user_of_key(key)
-    assert owner.username == "ada"
-    assert not owner.has_usable_password()
+    caller = caller_of_key(key)
+    assert caller is not None
+    assert caller.user.username == "ada"
+    assert not caller.user.has_usable_password()
 
 
 def test_key_for_missing_user_needs_create() -> None:

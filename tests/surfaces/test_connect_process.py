@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from mcp import Client, StdioServerParameters
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key, revoke_all_keys
 from convmemory.accounts.models import ApiKey
 from convmemory.conversations.models import Conversation
@@ -51,7 +52,7 @@ def bread(owner: User) -> Conversation:
         owner, exchange(BREAD), title="Bread", project=FOLDER, agent="claude-code", source="claude-code", source_id="s0"
     )
     index_conversation(conversation_id=made.pk)
-    recall(owner=owner, query=RecallQuery(BREAD[0]))  # loads the model
+    recall(caller=Caller.of(owner), query=RecallQuery(BREAD[0]))  # loads the model
     return made
 
 
@@ -60,7 +61,7 @@ def home(tmp_path: Path, owner: User, address: str) -> Path:
     """A home folder whose agents are connected."""
     for folder in (".claude", ".copilot"):
         (tmp_path / folder).mkdir()
-    key = create_key(owner=owner)
+    key = create_key(person=owner)
     run(tmp_path, "connect", "--server", address, environment={"CONVMEMORY_KEY": key})
     # The hook does not wait for a server that answers its first request.
     headers = {"Content-Type": "application/json"}
@@ -114,7 +115,7 @@ def test_hook_is_silent_without_server_or_valid_key_and_check_says_so(
     home: Path, owner: User, bread: Conversation, address: str
 ) -> None:
     assert address in run(home, "connect", "--check")
-    revoke_all_keys(owner=owner)
+    revoke_all_keys(person=owner)
     assert hook(home, BREAD[0]) == ""
     (home / ".config/convmemory/server").write_text("http://127.0.0.1:9\n")
     assert hook(home, BREAD[0]) == ""
@@ -193,7 +194,7 @@ def test_manage_connect_makes_one_key_that_reads_and_imports(
     for said in ("Claude Code: connected", "Claude Code: unchanged"):
         call_command("connect", "--user", "ada", "--server", address, "--home", str(tmp_path), "claude-code")
         assert said in capsys.readouterr().out
-    (key,) = ApiKey.objects.filter(owner=owner)
+    (key,) = ApiKey.objects.filter(person_id=owner.pk)
     assert not key.read_only
     assert (tmp_path / ".config/convmemory/key").read_text().startswith(key.prefix)
 

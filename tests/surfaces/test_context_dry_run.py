@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
@@ -32,12 +33,12 @@ def _endpoint(settings: Any) -> None:
 
 def make_agent(owner: User, **values: Any) -> Agent:
     standard = {"name": "Tutor", "context_window": 4_096, "reply_tokens": 500, "system_prompt": "Be brief."}
-    return create_agent(owner=owner, values={**standard, **values})
+    return create_agent(caller=Caller.of(owner), values={**standard, **values})
 
 
 def summarise(conversation: Conversation) -> None:
     ConversationSummary.objects.create(
-        owner=conversation.owner,
+        archive_id=conversation.archive_id,
         conversation=conversation,
         from_position=0,
         to_position=9,

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.processes import child_process
 from convmemory.documents import drawing, library, tasks
 from convmemory.documents.models import Document
@@ -31,14 +32,14 @@ def owner(settings: Settings, tmp_path: Path) -> User:
 
 def test_worker_reads_uploaded_pdf(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
-    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
+    assert tasks.process(document.pk, archive_id=document.archive_id) == {"status": "ready"}
     assert list(document.sections.values_list("page", flat=True)) == [1, 2]
 
 
 def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_TIMEOUT_S = 0
     document = upload(owner, GUIDE * 1_000, "long.md")  # a short one may be read before the first check
-    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
+    assert tasks.process(document.pk, archive_id=document.archive_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_TIMEOUT_S" in document.error) == ("time", True)
 
@@ -53,7 +54,7 @@ def test_drawing_without_progress_is_ended(owner: User, settings: Settings, monk
     )
     document = upload(owner, slow_pdf(), "slow.pdf")
     Document.objects.update(status="ready", format="pdf", page_count=1)
-    assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 0}
+    assert tasks.draw(document.pk, 1, archive_id=owner.pk) == {"drawn": 0}
     assert endings == [child_process.Ending.STALLED]
 
 
@@ -63,7 +64,7 @@ def test_reading_without_progress_names_setting(
     settings.DOCUMENT_STALL_S = 1
     monkeypatch.setattr(child_process, "HEARTBEAT_S", 0.1)
     document = upload(owner, slow_pdf(texts=40), "slow.pdf")
-    assert tasks.process(document.pk, owner_id=owner.pk) == {"status": "failed"}
+    assert tasks.process(document.pk, archive_id=owner.pk) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "1 s (DOCUMENT_STALL_S)" in document.error) == ("time", True)
 
@@ -74,14 +75,14 @@ def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
     bob = make_user("bob")
     hanging = [upload(owner, slow_pdf(texts=40 + number), f"{number}.pdf") for number in range(3)]
     for document in hanging:
-        tasks.enqueue_document(owner_id=owner.pk, document_id=document.pk)
+        tasks.enqueue_document(archive_id=owner.pk, document_id=document.pk)
     variables = {"WORKERS": "3", "MEDIA_ROOT": str(settings.MEDIA_ROOT), "DOCUMENT_STALL_S": "3600"}
     with running_worker(variables, tmp_path / "worker.log"):
         wait_until(lambda: reading(), "the first document", PROCESSES_S)
         for child in reading():
             child.suspend()  # it hangs from now on, however fast the machine is
         small = upload(bob, GUIDE)
-        tasks.enqueue_document(owner_id=bob.pk, document_id=small.pk)
+        tasks.enqueue_document(archive_id=bob.pk, document_id=small.pk)
         wait_until(lambda: Document.objects.get(pk=small.pk).status == "ready", "the other's document", PROCESSES_S)
     statuses = [Document.objects.get(pk=document.pk).status for document in hanging]
     assert sorted(statuses) == ["processing", "uploaded", "uploaded"]
@@ -102,7 +103,7 @@ def is_of_documents(process: psutil.Process) -> bool:
 def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_MEMORY_MB, settings.MAX_DOCUMENT_CHARS = 256, 10**9
     document = upload(owner, "\u20acuro " * 20 * 1024**2, "large.txt")
-    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
+    assert tasks.process(document.pk, archive_id=document.archive_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_MEMORY_MB" in document.error) == ("memory", True)
 
@@ -110,21 +111,21 @@ def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Sett
 def test_full_disk_while_document_is_read_is_said_and_can_be_tried_again(owner: User) -> None:
     document = upload(owner, GUIDE * 1_000, "long.md")
     with files_end_at(10_000):
-        assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
+        assert tasks.process(document.pk, archive_id=document.archive_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "disk is full" in document.error) == ("internal", True)
-    library.retry_document(owner=owner, document_id=document.pk)
-    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
+    library.retry_document(caller=Caller.of(owner), document_id=document.pk)
+    assert tasks.process(document.pk, archive_id=document.archive_id) == {"status": "ready"}
 
 
 def test_pages_that_met_full_disk_are_drawn_later(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
-    tasks.process(document.pk, owner_id=document.owner_id)
+    tasks.process(document.pk, archive_id=document.archive_id)
     document.refresh_from_db()
     with files_end_at(200):
-        assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 0}
+        assert tasks.draw(document.pk, 1, archive_id=owner.pk) == {"drawn": 0}
     assert drawing.picture_of(document, 1) is None
-    assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 2}
+    assert tasks.draw(document.pk, 1, archive_id=owner.pk) == {"drawn": 2}
 
 
 def test_child_process_gets_no_secrets_in_its_environment(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,17 +138,17 @@ def test_child_process_gets_no_secrets_in_its_environment(owner: User, monkeypat
     for name in ("SECRET_KEY", "DATABASE_URL", "CHAT_API_KEY"):
         monkeypatch.setenv(name, "hush")
     monkeypatch.setattr(child_process, "run_child", run_child)
-    tasks.process(upload(owner, GUIDE).pk, owner_id=owner.pk)
+    tasks.process(upload(owner, GUIDE).pk, archive_id=owner.pk)
     assert given
     assert "hush" not in given.values()
 
 
 def test_worker_draws_pages_of_pdf(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, f"page {number}")] for number in range(1, 11)]), "ten.pdf")
-    tasks.process(document.pk, owner_id=owner.pk)
+    tasks.process(document.pk, archive_id=owner.pk)
     document.refresh_from_db()
     assert drawing.picture_of(document, 9) is None
-    assert tasks.draw(document.pk, drawing.first_of_batch(10), owner_id=owner.pk) == {"drawn": 2}
+    assert tasks.draw(document.pk, drawing.first_of_batch(10), archive_id=owner.pk) == {"drawn": 2}
     picture = drawing.picture_of(document, 10)
     assert picture is not None
     assert [[word[0] for word in line] for line in picture.lines] == [["page", "10"]]
@@ -155,16 +156,16 @@ def test_worker_draws_pages_of_pdf(owner: User) -> None:
     file = drawing.picture_file(document, 10)
     assert file is not None
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    library.delete_for_good(owner=owner, document_id=document.pk)
+    library.delete_for_good(caller=Caller.of(owner), document_id=document.pk)
     assert not file.parent.exists()
 
 
 def test_undrawable_page_is_recorded_as_not_drawn(owner: User, settings: Settings) -> None:
     document = upload(owner, pdf_of([[(12, "one")]]), "one.pdf")
-    tasks.process(document.pk, owner_id=owner.pk)
+    tasks.process(document.pk, archive_id=owner.pk)
     document.refresh_from_db()
     Path(document.file.path).write_bytes(b"%PDF-1.4 damaged meanwhile")
-    assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 0}
+    assert tasks.draw(document.pk, 1, archive_id=owner.pk) == {"drawn": 0}
     picture = drawing.picture_of(document, 1)
     assert picture is not None
     assert not picture.is_drawn

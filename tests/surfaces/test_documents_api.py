@@ -43,7 +43,7 @@ def owner() -> User:
 
 
 def program_of(user: User) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+    return Client(headers={"Authorization": f"Bearer {create_key(person=user)}"})
 
 
 @pytest.fixture
@@ -110,15 +110,15 @@ def test_new_version_keeps_number(client: Client, owner: User) -> None:
 )
 def test_space_takes_documents_as_role_and_key_allow(owner: User, role: str, writes_spaces: bool, status: int) -> None:
     mia = make_user("mia")
-    space = create_space(person=mia, name="Boat house").account
+    space = create_space(person=mia, name="Boat house")
     if role:
         set_member(person=mia, space_id=space.pk, username="ada", role=role)
-    key = create_key(owner=owner, space_ids=None, writes_spaces=writes_spaces)
+    key = create_key(person=owner, space_ids=None, writes_spaces=writes_spaces)
     program = Client(headers={"Authorization": f"Bearer {key}"})
     file = SimpleUploadedFile("guide.md", GUIDE.encode())
     answer = program.post(f"/api/v1/documents?space={space.pk}", {"file": file})
     assert answer.status_code == status, answer.content
-    assert [row.owner_id for row in Document.objects.all()] == ([space.pk] if status == 202 else [])
+    assert [row.archive_id for row in Document.objects.all()] == ([space.pk] if status == 202 else [])
     if status == 202:
         assert program.get(answer.headers["Location"]).json()["id"] == answer.json()["id"]
 
@@ -279,7 +279,7 @@ def test_document_search_uses_words_while_nothing_is_embedded(client: Client, ow
     assert found["notes"] == ["Searched by words only: no document is indexed by meaning yet."]
     source = Source.objects.get(object_id=document.pk)
     source.index.all().delete()
-    index_source(owner_id=source.owner_id, source_id=source.pk)
+    index_source(archive_id=source.archive_id, source_id=source.pk)
     assert find(client)["notes"] == []
 
 

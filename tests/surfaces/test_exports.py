@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.conversations.exports import json_file
 from convmemory.conversations.importing.runner import import_paths
@@ -46,11 +47,11 @@ def stored(owner: User) -> Conversation:
         messages=everything(), source="claude-code", source_id="session-1", title="A trip", agent="claude-code",
         project="/p", created_at=NEW_YEAR, updated_at=NEW_YEAR,
     )  # fmt: skip
-    return Conversation.objects.get(pk=ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
+    return Conversation.objects.get(pk=ingest.sync_conversation(caller=Caller.of(owner), draft=draft).conversation_id)
 
 
 def client_of(user: User) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+    return Client(headers={"Authorization": f"Bearer {create_key(person=user)}"})
 
 
 def fetched(user: User, path: str, **query: Any) -> str:
@@ -64,7 +65,9 @@ def rows_of(user: User) -> list[tuple[Any, ...]]:
     fields = ("conversation__source", "conversation__title", "conversation__created_at", "conversation__updated_at",
               "conversation__turn_count", "position", "role", "is_real_user", "superseded", "name", "model", "parts",
               "turn_number", "source_key", "created_at")  # fmt: skip
-    rows = Message.objects.filter(owner=user).order_by("conversation__created_at", "position").values_list(*fields)
+    rows = (
+        Message.objects.filter(archive_id=user.pk).order_by("conversation__created_at", "position").values_list(*fields)
+    )
     return [tuple(row) for row in rows]
 
 
@@ -73,11 +76,11 @@ def test_exported_json_imports_same_turns(stored: Conversation, owner: User, tmp
     path = tmp_path / "trip.json"
     path.write_text(fetched(owner, f"{stored.pk}/export", format="json"), encoding="utf-8")
     other = make_user("bob")
-    import_paths(owner=other, paths=[path])
+    import_paths(caller=Caller.of(other), paths=[path])
     assert rows_of(other) == rows_of(owner)
     assert len(rows_of(other)) == 8
-    assert import_paths(owner=other, paths=[path]).total("unchanged") == 8
-    assert import_paths(owner=owner, paths=[path]).total("unchanged") == 8
+    assert import_paths(caller=Caller.of(other), paths=[path]).total("unchanged") == 8
+    assert import_paths(caller=Caller.of(owner), paths=[path]).total("unchanged") == 8
 
 
 @pytest.mark.django_db
@@ -92,8 +95,8 @@ def test_long_conversation_comes_back_from_several_entries(
     path.write_text(text, encoding="utf-8")
     other = make_user("bob")
     for _ in range(2):
-        import_paths(owner=other, paths=[path])
-        found = Conversation.objects.get(owner=other)
+        import_paths(caller=Caller.of(other), paths=[path])
+        found = Conversation.objects.get(archive_id=other.pk)
         assert (found.message_count, found.turn_count) == (240, 120)
         said = [row.parts[0]["text"] for row in found.messages.order_by("position")]
         assert said == [text for n in range(120) for text in (f"question {n}", f"answer {n}")]
@@ -193,7 +196,7 @@ def test_command_writes_private_file_and_overwrites_none(stored: Conversation, o
 @pytest.mark.django_db(transaction=True)
 def test_export_is_streamed(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*((f"q {n}", "x" * 5_000) for n in range(60))))
-    headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+    headers = {"Authorization": f"Bearer {create_key(person=owner)}"}
     with (
         running_site() as address,
         httpx2.Client(base_url=address, headers=headers, trust_env=False, timeout=60) as http,

@@ -21,15 +21,15 @@ NAME = f"external_{os.getpid()}"
 TALK = '{"role": "user", "content": "where is the zebrafish lab?"}\n{"role": "assistant", "content": "In Lima."}\n'
 COUNT = """
 from django.contrib.auth.models import User
-from convmemory.accounts.keys import user_of_key
+from convmemory.accounts.keys import caller_of_key
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for, without_owner
 with without_owner():
-    ada = user_of_key({key!r}, writes=True)
+    ada = caller_of_key({key!r}, writes=True)
     seen = [Conversation.objects.count()]
-with acting_for(ada.pk):
+with acting_for(ada.archive_id):
     seen.append(Conversation.objects.count())
-with acting_for(ada.pk + 1):
+with acting_for(ada.archive_id + 1):
     seen.append(Conversation.objects.count())
 print(seen)
 """
@@ -112,9 +112,10 @@ def test_migrate_without_right_to_create_extension_says_what_to_run(external: Ex
 LEAVE_UPLOAD = """
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.ops.runtime.instance import remember_key
-queue_import(owner=User.objects.get(username="ada"), file=SimpleUploadedFile("late.jsonl", {late!r}))
+queue_import(caller=Caller.of(User.objects.get(username="ada")), file=SimpleUploadedFile("late.jsonl", {late!r}))
 remember_key()
 """
 IMPORT_LEFT = """
@@ -125,7 +126,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.acting import maintenance
 with maintenance():
     for row in Import.objects.filter(state="queued"):
-        tasks.run(row.pk, owner_id=row.owner_id)
+        tasks.run(row.pk, archive_id=row.archive_id)
     print([user.username for user in User.objects.all()], Conversation.objects.count())
 """
 

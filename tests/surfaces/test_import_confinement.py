@@ -15,6 +15,7 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue
 from convmemory.conversations.importing.imports import queue_import, queue_mapped
@@ -113,8 +114,8 @@ UPLOADS = {
 def test_every_kind_of_upload_is_read_and_kept_by_confined_process(owner: User) -> None:
     for name, content in UPLOADS.items():
         before = Message.objects.count()
-        row = queue_import(owner=owner, file=SimpleUploadedFile(name, content))
-        outcome = tasks.run(row.pk, owner_id=owner.pk)
+        row = queue_import(caller=Caller.of(owner), file=SimpleUploadedFile(name, content))
+        outcome = tasks.run(row.pk, archive_id=owner.pk)
         row.refresh_from_db()
         assert outcome == {"state": "done"}, (name, row.error)
         assert row.report
@@ -128,19 +129,19 @@ def test_every_kind_of_upload_is_read_and_kept_by_confined_process(owner: User) 
 
 def test_kept_upload_is_read_again_by_mapping_in_confined_process(owner: User) -> None:
     chats = [{"said": [{"who": "me", "say": "what is it?"}, {"who": "it", "say": "that one"}]}]
-    asked = queue_import(owner=owner, file=SimpleUploadedFile("own.json", json.dumps(chats).encode()))
-    assert tasks.run(asked.pk, owner_id=owner.pk) == {"state": "failed"}
+    asked = queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("own.json", json.dumps(chats).encode()))
+    assert tasks.run(asked.pk, archive_id=owner.pk) == {"state": "failed"}
     asked.refresh_from_db()
     assert asked.report
     mapping = asked.report["files"][0]["proposal"]["mapping"]
-    row = queue_mapped(owner=owner, import_id=asked.pk, mapping=mapping, is_preview=False)
-    assert tasks.run(row.pk, owner_id=owner.pk) == {"state": "done"}
-    assert Message.objects.filter(owner=owner).count() == 2
+    row = queue_mapped(caller=Caller.of(owner), import_id=asked.pk, mapping=mapping, is_preview=False)
+    assert tasks.run(row.pk, archive_id=owner.pk) == {"state": "done"}
+    assert Message.objects.filter(archive_id=owner.pk).count() == 2
 
 
 def test_hostile_code_in_import_reaches_neither_secrets_nor_sockets(owner: User, tmp_path: Path) -> None:
-    queued = queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", LINES))
-    row = queue.claim(owner_id=owner.pk, import_id=queued.pk)
+    queued = queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("chat.jsonl", LINES))
+    row = queue.claim(archive_id=owner.pk, import_id=queued.pk)
     assert row
     folder = tmp_path / "work"
     for path in (tmp_path / "secret_key", tmp_path / "imports" / "0" / "upload", tmp_path / "media" / "kept"):

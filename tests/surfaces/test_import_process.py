@@ -17,6 +17,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import Mail, MailChoice
 from convmemory.conversations import tasks
@@ -53,12 +54,12 @@ def many_messages(count: int) -> bytes:
 
 
 def queued(owner: User, content: bytes) -> Import:
-    return queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", content))
+    return queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("chat.jsonl", content))
 
 
 def test_upload_is_imported_by_process_that_ends(owner: User) -> None:
     row = queued(owner, LINES)
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
     row.refresh_from_db()
     assert row.report
     assert row.report["total"]["added"] == 2
@@ -70,15 +71,15 @@ def test_upload_is_imported_by_process_that_ends(owner: User) -> None:
 def test_import_in_confined_process_is_followed_by_mail(owner: User, settings: Any) -> None:
     settings.EMAIL_HOST, settings.PUBLIC_URL = "127.0.0.1", "https://memory.example"
     User.objects.update(email="ada@example.org")
-    MailChoice.objects.create(owner=owner, notices=MailChoice.Notices.ALL, language="de")
+    MailChoice.objects.create(person_id=owner.pk, notices=MailChoice.Notices.ALL, language="de")
     row = queued(owner, LINES)
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
     assert f"https://memory.example/import/{row.pk}" in Mail.objects.get().text
 
 
 def test_program_is_loaded_once_for_imports_that_follow_each_other(owner: User) -> None:
     for number in range(3):
-        assert tasks.run(queued(owner, b'{"role": "user", "content": "%d"}\n' % number).pk, owner_id=owner.pk) == {
+        assert tasks.run(queued(owner, b'{"role": "user", "content": "%d"}\n' % number).pk, archive_id=owner.pk) == {
             "state": "done"
         }
         assert len(servers()) == 1
@@ -89,18 +90,18 @@ def test_program_is_loaded_once_for_imports_that_follow_each_other(owner: User) 
 def test_server_that_has_ended_or_was_started_otherwise_is_replaced(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks.run(queued(owner, LINES).pk, owner_id=owner.pk)
+    tasks.run(queued(owner, LINES).pk, archive_id=owner.pk)
     [first] = servers()
     first.kill()
     wait_until(lambda: first.status() == psutil.STATUS_ZOMBIE)
-    assert tasks.run(queued(owner, LINES).pk, owner_id=owner.pk) == {"state": "done"}
+    assert tasks.run(queued(owner, LINES).pk, archive_id=owner.pk) == {"state": "done"}
     [second] = servers()
     monkeypatch.setenv("IMPORT_MEMORY_MB", "333")
-    assert tasks.run(queued(owner, LINES).pk, owner_id=owner.pk) == {"state": "done"}
+    assert tasks.run(queued(owner, LINES).pk, archive_id=owner.pk) == {"state": "done"}
     [third] = servers()
     assert len({first.pid, second.pid, third.pid}) == 3
     monkeypatch.setattr(child_process, "PATIENCE_S", 0)
-    tasks.run(queued(owner, LINES).pk, owner_id=owner.pk)
+    tasks.run(queued(owner, LINES).pk, archive_id=owner.pk)
     [fourth] = servers()
     assert fourth.pid != third.pid, "one that may be about to end is not asked"
 
@@ -109,8 +110,8 @@ def test_import_whose_server_cannot_start_runs_again(owner: User, monkeypatch: p
     row = queued(owner, LINES)
     with monkeypatch.context() as patch:
         patch.setenv("IMPORT_MEMORY_MB", "not a number")
-        assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+        assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "queued"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
 
 
 def test_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,14 +123,14 @@ def test_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.M
         return watch(*arguments)
 
     monkeypatch.setattr(child_process, "_watch", look)
-    tasks.run(queued(owner, LINES).pk, owner_id=owner.pk)
+    tasks.run(queued(owner, LINES).pk, archive_id=owner.pk)
     assert held == [False]
 
 
 def test_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_TIMEOUT_S = 0
     row = queued(owner, many_messages(200_000))  # a small one may be done before the first check
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == "time"
     assert "longer than 0 s (IMPORT_TIMEOUT_S)" in row.error
@@ -143,18 +144,18 @@ def test_kernel_ends_process_whose_worker_forgot_it(
     monkeypatch.setattr("convmemory.core.processes.child_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
     monkeypatch.setattr("convmemory.core.processes.child_process.HEARTBEAT_S", 30)
     row = queued(owner, many_messages(200_000))
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == "time"
 
 
 def test_import_that_needs_too_much_memory_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_MEMORY_MB = 256  # the least that can be set: an ordinary import has enough
-    assert tasks.run(queued(owner, many_messages(2_000)).pk, owner_id=owner.pk) == {"state": "done"}
+    assert tasks.run(queued(owner, many_messages(2_000)).pk, archive_id=owner.pk) == {"state": "done"}
     Conversation.objects.all().delete()
     document = b'[{"role": "user", "content": "%s"}]' % (b"x" * 60 * 1024**2)
-    row = queue_import(owner=owner, file=SimpleUploadedFile("chat.json", document))
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    row = queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("chat.json", document))
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "failed"}
     row.refresh_from_db()
     assert (row.failure, "256 MB (IMPORT_MEMORY_MB)" in row.error) == ("memory", True)
     assert not Conversation.objects.exists()
@@ -170,15 +171,15 @@ def test_upload_is_deleted_when_its_process_ends_between_result_and_file(
 
     row = queued(owner, LINES)
     monkeypatch.setattr(queue, "run_child", end_before_the_file)
-    assert tasks.run(row.pk, owner_id=owner.pk) == {"state": "done"}
+    assert tasks.run(row.pk, archive_id=owner.pk) == {"state": "done"}
     assert uploads() == []
 
 
 def test_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(owner, LINES)
     monkeypatch.setattr("convmemory.core.processes.child_process._watch", killing(monkeypatch))
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "queued"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
     assert Message.objects.count() == 2
 
 
@@ -201,8 +202,8 @@ def test_import_that_loses_its_database_connection_is_queued_again(
     with psycopg.connect(database_environment()["DATABASE_URL"]) as other:
         other.execute("LOCK TABLE conversations_message IN SHARE MODE")  # the child waits here
         monkeypatch.setattr("convmemory.core.processes.child_process._watch", disconnecting(monkeypatch, other))
-        assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "queued"}
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+        assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "queued"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
     assert Message.objects.count() == 2
 
 
@@ -223,7 +224,7 @@ def disconnecting(monkeypatch: pytest.MonkeyPatch, other: psycopg.Connection) ->
 @pytest.fixture
 def site(owner: User) -> Iterator[httpx2.Client]:
     with running_site() as address:
-        headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+        headers = {"Authorization": f"Bearer {create_key(person=owner)}"}
         timeout_s = MAX_WAIT_S + ANSWER_S  # the server may wait for as long
         with httpx2.Client(base_url=address, headers=headers, timeout=timeout_s, trust_env=False) as http:
             yield http
@@ -242,7 +243,7 @@ def test_upload_over_http_waits_for_worker(site: httpx2.Client, owner: User, tmp
 
 def test_process_of_killed_worker_ends_and_import_is_found(owner: User, tmp_path: Path) -> None:
     row = queued(owner, many_messages(20_000))
-    tasks.enqueue_import(owner_id=owner.pk, import_id=row.pk)
+    tasks.enqueue_import(archive_id=owner.pk, import_id=row.pk)
     with inserts_held(), running_worker({}, tmp_path / "worker.log"):
         wait_until(lambda: Import.objects.get().messages_read > 0)
         [child] = children()
@@ -250,7 +251,7 @@ def test_process_of_killed_worker_ends_and_import_is_found(owner: User, tmp_path
     drop_all()
     Import.objects.update(lease_until=Import.objects.get().started_at)
     assert tasks.sweep()["lost"] == 1
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
     assert (Message.objects.count(), Conversation.objects.count()) == (20_000, 1)
 
 

@@ -40,7 +40,7 @@ def client(owner: User) -> Client:
 
 
 def program_of(user: User, **options: Any) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=user, **options)}"})
+    return Client(headers={"Authorization": f"Bearer {create_key(person=user, **options)}"})
 
 
 def send(client: Client, content: bytes, name: str = "chat.jsonl", *, query: str = "", **form: Any) -> Any:
@@ -69,7 +69,7 @@ def test_unfinished_import_gets_202_and_location(client: Client, no_worker: None
     body = answer.json()
     assert (body["state"], body["error"]) == ("queued", "")
     assert "It waits for a worker" in body["detail"]
-    tasks.run(body["id"], owner_id=Import.objects.get().owner_id)
+    tasks.run(body["id"], archive_id=Import.objects.get().archive_id)
     shown = client.get(answer.headers["Location"]).json()
     assert (shown["state"], shown["detail"], shown["report"]["total"]["added"]) == ("done", "", 2)
 
@@ -103,7 +103,7 @@ def test_import_failure_determines_status(
     client: Client, owner: User, monkeypatch: pytest.MonkeyPatch, failure: str, status: int
 ) -> None:
     def fail(*_: Any, **__: Any) -> bool:
-        Import.objects.filter(owner=owner).update(state="failed", failure=failure, error="what to do")
+        Import.objects.filter(archive_id=owner.pk).update(state="failed", failure=failure, error="what to do")
         return True
 
     monkeypatch.setattr(tasks, "enqueue_for", fail)
@@ -154,7 +154,7 @@ def test_session_uploads_with_csrf_token_only(owner: User) -> None:
     browser.get("/import")
     token = browser.cookies["csrftoken"].value
     assert send(browser, LINES, csrfmiddlewaretoken=token).status_code == 200
-    assert Conversation.objects.get().owner == owner
+    assert Conversation.objects.get().archive_id == owner.pk
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_space_takes_imports_and_conversations_as_role_and_key_allow(
     owner: User, monkeypatch: pytest.MonkeyPatch, role: str, key: dict[str, Any], reads: int, writes: int
 ) -> None:
     mia = make_user("mia")
-    space = create_space(person=mia, name="Boat house").account
+    space = create_space(person=mia, name="Boat house")
     if role != "stranger":
         given = "contributor" if role == "former" else role
         set_member(person=mia, space_id=space.pk, username=owner.username, role=given)
@@ -189,8 +189,8 @@ def test_space_takes_imports_and_conversations_as_role_and_key_allow(
     made = {"messages": [{"role": "user", "content": "Who rows?"}, {"role": "assistant", "content": "Mia."}]}
     stored = program.post(f"/api/v1/conversations{query}", made, content_type="application/json")
     assert stored.status_code == (201 if writes == 200 else writes)
-    assert set(Conversation.objects.values_list("owner", flat=True)) == ({space.pk} if writes == 200 else set())
-    assert set(Import.objects.values_list("owner", flat=True)) == ({space.pk} if writes == 200 else set())
+    assert set(Conversation.objects.values_list("archive", flat=True)) == ({space.pk} if writes == 200 else set())
+    assert set(Import.objects.values_list("archive", flat=True)) == ({space.pk} if writes == 200 else set())
     assert program.get(f"/api/v1/imports{query}").status_code == reads
     if writes != 200:
         return
@@ -205,9 +205,9 @@ def test_space_takes_imports_and_conversations_as_role_and_key_allow(
 
 
 def test_session_stores_in_space_by_its_name(owner: User) -> None:
-    space = create_space(person=owner, name="Boat house").account
+    space = create_space(person=owner, name="Boat house")
     browser = Client()
     browser.force_login(owner)
     assert send(browser, LINES, query="?space=boat%20house").status_code == 200
-    assert Import.objects.get().owner_id == space.pk
+    assert Import.objects.get().archive_id == space.pk
     assert browser.get("/api/v1/spaces").json()["results"][0]["writes"] is True

@@ -179,6 +179,6 @@ def test_rows_leak_without_filters_and_policies() -> None:
     for owner in owners:
         make_conversation(owner, exchange(("who asks?", "somebody")))
     with filters_switched_off(Login.APP, Login.SCHEMA):
-        assert Conversation.objects.filter(owner_id=owners[0].pk).count() == 2
+        assert Conversation.objects.filter(archive_id=owners[0].pk).count() == 2
         with acting_for(owners[0].pk):
-            assert Conversation.objects.filter(owner_id=owners[0].pk).count() == 1
+            assert Conversation.objects.filter(archive_id=owners[0].pk).count() == 1

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from convmemory.accounts.keys import create_key, user_of_key
+from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.models import Invitation, Mail
 from convmemory.accounts.tasks import send_mail
 from convmemory.core import acting
@@ -184,7 +184,7 @@ def test_reset_answers_same_for_unknown_address_and_mails_only_active_account(ad
 
 
 def test_reset_link_sets_password_once_and_ends_sessions_and_keys(ada: User, mailbox: Mailbox) -> None:
-    old, key = Client(), create_key(owner=ada)
+    old, key = Client(), create_key(person=ada)
     old.force_login(ada)
     ask(ada.email)
     ask(ada.email)
@@ -201,7 +201,7 @@ def test_reset_link_sets_password_once_and_ends_sessions_and_keys(ada: User, mai
     ada.refresh_from_db()
     assert ada.check_password("a quick brown fox")
     assert old.get("/settings/account").status_code == 302
-    assert user_of_key(key) is None
+    assert caller_of_key(key) is None
     assert "This link was used already" in Client().get(path, follow=True).content.decode()
 
 

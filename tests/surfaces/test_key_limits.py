@@ -13,13 +13,14 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from convmemory.accounts.keys import create_key, user_of_key
+from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.models import ApiKey
 from convmemory.api import api
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ReadOnlyKey
 from convmemory.mcp_server.http import Refused, admit
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import person_of
 
 pytestmark = pytest.mark.django_db
 
@@ -60,7 +61,7 @@ def conversation(owner: User) -> Conversation:
 
 @pytest.fixture
 def reader(owner: User) -> Client:
-    key = create_key(owner=owner, read_only=True)
+    key = create_key(person=owner, read_only=True)
     return Client(headers={"Authorization": f"Bearer {key}"}, raise_request_exception=False)
 
 
@@ -98,14 +99,15 @@ def test_read_only_key_reads_searches_recalls_and_calls_tools(reader: Client, co
 
 
 def test_mcp_takes_read_only_key(owner: User) -> None:
-    key = create_key(owner=owner, read_only=True)
-    assert admit("POST", {"host": "localhost", "authorization": f"Bearer {key}"}, "http://localhost") == owner
+    key = create_key(person=owner, read_only=True)
+    admitted = admit("POST", {"host": "localhost", "authorization": f"Bearer {key}"}, "http://localhost")
+    assert admitted.person == owner
 
 
 @pytest.mark.django_db(transaction=True)
 def test_proxy_records_and_so_refuses_read_only_key(owner: User, settings: Any) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
-    client = Client(headers={"Authorization": f"Bearer {create_key(owner=owner, read_only=True)}"})
+    client = Client(headers={"Authorization": f"Bearer {create_key(person=owner, read_only=True)}"})
     refused = send(client, "POST", "/v1/chat/completions", {"messages": []})
     assert refused.status_code == 403
     assert "only reads" in refused.json()["error"]["message"]
@@ -113,17 +115,17 @@ def test_proxy_records_and_so_refuses_read_only_key(owner: User, settings: Any) 
 
 
 def test_key_use_counts_as_writing_unless_declared_reading(owner: User) -> None:
-    key = create_key(owner=owner, read_only=True)
+    key = create_key(person=owner, read_only=True)
     with pytest.raises(ReadOnlyKey):
-        user_of_key(key)
-    assert user_of_key(key, writes=False) == owner
+        caller_of_key(key)
+    assert person_of(key, writes=False) == owner
 
 
 # --- expiry ---------------------------------------------------------------------------------------
 
 
 def test_expired_key_gets_401(owner: User, conversation: Conversation) -> None:
-    client = Client(headers={"Authorization": f"Bearer {create_key(owner=owner, days=30)}"})
+    client = Client(headers={"Authorization": f"Bearer {create_key(person=owner, days=30)}"})
     assert client.get(f"/api/v1/conversations/{conversation.pk}").status_code == 200
     ApiKey.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     response = client.get(f"/api/v1/conversations/{conversation.pk}")
@@ -160,7 +162,7 @@ def test_command_makes_keys_with_limits(owner: User) -> None:
     key = run("ada", "--days", "7", "--read-only")
     row = ApiKey.objects.get()
     assert row.expires_at is not None
-    assert (user_of_key(key, writes=False), row.read_only) == (owner, True)
+    assert (person_of(key, writes=False), row.read_only) == (owner, True)
     assert timedelta(days=6) < row.expires_at - timezone.now() < timedelta(days=8)
     for days in ("0", "-1", "99999999999"):
         with pytest.raises(CommandError, match="1 to 36,500"):
@@ -172,7 +174,7 @@ def test_command_makes_keys_with_limits(owner: User) -> None:
 
 
 def wrong_headers(owner: User) -> Iterator[str]:
-    revoked = create_key(owner=owner, days=1)
+    revoked = create_key(person=owner, days=1)
     ApiKey.objects.update(expires_at=timezone.now() - timedelta(hours=1))
     yield from ("Bearer cvm_wrong", f"Bearer {revoked}", "Bearer", "Basic YWRhOmNvcnJlY3QgaG9yc2U=", "Token x", "")
 
@@ -215,23 +217,23 @@ PASSWORD = {"old_password": "correct horse", "new_password1": "battery staple", 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_new_password_ends_keys_if_asked(owner: User, asked: bool) -> None:
-    key, other = create_key(owner=owner), create_key(owner=make_user())
+    key, other = create_key(person=owner), create_key(person=make_user())
     browser = Client()
     browser.force_login(owner)
     assert 'name="end_keys"' in browser.get("/settings/password").content.decode()
     wrong = browser.post("/settings/password", {**PASSWORD, "old_password": "wrong", "end_keys": "on"})
     assert "entered incorrectly" in wrong.content.decode()
-    assert user_of_key(key) == owner
+    assert person_of(key) == owner
     values = PASSWORD | ({"end_keys": "on"} if asked else {})
     text = browser.post("/settings/password", values, follow=True).content.decode()
     assert ("1 API key ended" in text) is asked
-    assert (user_of_key(key) is None) is asked
-    assert user_of_key(other) is not None
+    assert (caller_of_key(key) is None) is asked
+    assert caller_of_key(other) is not None
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_admin_password_change_revokes_keys_if_asked(owner: User, asked: bool) -> None:
-    key = create_key(owner=owner)
+    key = create_key(person=owner)
     User.objects.create_superuser("root", password="x")
     admin = Client()
     admin.force_login(User.objects.get(username="root"))
@@ -242,4 +244,4 @@ def test_admin_password_change_revokes_keys_if_asked(owner: User, asked: bool) -
     assert answer.status_code == 302
     owner.refresh_from_db()
     assert owner.check_password("battery staple")
-    assert (user_of_key(key) is None) is asked
+    assert (caller_of_key(key) is None) is asked

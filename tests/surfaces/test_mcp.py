@@ -58,7 +58,7 @@ def bread(owner: User) -> Conversation:
 def session(request: pytest.FixtureRequest, owner: User, address: str) -> Session:
     """Runs steps in a session of `ada`'s agent."""
     if request.param == "http":
-        return partial(over_http, address, create_key(owner=owner))
+        return partial(over_http, address, create_key(person=owner))
     return partial(over_stdio, "ada")
 
 
@@ -129,7 +129,7 @@ def test_mcp_errors_name_wrong_argument(session: Session, bread: Conversation) -
 
 @pytest.fixture
 def client_of(owner: User, address: str) -> Any:
-    return partial(over_http, address, create_key(owner=owner))
+    return partial(over_http, address, create_key(person=owner))
 
 
 def test_links_of_answers_begin_with_requested_host(client_of: Any, address: str, bread: Conversation) -> None:
@@ -250,14 +250,14 @@ def test_mcp_does_not_accept_session_cookie(address: str, owner: User) -> None:
     ],
 )
 def test_pages_of_other_sites_are_kept_out(address: str, owner: User, headers: dict[str, str], status: int) -> None:
-    response = post(address, LIST, Authorization=f"Bearer {create_key(owner=owner)}", **headers)
+    response = post(address, LIST, Authorization=f"Bearer {create_key(person=owner)}", **headers)
     assert response.status_code == status
     assert "add" in response.json()["detail"]
 
 
 def test_our_own_pages_and_trusted_ones_may_ask(address: str, owner: User, settings: Any) -> None:
     settings.CSRF_TRUSTED_ORIGINS = ["https://agents.example", "https://*.tools.example"]
-    key = f"Bearer {create_key(owner=owner)}"
+    key = f"Bearer {create_key(person=owner)}"
     for origin in (address, "https://agents.example", "https://a.tools.example"):
         response = post(address, LIST, Authorization=key, Origin=origin)
         assert response.status_code == 200, (origin, response.text)
@@ -266,7 +266,7 @@ def test_our_own_pages_and_trusted_ones_may_ask(address: str, owner: User, setti
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 def test_mcp_accepts_post_only(address: str, owner: User, method: str) -> None:
-    key = f"Bearer {create_key(owner=owner)}"
+    key = f"Bearer {create_key(person=owner)}"
     response = httpx2.request(method, f"{address}/mcp", headers={**ACCEPT, "Authorization": key}, timeout=ANSWER_S)
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
 
@@ -287,7 +287,7 @@ def test_mcp_accepts_post_only(address: str, owner: User, method: str) -> None:
 def test_malformed_requests_get_json_rpc_error(
     address: str, owner: User, body: Any, code: int | None, version: str
 ) -> None:
-    key = f"Bearer {create_key(owner=owner)}"
+    key = f"Bearer {create_key(person=owner)}"
     response = post(address, body, Authorization=key, **{"Mcp-Protocol-Version": version})
     answer = response.json()
     assert answer["jsonrpc"] == "2.0"

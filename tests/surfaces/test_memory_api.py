@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, Message
 from memory import tasks
 from memory.models import MessageEmbedding
@@ -47,7 +48,11 @@ def test_embed_answers_pending_worker_completes_and_stats_count(api: Api, owner:
         "embedded": 0, "pending": 4, "failed": 0, "tokens": 0
     }  # fmt: skip
     [(_, arguments)] = queued("memory.tasks.embed")
-    assert tasks.embed(*arguments, owner_id=conversation.owner_id) == {"finished": True, "completed": 4, "failed": 0}
+    assert tasks.embed(*arguments, archive_id=conversation.archive_id) == {
+        "finished": True,
+        "completed": 4,
+        "failed": 0,
+    }
     stats = api.get(f"{path}/stats").json()
     assert (stats["embedded"], stats["pending"]) == (4, 0)
     assert stats["tokens"] > 20
@@ -203,7 +208,7 @@ def test_same_turn_is_stored_once_and_changed_turn_replaced(api: Api, owner: Use
     assert texts == ["What floats?", "Cork floats well on water.", "What sinks?", "Stones sink."]
     assert list(Message.objects.order_by("position").values_list("turn_number", flat=True)) == [0, 0, 1, 1]
     assert index_conversation(conversation_id=number).items == 1
-    hit = search(caller=owner, query=SearchQuery(text="cork on water")).hits[0]
+    hit = search(caller=Caller.of(owner), query=SearchQuery(text="cork on water")).hits[0]
     assert (hit.number, hit.passage) == (0, "Cork floats well on water.")
 
 

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import AuditEntry
+from convmemory.accounts.models import Archive, AuditEntry
 from convmemory.accounts.spaces import create_space, set_member
 from convmemory.conversations.models import Conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -21,7 +21,7 @@ class Crew:
 
     carl: User
     rosa: User
-    space: User
+    space: Archive
     of_carl: Conversation
     of_rosa: Conversation
     of_space: Conversation
@@ -30,10 +30,11 @@ class Crew:
 @pytest.fixture
 def crew() -> Crew:
     mia, carl, rosa = (make_user(name) for name in ("mia", "carl", "rosa"))
-    space = create_space(person=mia, name="Boat house").account
+    space = create_space(person=mia, name="Boat house")
     for name, role in (("carl", "contributor"), ("rosa", "reader")):
         set_member(person=mia, space_id=space.pk, username=name, role=role)
-    made = (make_conversation(each, exchange(("Where?", "Here.")), title=each.username) for each in (carl, rosa, space))
+    titled: list[tuple[User | Archive, str]] = [(carl, "carl"), (rosa, "rosa"), (space, "space")]
+    made = (make_conversation(each, exchange(("Where?", "Here.")), title=title) for each, title in titled)
     return Crew(carl, rosa, space, *made)
 
 
@@ -44,7 +45,7 @@ def browser_of(user: User) -> Client:
 
 
 def program_of(user: User, space_ids: list[int], *, writes: bool = False) -> Client:
-    key = create_key(owner=user, space_ids=space_ids, writes_spaces=writes)
+    key = create_key(person=user, space_ids=space_ids, writes_spaces=writes)
     return Client(headers={"Authorization": f"Bearer {key}"})
 
 
@@ -76,7 +77,7 @@ def test_page_offers_reader_only_a_copy_to_own_archive(crew: Crew) -> None:
     here = {"conversation": crew.of_space.pk, "space": ""}
     assert browser.post("/move", here).status_code == 403
     copied = browser.post("/move", here | {"copy": "1"})
-    assert Conversation.objects.get(owner=crew.rosa, title=crew.space.username).get_absolute_url() == copied["Location"]
+    assert Conversation.objects.get(archive_id=crew.rosa.pk, title="space").get_absolute_url() == copied["Location"]
     nothing = browser.get("/move", {"conversation": crew.of_rosa.pk}).content.decode()
     assert "no other archive" in nothing
     assert browser.get("/move", {"conversation": crew.of_carl.pk}).status_code == 404
@@ -93,7 +94,7 @@ def test_library_moves_chosen_ones_and_names_the_refused(crew: Crew) -> None:
     done = browser.post("/move", {"conversation": numbers, "space": crew.space.pk}, follow=True).content.decode()
     assert "2 things are moved." in done
     assert f"{crew.of_rosa.pk}: There is no conversation" in done
-    assert Conversation.objects.filter(owner=crew.space).count() == 3
+    assert Conversation.objects.filter(archive_id=crew.space.pk).count() == 3
 
 
 def test_api_moves_for_sessions_and_keys_only_copy_out_of_their_spaces(crew: Crew) -> None:
@@ -109,11 +110,11 @@ def test_api_moves_for_sessions_and_keys_only_copy_out_of_their_spaces(crew: Cre
     assert ask(wide, crew.of_space)[0] == 403
     assert ask(wide, make_conversation(crew.carl, exchange(("Who?", "Me."))), **into)[0] == 403
     assert ask(wide, crew.of_space, copy=True)[0] == 200
-    assert Conversation.objects.filter(owner=crew.carl, title=crew.space.username).exists()
+    assert Conversation.objects.filter(archive_id=crew.carl.pk, title="space").exists()
 
 
 def test_key_that_writes_to_space_moves_into_it_and_no_other(crew: Crew) -> None:
-    other = create_space(person=crew.carl, name="Ski club").account
+    other = create_space(person=crew.carl, name="Ski club")
     program = program_of(crew.carl, [crew.space.pk], writes=True)
     assert ask(program, crew.of_carl, space=other.pk)[0] == 404
     assert ask(program_of(crew.carl, [], writes=True), crew.of_carl, space=crew.space.pk)[0] == 404
@@ -123,4 +124,4 @@ def test_key_that_writes_to_space_moves_into_it_and_no_other(crew: Crew) -> None
     path = f"/api/v1/conversations/{crew.of_carl.pk}/messages"
     assert program.post(path, said, content_type="application/json").status_code == 201
     moved = Conversation.objects.get(pk=crew.of_carl.pk)
-    assert (moved.owner_id, moved.message_count) == (crew.space.pk, 4)
+    assert (moved.archive_id, moved.message_count) == (crew.space.pk, 4)

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
+from convmemory.accounts.callers import Caller
 from convmemory.embeddings import spaces
 from convmemory.tools.registry import run_tool
 from memory.recall import RecallQuery, recall
@@ -114,7 +115,7 @@ def test_threshold_of_zero_silences_nothing(archive: User, settings: Any) -> Non
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0
     assert 'class="item hit"' in page_of(archive, q=NONSENSE)
     assert Api(archive).get("/search", query=NONSENSE).json()["answered"] is True
-    assert recall(owner=archive, query=RecallQuery(NONSENSE, threshold=0)).messages
+    assert recall(caller=Caller.of(archive), query=RecallQuery(NONSENSE, threshold=0)).messages
 
 
 def test_matching_quoted_phrase_is_never_silenced(archive: User, settings: Any) -> None:
@@ -135,7 +136,7 @@ def test_model_without_calibration_silences_nothing(archive: User, monkeypatch: 
     assert {hit["relevance"] for hit in found["results"]} == {None}
     assert found["notes"] == []
     assert 'class="item hit"' in page_of(archive, q=NONSENSE)
-    assert recall(owner=archive, query=RecallQuery(NONSENSE, threshold=0)).messages
+    assert recall(caller=Caller.of(archive), query=RecallQuery(NONSENSE, threshold=0)).messages
 
 
 def test_search_of_documents_alone_silences_nothing(archive: User) -> None:
@@ -160,22 +161,22 @@ def test_search_command_marks_unanswered_results(archive: User) -> None:
 
 @pytest.mark.parametrize("tool", ["ConversationSearch", "search_chat_history"])
 def test_search_tools_note_unanswered_results(archive: User, tool: str) -> None:
-    answer = run_tool(tool, {"query": NONSENSE}, archive)
+    answer = run_tool(tool, {"query": NONSENSE}, Caller.of(archive))
     assert answer["note"] == ONLY_NEAREST
     assert answer["results"]
-    assert "note" not in run_tool(tool, {"query": QUESTION}, archive)
+    assert "note" not in run_tool(tool, {"query": QUESTION}, Caller.of(archive))
 
 
 def test_tool_tells_how_likely_each_turn_answers(archive: User) -> None:
-    first = run_tool("ConversationSearch", {"query": QUESTION}, archive)["results"][0]
+    first = run_tool("ConversationSearch", {"query": QUESTION}, Caller.of(archive))["results"][0]
     assert first["user_question"] == QUESTION
     assert first["relevance"] > 0.5
 
 
 def test_unanswered_recall_is_empty_with_note(archive: User) -> None:
-    answer = run_tool("conversation_recall", {"query": NONSENSE}, archive)
+    answer = run_tool("conversation_recall", {"query": NONSENSE}, Caller.of(archive))
     assert (answer["results"], answer["context"], answer["note"]) == ([], "", NOTHING_BROUGHT.for_tools)
-    assert run_tool("conversation_recall", {"query": QUESTION}, archive)["results"]
+    assert run_tool("conversation_recall", {"query": QUESTION}, Caller.of(archive))["results"]
 
 
 def test_bar_of_recall_can_be_moved(archive: User) -> None:
@@ -230,7 +231,7 @@ def test_in_archive_of_eight_turns_only_turn_that_answers_is_strong(owner: User)
     index_conversation(conversation_id=make_conversation(owner, exchange(*HOUSEHOLD)).pk)
     answered = [*(question for question, _ in HOUSEHOLD), "spare key", "radiator valve"]
     for text in [*answered, "Which bird sings at night?", "How are tides predicted?", "Why did the build fail?"]:
-        hits = search(caller=owner, query=SearchQuery(text=text)).hits
+        hits = search(caller=Caller.of(owner), query=SearchQuery(text=text)).hits
         bands = [band_of(hit, hits[0].score) for hit in hits]
         assert bands[0] == "strong" if text in answered else "strong" not in bands, text
         assert "strong" not in bands[1:], text

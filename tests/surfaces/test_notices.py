@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from convmemory.accounts.models import Mail, MailChoice
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import Archive, Mail, MailChoice
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.accounts.tasks import send_mail
 from convmemory.conversations import tasks
@@ -25,7 +26,7 @@ from convmemory.core.queue.retrying import MAIL
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.tasks import write_own_archive
-from tests.factories import make_user
+from tests.factories import caller_for, make_user
 from tests.support.importing import run_here
 from tests.support.smtp_server import SITE, Mailbox, running_smtp_server
 
@@ -58,16 +59,16 @@ def sent(mailbox: Mailbox) -> list[str]:
     return [str(message["Subject"]) for message in mailbox.messages[before:]]
 
 
-def do_import(owner: User, content: bytes = LINES, *, waited: timedelta = LONG_AGO) -> Import:
-    row = queue_import(owner=owner, file=SimpleUploadedFile("the ladder.jsonl", content))
+def do_import(owner: User | Archive, content: bytes = LINES, *, waited: timedelta = LONG_AGO) -> Import:
+    row = queue_import(caller=caller_for(owner), file=SimpleUploadedFile("the ladder.jsonl", content))
     Import.objects.filter(pk=row.pk).update(created_at=timezone.now() - waited)
-    tasks.run(row.pk, owner_id=owner.pk)
+    tasks.run(row.pk, archive_id=owner.pk)
     return row
 
 
 def test_long_import_is_mailed_once_without_its_name(ada: User, mailbox: Mailbox) -> None:
     row = do_import(ada)
-    tasks.run(row.pk, owner_id=ada.pk)
+    tasks.run(row.pk, archive_id=ada.pk)
     assert sent(mailbox) == ["Your import at convmemory is finished"]
     assert sent(mailbox) == []
     assert mailbox.messages[0]["To"] == "ada@example.org"
@@ -80,7 +81,7 @@ def test_long_import_is_mailed_once_without_its_name(ada: User, mailbox: Mailbox
 
 def test_import_into_space_is_mailed_to_member_who_sent_it(ada: User, mailbox: Mailbox) -> None:
     mia = make_user("mia")
-    space = create_space(person=mia, name="Boat house").account
+    space = create_space(person=mia, name="Boat house")
     set_member(person=mia, space_id=space.pk, username=ada.username, role="contributor")
     with acting.acting_for(space.pk, person_id=ada.pk):
         row = do_import(space)
@@ -91,13 +92,13 @@ def test_import_into_space_is_mailed_to_member_who_sent_it(ada: User, mailbox: M
     assert client.get(mailbox.link().removeprefix(SITE)).status_code == 200
     remove_member(person=mia, space_id=space.pk, member_id=ada.pk)
     Import.objects.filter(pk=row.pk).update(state=Import.State.QUEUED, file=row.file)
-    tasks.run(row.pk, owner_id=space.pk)
+    tasks.run(row.pk, archive_id=space.pk)
     assert Import.objects.get(pk=row.pk).state == Import.State.FAILED  # its file is gone
     assert sent(mailbox) == []
 
 
 def test_import_that_workers_lost_is_mailed_by_who_ends_it(ada: User, mailbox: Mailbox) -> None:
-    queue_import(owner=ada, file=SimpleUploadedFile("chat.jsonl", LINES))
+    queue_import(caller=Caller.of(ada), file=SimpleUploadedFile("chat.jsonl", LINES))
     long_ago = timezone.now() - LONG_AGO
     lost = {"state": Import.State.RUNNING, "run": uuid4(), "lease_until": long_ago, "created_at": long_ago}
     Import.objects.update(**lost, attempts=queue.MAX_ATTEMPTS)
@@ -108,10 +109,10 @@ def test_import_that_workers_lost_is_mailed_by_who_ends_it(ada: User, mailbox: M
 
 
 def test_archive_that_took_long_is_mailed(ada: User, mailbox: Mailbox) -> None:
-    row = request_archive(owner=ada)
+    row = request_archive(caller=Caller.of(ada))
     OwnArchive.objects.update(created_at=timezone.now() - LONG_AGO)
-    write_own_archive(row.pk, owner_id=ada.pk)
-    write_own_archive(row.pk, owner_id=ada.pk)
+    write_own_archive(row.pk, archive_id=ada.pk)
+    write_own_archive(row.pk, archive_id=ada.pk)
     assert sent(mailbox) == ["Your archive at convmemory is complete"]
     assert mailbox.link() == f"{SITE}/settings/data"
 

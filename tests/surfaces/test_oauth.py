@@ -175,7 +175,7 @@ def test_official_client_connects_from_nothing_renews_and_is_revoked(address: st
     assert "Keys" not in said
     first, renewed = storage.seen
     assert first.access_token != renewed.access_token
-    key = ApiKey.objects.get(owner_id=owner.pk)
+    key = ApiKey.objects.get(person_id=owner.pk)
     assert (key.name, key.read_only, key.key_hash) == ("Official", True, content_hash(renewed.access_token))
     browser = Browser()
     browser.force_login(owner)
@@ -198,7 +198,7 @@ def test_token_reads_its_owners_archive_alone_and_writes_nothing(program: Progra
     assert "Roses" in answer
     assert "Keys" not in answer
     headers = {"Authorization": f"Bearer {tokens['access_token']}"}
-    foreign = Conversation.objects.get(owner_id=stranger.pk).pk
+    foreign = Conversation.objects.get(archive_id=stranger.pk).pk
     assert program.http.get(f"/api/v1/conversations/{foreign}", headers=headers).status_code == 404
     assert program.http.post("/api/v1/conversations", json={"title": "x"}, headers=headers).status_code == 403
     assert program.http.get("/settings/keys", headers=headers).status_code == 302

@@ -18,6 +18,7 @@ from django_q.signals import post_execute_in_worker, pre_execute
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.ingest import append_messages
 from convmemory.core import logs
 from convmemory.core.measuring import Measurement, report
@@ -102,7 +103,9 @@ def test_age_of_oldest_unindexed_change_is_that_of_storing_it(settings: Settings
     first, second = (make_conversation(owner, exchange((f"question {n}", "yes"))) for n in range(2))
     assert 0 < age_s() < 600, "the messages are of another year"
     Source.objects.filter(object_id=first.pk).update(behind_since=timezone.now() - timedelta(hours=1))
-    append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("still there?"), assistant_says("yes")])
+    append_messages(
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[user_says("still there?"), assistant_says("yes")]
+    )
     index_conversation(conversation_id=second.pk)
     assert 3_600 <= age_s() < 4_200
     SourceIndex.objects.update(error="The endpoint answers 503", attempts=1)
@@ -110,7 +113,9 @@ def test_age_of_oldest_unindexed_change_is_that_of_storing_it(settings: Settings
     index_conversation(conversation_id=first.pk)
     index_conversation(conversation_id=second.pk)
     assert age_s() == 0
-    append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("and now?"), assistant_says("yes")])
+    append_messages(
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[user_says("and now?"), assistant_says("yes")]
+    )
     assert 0 < age_s() < 600
 
 

@@ -18,7 +18,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import AuditEntry, SpaceMember
+from convmemory.accounts.models import AuditEntry, Membership
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.core import acting
 from convmemory.core.identity_providers import SpaceGroup
@@ -139,7 +139,7 @@ def test_groups_decide_who_is_staff_at_each_sign_in(provider: Provider, corp: Ca
 
 def test_groups_give_memberships_at_sign_in_and_end_those_alone(provider: Provider, corp: Callable[..., None]) -> None:
     mia = make_user("mia")
-    sales, boats, gone = (create_space(person=mia, name=name).account for name in ("Sales", "Boats", "Gone"))
+    sales, boats, gone = (create_space(person=mia, name=name) for name in ("Sales", "Boats", "Gone"))
     given = (("sales", sales, "reader"), ("leads", sales, "manager"), ("boats", boats, "contributor"))
     groups = tuple(SpaceGroup(group, space.pk, role) for group, space, role in given)
     corp(create_accounts=True, space_groups=(*groups, SpaceGroup("sales", 999_999, "reader")))
@@ -147,8 +147,8 @@ def test_groups_give_memberships_at_sign_in_and_end_those_alone(provider: Provid
     def memberships(*groups: str) -> dict[str, str]:
         provider.describe("s-15", preferred_username="rosa", groups=list(groups))
         assert provider.sign_in(Client(), "s-15").status_code == 302
-        rows = SpaceMember.objects.filter(person__username="rosa").select_related("space__space")
-        return {row.space.space.name: row.role for row in rows}
+        rows = Membership.objects.filter(person__username="rosa").select_related("archive")
+        return {row.archive.name: row.role for row in rows}
 
     assert memberships("other") == {}
     assert memberships("sales", "boats") == {"Sales": "reader", "Boats": "contributor"}
@@ -166,14 +166,14 @@ def test_groups_give_memberships_at_sign_in_and_end_those_alone(provider: Provid
 
 def test_space_loses_last_manager_with_the_group(provider: Provider, corp: Callable[..., None]) -> None:
     mia = make_user("mia")
-    space = create_space(person=mia, name="Sales").account
+    space = create_space(person=mia, name="Sales")
     corp(create_accounts=True, space_groups=(SpaceGroup("leads", space.pk, "manager"),))
     for groups, managers in ((["leads"], {"mia", "rosa"}), (["leads"], {"rosa"}), ([], set())):
         provider.describe("s-16", preferred_username="rosa", groups=groups)
         provider.sign_in(Client(), "s-16")
         if managers == {"rosa"}:
             remove_member(person=mia, space_id=space.pk, member_id=mia.pk)
-        rows = SpaceMember.objects.filter(space=space, role="manager")
+        rows = Membership.objects.filter(archive=space, role="manager")
         assert set(rows.values_list("person__username", flat=True)) == managers
 
 
@@ -263,7 +263,7 @@ def test_without_passwords_only_provider_and_keys_let_in(
     provider: Provider, settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = User.objects.create_superuser("root", password="correct horse", email="root@example.org")
-    key = create_key(owner=root)
+    key = create_key(person=root)
     settings.SSO_ONLY = True
     page = Client().get("/login").content.decode()
     assert "Sign in with Corp" in page

@@ -6,6 +6,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.chat.agents import create_agent
 from convmemory.conversations import curating
@@ -46,22 +47,22 @@ def worked_turn(number: int) -> list[MessageDraft]:
 
 def add_one_of_each(owner: User, main: Conversation, number: int) -> None:
     """One more of all that the pages list, and a turn, a tag and a child of the main conversation."""
-    ingest.append_messages(owner=owner, conversation_id=main.pk, drafts=worked_turn(number))
-    curating.add_tag(owner=owner, conversation_ids=[main.pk], name=f"tag {number}")
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=main.pk, drafts=worked_turn(number))
+    curating.add_tag(caller=Caller.of(owner), conversation_ids=[main.pk], name=f"tag {number}")
     for parent in ("", "main"):
         made = make_conversation(
             owner, exchange((f"is oven {number} hot?", "Yes.")), title=f"Oven {number}", agent=f"agent {number}",
             project=f"/src/oven {number}", source="codex", source_id=f"{parent} {number}", parent_source_id=parent,
         )  # fmt: skip
-        curating.add_tag(owner=owner, conversation_ids=[made.pk], name=f"tag {number}")
+        curating.add_tag(caller=Caller.of(owner), conversation_ids=[made.pk], name=f"tag {number}")
         index_conversation(conversation_id=made.pk)
-    link_children(owner=owner)
+    link_children(caller=Caller.of(owner))
     index_conversation(conversation_id=main.pk)
     indexed(upload(owner, GUIDE, f"guide-{number}.md"))
-    Import.objects.create(owner=owner, name=f"{number}.zip", size=1, file="x", state="failed", error="damaged")
-    create_agent(owner=owner, values={"name": f"Baker {number}"})
-    create_key(owner=owner, name=f"Laptop {number}")
-    while count_changed(owner_id=owner.pk):
+    Import.objects.create(archive_id=owner.pk, name=f"{number}.zip", size=1, file="x", state="failed", error="damaged")
+    create_agent(caller=Caller.of(owner), values={"name": f"Baker {number}"})
+    create_key(person=owner, name=f"Laptop {number}")
+    while count_changed(archive_id=owner.pk):
         pass
 
 

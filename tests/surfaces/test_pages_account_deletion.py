@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.conversations.models import Conversation
 from convmemory.core.models import OwnerTask
 from convmemory.ops import views
 from convmemory.ops.models import Erasure
@@ -60,7 +61,7 @@ def test_wrong_password_deletes_nothing(client: Client, ada: User) -> None:
     assert "That is not your password. Nothing was deleted." in answer.content.decode()
     ada.refresh_from_db()
     assert ada.is_active
-    assert ada.conversations.count() == 1
+    assert Conversation.objects.filter(archive_id=ada.pk).count() == 1
 
 
 def test_user_without_password_confirms_with_name(client: Client, ada: User) -> None:

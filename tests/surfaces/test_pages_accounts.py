@@ -9,10 +9,11 @@ from django.db import OperationalError
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.accounts.keys import create_key, user_of_key
+from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.models import ApiKey
 from convmemory.accounts.views import NEW_KEY_COOKIE
 from tests.factories import make_user
+from tests.support.api import person_of
 
 pytestmark = pytest.mark.django_db
 
@@ -48,7 +49,7 @@ def test_key_is_shown_once(owner: User, client_of_owner: Client) -> None:
     answer = client_of_owner.post("/settings/keys", {"name": "Laptop <b>"}, follow=True)
     text = answer.content.decode()
     (key,) = set(KEY.findall(text))
-    assert user_of_key(key) == owner
+    assert person_of(key) == owner
     assert "no-store" in answer.headers["Cache-Control"]
     assert "/api/v1/conversations/search" in text
     later = client_of_owner.get("/settings/keys").content.decode()
@@ -64,24 +65,24 @@ def test_name_that_is_too_long_makes_no_key(client_of_owner: Client) -> None:
 
 
 def test_revoking_key(owner: User, client_of_owner: Client) -> None:
-    key = create_key(owner=owner, name="old")
+    key = create_key(person=owner, name="old")
     row = ApiKey.objects.get()
     text = client_of_owner.post(f"/settings/keys/{row.pk}/revoke", follow=True).content.decode()
     assert "revoked" in text
     assert key[:10] not in text
-    assert user_of_key(key) is None
+    assert caller_of_key(key) is None
     assert client_of_owner.post(f"/settings/keys/{row.pk}/revoke").status_code == 404
     assert client_of_owner.get(f"/settings/keys/{row.pk}/revoke").status_code == 404
 
 
 def test_revoking_key_asks_first(owner: User, client_of_owner: Client) -> None:
-    key = create_key(owner=owner, name="Laptop")
+    key = create_key(person=owner, name="Laptop")
     address = f"/settings/keys/{ApiKey.objects.get().pk}/revoke"
     assert f'href="{address}"' in client_of_owner.get("/settings/keys").content.decode()
     page = client_of_owner.get(address).content.decode()
     assert "Laptop" in page
     assert "Revoke this key?" in page
-    assert user_of_key(key) == owner
+    assert person_of(key) == owner
 
 
 @pytest.mark.parametrize("page", ["/settings/keys", "/settings/connect"])
@@ -91,7 +92,7 @@ def test_loading_page_of_new_key_again_makes_no_other(owner: User, client_of_own
     cookie = answer.cookies[NEW_KEY_COOKIE]
     assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == (page, True, "Strict")
     (key,) = set(KEY.findall(client_of_owner.get(page).content.decode()))
-    assert user_of_key(key, writes=False) == owner
+    assert person_of(key, writes=False) == owner
     assert not KEY.search(client_of_owner.get(page).content.decode())
     assert ApiKey.objects.count() == 1
 
@@ -110,17 +111,17 @@ def test_new_key_is_stored_as_hash_only(client_of_owner: Client) -> None:
 
 
 def test_keys_of_others_are_neither_seen_nor_revoked(client_of_owner: Client) -> None:
-    key = create_key(owner=make_user(), name="foreign")
+    key = create_key(person=make_user(), name="foreign")
     assert "foreign" not in client_of_owner.get("/settings/keys").content.decode()
     assert client_of_owner.post(f"/settings/keys/{ApiKey.objects.get().pk}/revoke").status_code == 404
-    assert user_of_key(key) is not None
+    assert caller_of_key(key) is not None
 
 
 def test_keys_page_costs_four_queries(
     owner: User, client_of_owner: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
-        create_key(owner=owner, name=f"key {number}")
+        create_key(person=owner, name=f"key {number}")
     with django_assert_num_queries(4):  # session, user, memberships, keys
         client_of_owner.get("/settings/keys")
 

@@ -179,4 +179,4 @@ def test_pages_say_that_agents_only_read_unless_they_mark_turns(
 @pytest.mark.parametrize("imports", [True, False])
 def test_key_of_connect_page_imports_only_if_chosen(browser: Client, owner: User, imports: bool) -> None:
     browser.post("/settings/connect", {"imports": "on"} if imports else {})
-    assert ApiKey.objects.get(owner=owner).read_only is not imports
+    assert ApiKey.objects.get(person_id=owner.pk).read_only is not imports

@@ -26,7 +26,9 @@ def signed_in(user: User) -> Client:
 
 def test_chat_pages_of_foreign_conversation_get_404(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("their question", "their answer")))
-    reply = Reply.objects.create(owner=owner, conversation=conversation, context={"left_out": 3}, status="running")
+    reply = Reply.objects.create(
+        archive_id=owner.pk, conversation=conversation, context={"left_out": 3}, status="running"
+    )
     stranger = signed_in(make_user())
     for number in (conversation.pk, conversation.pk + 1):
         path = f"/conversations/{number}"
@@ -54,7 +56,7 @@ def test_foreign_conversation_is_unknown_though_no_model_is_set_up(owner: User, 
 
 def test_another_conversations_reply_is_not_shown_under_this_one(owner: User) -> None:
     one, other = (make_conversation(owner, exchange(("q", "a"))) for _ in range(2))
-    reply = Reply.objects.create(owner=owner, conversation=one, status="done")
+    reply = Reply.objects.create(archive_id=owner.pk, conversation=one, status="done")
     client = signed_in(owner)
     assert client.get(f"/conversations/{one.pk}/replies/{reply.pk}").status_code == 200
     assert client.get(f"/conversations/{other.pk}/replies/{reply.pk}").status_code == 404

@@ -15,6 +15,7 @@ from django.core.management import call_command
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
@@ -119,7 +120,7 @@ def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     conversation = make_conversation(owner)
     rows = (
         Message(
-            owner=owner,
+            archive_id=owner.pk,
             conversation=conversation,
             position=position,
             role="assistant" if position % 2 else "user",
@@ -136,11 +137,11 @@ def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     client.force_login(owner)
     path = f"/conversations/{conversation.pk}?turn=2500"
     # session, user, conversation, place of the turn, messages, children, tags, list; agents, the usual one, replies
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         assert client.get(path).status_code == 200
-    with django_assert_num_queries(13):  # no list
+    with django_assert_num_queries(14):  # no list
         assert client.get(path, headers=IN_MAIN).status_code == 200
-    with django_assert_num_queries(6):  # session, user, conversation, messages, marks, replies
+    with django_assert_num_queries(7):  # session, user, archive, conversation, messages, marks, replies
         client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)
 
 
@@ -304,7 +305,7 @@ def test_continued_sessions_lead_to_each_other(
             lines.append({"type": "continued-in", "sessionId": name, "continuedInSessionId": names[1]})
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for name in sorted(names, reverse=later_first):
-        import_paths(owner=owner, paths=[tmp_path / f"{name}.jsonl"])
+        import_paths(caller=Caller.of(owner), paths=[tmp_path / f"{name}.jsonl"])
     earlier, later = (Conversation.objects.get(source_id=name) for name in names)
     assert f'Continued in <a href="/conversations/{later.pk}">' in page(f"/conversations/{earlier.pk}")
     assert f'Continues <a href="/conversations/{earlier.pk}">' in page(f"/conversations/{later.pk}")
@@ -494,8 +495,11 @@ def test_turn_has_number_of_its_address_on_every_surface(owner: User, page: Call
     assert re.findall(r"turn (\d)", page(f"/search?q={asked}"))[0] == "1"
     assert Api(owner).get("/conversations/search", query=asked).json()["results"][0]["turn_number"] == 1
     assert f"{made.get_absolute_url()}?turn=1\n" in command.getvalue()
-    assert [run_tool(name, said, owner)["results"][0]["turn_number"] for name, said in tools.items()] == [1, 1]
-    read = run_tool("read_conversation", {"conversation_id": made.pk, "from_turn": 1}, owner)
+    assert [run_tool(name, said, Caller.of(owner))["results"][0]["turn_number"] for name, said in tools.items()] == [
+        1,
+        1,
+    ]
+    read = run_tool("read_conversation", {"conversation_id": made.pk, "from_turn": 1}, Caller.of(owner))
     assert (read["messages"][0]["turn_number"], read["messages"][0]["text"]) == (1, asked)
 
 
@@ -511,7 +515,7 @@ def test_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., 
         event = EventDraft(line_number=1, type="tool:error", level=level, turn_number=0, payload={"error": message})
         pairs = exchange((f"what {place}?", "that"))
         draft = ConversationDraft(pairs, source="amplifier", source_id=f"s{place}", events=[event])
-        numbers.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
+        numbers.append(ingest.sync_conversation(caller=Caller.of(owner), draft=draft).conversation_id)
     address = f"/conversations/{numbers[0]}/events"
     link = re.findall(r'href="([?]similar=\d+)"', page(address))[0]
     similar = page(f"{address}{link}")
@@ -519,11 +523,11 @@ def test_same_error_is_found_in_other_sessions(owner: User, page: Callable[..., 
     assert "12 retries" in similar
     assert "cannot close" not in similar
     event_id = int(link.rpartition("=")[2])
-    (found,) = run_tool("search_events", {"similar_to": event_id}, owner)["results"]
+    (found,) = run_tool("search_events", {"similar_to": event_id}, Caller.of(owner))["results"]
     assert (found["conversation_id"], found["turn_number"]) == (numbers[1], 0)
     assert found["payload"] == {"error": messages[1]}
     with pytest.raises(NotFound):
-        run_tool("search_events", {"similar_to": event_id}, make_user())
+        run_tool("search_events", {"similar_to": event_id}, Caller.of(make_user()))
 
 
 def test_event_log_is_searched_and_goes_on_by_link(owner: User, page: Callable[..., str]) -> None:
@@ -536,7 +540,7 @@ def test_event_log_is_searched_and_goes_on_by_link(owner: User, page: Callable[.
         for number in range(130)
     ]  # fmt: skip
     draft = ConversationDraft(exchange(("what?", "that")), source="amplifier", source_id="s", events=events)
-    number = ingest.sync_conversation(owner=owner, draft=draft).conversation_id
+    number = ingest.sync_conversation(caller=Caller.of(owner), draft=draft).conversation_id
     address = f"/conversations/{number}/events"
     assert f'href="{address}"' in page(f"/conversations/{number}")
     text = page(address)

@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.agents import create_agent
 from convmemory.core.models import OwnerTask
 from convmemory.documents import library, tasks
@@ -136,7 +137,7 @@ def test_pdf_is_text_until_worker_has_drawn_it(browser: Client, owner: User) -> 
     assert waiting.count('hx-trigger="every 1s"') == 2
     assert [task.args for task in OwnerTask.objects.filter(func=tasks.DRAW)] == [[document.pk, 1]]
     assert browser.get(f"/documents/{document.pk}/pages/2.webp").status_code == 404
-    tasks.draw(document.pk, 1, owner_id=owner.pk)
+    tasks.draw(document.pk, 1, archive_id=owner.pk)
     drawn = page(browser, f"/documents/{document.pk}", **place)
     assert 'hx-trigger="every 1s"' not in drawn
     assert "two &amp; three </text>" in drawn
@@ -192,7 +193,7 @@ def test_documents_are_attached_to_conversation(browser: Client, owner: User) ->
 
 def test_documents_are_attached_to_agent(browser: Client, owner: User) -> None:
     document = read(upload(owner, GUIDE))
-    agent = create_agent(owner=owner, values={"name": "Gardener"})
+    agent = create_agent(caller=Caller.of(owner), values={"name": "Gardener"})
     place = f"/agents/{agent.pk}/documents"
     assert f'href="{place}"' in page(browser, f"/agents/{agent.pk}")
     assert "No document is attached" in page(browser, place)

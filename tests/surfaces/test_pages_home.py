@@ -41,7 +41,7 @@ def test_home_shows_where_to_go_on_and_whether_all_is_found(owner: User, client:
     one = make_conversation(
         owner, exchange(("first", "1"), ("second", "2")), title="The <oven>", agent="codex", project="/src/mill"
     )
-    Import.objects.create(owner=owner, name="broken.zip", size=1, state="failed", error="no")
+    Import.objects.create(archive_id=owner.pk, name="broken.zip", size=1, state="failed", error="no")
     page = client.get("/").content.decode()
     assert f'href="/conversations/{one.pk}?turn=1#turn-1"' in page
     assert "The &lt;oven&gt;" in page
@@ -58,7 +58,7 @@ def test_days_of_year_lead_to_what_was_said(owner: User, client: Client) -> None
     index_conversation(conversation_id=one.pk)
     today = timezone.localdate()
     Message.objects.filter(conversation=one).update(created_at=timezone.now())
-    count_changed(owner_id=owner.pk)
+    count_changed(archive_id=owner.pk)
     page = client.get("/").content.decode()
     assert f"/search?after={today}&amp;before={today}" in page
     assert "1 active day" in page

@@ -54,7 +54,7 @@ def test_upload_is_stored_and_reported(client: Client, owner: User) -> None:
     assert "1 conversation, 1 turn; messages: 2 new, 0 updated, 0 unchanged" in text
     assert "deleted for good, not put into the trash" in text  # what Undo says of conversations
     assert "deleting a conversation for good deletes the uploads" in text
-    assert Conversation.objects.get().owner == owner
+    assert Conversation.objects.get().archive_id == owner.pk
     again = upload(client, SimpleUploadedFile("session.jsonl", LINES))
     assert "0 new, 0 updated, 2 unchanged" in again
 
@@ -133,9 +133,9 @@ def test_import_that_waits_says_so_and_asks_again(client: Client, owner: User, m
     assert "It waits until your import of &lt;b&gt;one.jsonl has ended" in upload(
         client, SimpleUploadedFile("two.jsonl", LINES)
     )
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "not now"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "not now"}
     Import.objects.filter(pk=row.pk).update(state="queued")
-    tasks.run(row.pk, owner_id=row.owner_id)
+    tasks.run(row.pk, archive_id=row.archive_id)
     whole = client.get(f"/import/{row.pk}").content.decode()
     assert "2 new, 0 updated" in whole
     assert 'hx-get="/import/' not in whole
@@ -156,7 +156,7 @@ def test_folder_is_one_import(client: Client, owner: User) -> None:
     row = Import.objects.get()
     assert (row.name, row.state) == ("chats.zip", "done")
     assert "chats/2026/one.jsonl" in page
-    assert Conversation.objects.filter(owner=owner).count() == 2
+    assert Conversation.objects.filter(archive_id=owner.pk).count() == 2
 
 
 @pytest.mark.parametrize("paths", ["", "[1, 2]", '["a"]', "{", '["../../x.jsonl", "/etc/y.jsonl"]'])
@@ -204,4 +204,4 @@ def test_unknown_json_is_imported_by_mapping_only_after_yes(client: Client, owne
     done = client.post(f"/import/{row.pk}/mapping", fields | {"import": "1"}, follow=True).content.decode()
     assert "messages: 2 new" in done
     stored = Conversation.objects.get()
-    assert (stored.owner, stored.source, stored.title, stored.turn_count) == (owner, "notepal", "Quince", 1)
+    assert (stored.archive_id, stored.source, stored.title, stored.turn_count) == (owner.pk, "notepal", "Quince", 1)

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import browsing, curating
 from convmemory.conversations.models import Conversation, Tag
 from tests.factories import exchange, make_conversation, make_user
@@ -31,8 +32,8 @@ def text(client: Client, path: str, **values: Any) -> str:
 
 def test_library_lists_by_time_and_offers_what_to_choose_by(owner: User, client: Client) -> None:
     one = make_conversation(owner, exchange(("q", "a")), title="Bread", agent="codex", project="/src/mill")
-    curating.add_tag(owner=owner, conversation_ids=[one.pk], name="a&b")
-    curating.set_pin(owner=owner, conversation_id=one.pk, pinned=True)
+    curating.add_tag(caller=Caller.of(owner), conversation_ids=[one.pk], name="a&b")
+    curating.set_pin(caller=Caller.of(owner), conversation_id=one.pk, pinned=True)
     make_conversation(owner, title="Other", agent="claude-code")
     page = text(client, "/library")
     assert page.index(">Pinned<") < page.index("Bread") < page.index("Other")
@@ -158,7 +159,7 @@ def test_many_are_exported_as_one_file(owner: User, client: Client) -> None:
 def test_library_neither_lists_nor_changes_foreign_conversations(owner: User, client: Client) -> None:
     other = make_user()
     foreign = make_conversation(other, title="secret", agent="secret-agent", project="/secret")
-    curating.add_tag(owner=other, conversation_ids=[foreign.pk], name="secret tag")
+    curating.add_tag(caller=Caller.of(other), conversation_ids=[foreign.pk], name="secret tag")
     assert "secret" not in text(client, "/library")
     for action in ("archive", "star", "tag", "delete"):
         values = {"chosen": foreign.pk, "action": action, "tag": "mine", "confirmed": "1"}

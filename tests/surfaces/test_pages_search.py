@@ -14,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
@@ -335,8 +336,8 @@ def test_past_searches_name_their_filters_as_chips_do(owner: User, pages: Pages)
 
 def test_recent_searches_are_bounded(owner: User) -> None:
     for number in range(KEPT + 5):
-        remember_search(owner=owner, box=SearchBox(q=f"query {number}"))
-    assert PastSearch.objects.filter(owner=owner).count() == KEPT
+        remember_search(caller=Caller.of(owner), box=SearchBox(q=f"query {number}"))
+    assert PastSearch.objects.filter(archive_id=owner.pk).count() == KEPT
     assert not PastSearch.objects.filter(text="query 0").exists()
 
 
@@ -370,7 +371,7 @@ def test_preview_shows_what_tools_did(owner: User, pages: Pages) -> None:
 def test_palette_finds_titles_projects_commands_and_searches(owner: User, pages: Pages) -> None:
     make_conversation(owner, title="Deadlocks in billing", project="/src/payments")
     make_conversation(make_user(), title="Deadlocks of somebody else")
-    remember_search(owner=owner, box=SearchBox(q="deadlock timeout"))
+    remember_search(caller=Caller.of(owner), box=SearchBox(q="deadlock timeout"))
     text = pages.get("/palette", {"go": "deadlock"})
     assert "Deadlocks in billing" in text
     assert "somebody else" not in text
@@ -500,9 +501,9 @@ def test_search_page_shows_no_foreign_conversations(owner: User, pages: Pages) -
 def test_pages_add_few_queries_to_search(owner: User, pages: Pages) -> None:
     indexed(owner, *[PERU] * 30)
     query = SearchQuery(text="capital of Peru")
-    search(caller=owner, query=query)
+    search(caller=Caller.of(owner).alone(), query=query)
     with CaptureQueriesContext(connection) as of_search:
-        search(caller=owner, query=query)
+        search(caller=Caller.of(owner).alone(), query=query)
     with CaptureQueriesContext(connection) as of_part:
         pages.get("/search", {"q": "capital of Peru"}, headers=TYPING)
     assert len(of_part) == len(of_search) + 3  # session, user, memberships
@@ -551,7 +552,7 @@ def test_htmx_request_for_main_gets_only_welcome(owner: User, pages: Pages) -> N
 def test_archived_conversations_are_found_only_when_asked_for(owner: User, pages: Pages) -> None:
     conversation = indexed(owner, PERU)
     ingest.change_conversation(
-        owner=owner, conversation_id=conversation.pk, values={"archived_at": conversation.created_at}
+        caller=Caller.of(owner), conversation_id=conversation.pk, values={"archived_at": conversation.created_at}
     )
     assert 'class="item hit"' not in pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in pages.get("/search", {"q": "Peru", "archived": "1"})

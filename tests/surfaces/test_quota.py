@@ -42,12 +42,12 @@ def client(ada: Talker) -> Iterator[openai.OpenAI]:
 
 
 def used(owner: User) -> tuple[int, int]:
-    use = model_use(owner_id=owner.pk).today
+    use = model_use(archive_id=owner.pk).today
     return use.tokens, use.requests
 
 
 def use_up(owner: User, settings: Settings) -> None:
-    reserve(owner_id=owner.pk, tokens=50)
+    reserve(archive_id=owner.pk, tokens=50)
     settings.CHAT_DAILY_TOKENS = 50
 
 
@@ -155,14 +155,14 @@ def test_account_page_shows_use_and_chat_over_quota_gets_429(ada: Talker, owner:
     browser = Client()
     browser.force_login(owner)
     cookie = {"convmemory_session": browser.cookies["convmemory_session"].value}
-    reserve(owner_id=owner.pk, tokens=12_345)
+    reserve(archive_id=owner.pk, tokens=12_345)
     text = browser.get("/settings/account").content.decode()
     assert "12,345" in text
     assert "no limit" in text
     settings.CHAT_DAILY_TOKENS = 10_000
     text = browser.get("/settings/account").content.decode()
     assert "of 10,000" in text
-    Quota.objects.create(owner=owner, monthly_tokens=20_000)
+    Quota.objects.create(archive_id=owner.pk, monthly_tokens=20_000)
     assert "of 20,000" in browser.get("/settings/account").content.decode()
     assert "again from" in text
     address = str(ada.http.base_url)

@@ -17,7 +17,7 @@ from scim2_client.engines.httpx2 import SyncSCIMClient
 from scim2_tester import Status, check_server
 
 from convmemory.accounts.identities import account_of
-from convmemory.accounts.keys import create_key, user_of_key
+from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.models import AuditEntry, GroupQuota, ProvisionedAccount
 from convmemory.accounts.quota import limits_of
 from convmemory.accounts.scim.tokens import create_token
@@ -65,7 +65,7 @@ def test_every_check_of_scim2_tester_passes(live_server: LiveServer) -> None:
 
 
 def test_requests_without_valid_token_are_told_what_to_do(owner: User) -> None:
-    key, anonymous = create_key(owner=owner), Client()
+    key, anonymous = create_key(person=owner), Client()
     assert "manage.py scim_token create NAME" in refusal(anonymous.get("/scim/v2/Users"))
     output = StringIO()
     call_command("scim_token", "create", "okta", stdout=output)
@@ -75,7 +75,7 @@ def test_requests_without_valid_token_are_told_what_to_do(owner: User) -> None:
     for bearer in (key, "", token[:-1]):
         refused = Client(headers={"Authorization": f"Bearer {bearer}"}).get("/scim/v2/Users")
         assert "keys of people are not accepted" in refusal(refused)
-    assert user_of_key(token) is None
+    assert caller_of_key(token) is None
     listed = StringIO()
     call_command("scim_token", "list", stdout=listed)
     assert "okta, made" in listed.getvalue()
@@ -156,22 +156,22 @@ def test_deactivation_ends_sessions_and_keys_for_good_and_keeps_data(
 ) -> None:
     user, other = directory.user("ada"), make_user()
     make_conversation(user, exchange(("one", "two")))
-    browser, bystander, key = Client(), Client(), create_key(owner=user)
+    browser, bystander, key = Client(), Client(), create_key(person=user)
     browser.force_login(user)
     bystander.force_login(other)
     assert directory.patch(f"/Users/{user.pk}", operation).status_code in (200, 204)
     assert directory.send("GET", f"/Users/{user.pk}").json()["active"] is False
     with acting.without_owner():
-        assert user_of_key(key) is None
+        assert caller_of_key(key) is None
     assert browser.get("/settings/account").status_code == 302
     directory.patch(f"/Users/{user.pk}", {"op": "Replace", "path": "active", "value": True})
     assert User.objects.get(pk=user.pk).is_active
     with acting.without_owner():
-        assert user_of_key(key) is None
+        assert caller_of_key(key) is None
     assert browser.get("/settings/account").status_code == 302
     assert bystander.get("/settings/account").status_code == 200
-    assert Conversation.objects.filter(owner=user).count() == 1
-    said = AuditEntry.objects.filter(about=user, surface="api").order_by("pk").values_list("action", flat=True)
+    assert Conversation.objects.filter(archive_id=user.pk).count() == 1
+    said = AuditEntry.objects.filter(about_id=user.pk, surface="api").order_by("pk").values_list("action", flat=True)
     assert list(said) == ["made", "made", "revoked", "restored"][-len(said) :]
 
 
@@ -208,12 +208,12 @@ def test_change_that_waits_for_another_keeps_it(directory: Directory) -> None:
     with ThreadPoolExecutor(1) as pool:
         with acting.maintenance(), transaction.atomic():  # a change of the externalId
             User.objects.filter(pk=user.pk).update(last_name="King")
-            ProvisionedAccount.objects.filter(owner=user).update(external_id="8a1")
+            ProvisionedAccount.objects.filter(person_id=user.pk).update(external_id="8a1")
             answer = pool.submit(rename)
             wait_until_locked()
         assert answer.result(timeout=60) in (200, 204)
-    known = ProvisionedAccount.objects.select_related("owner").get()
-    assert (known.external_id, known.owner.first_name, known.owner.last_name) == ("8a1", "Ada", "King")
+    known = ProvisionedAccount.objects.select_related("person").get()
+    assert (known.external_id, known.person.first_name, known.person.last_name) == ("8a1", "Ada", "King")
 
 
 def wait_until_locked() -> None:
@@ -250,7 +250,7 @@ def test_members_follow_every_spelling_of_changes(directory: Directory) -> None:
 
     several = [{"value": str(bob.pk)}, {"value": str(eve.pk)}]
     assert members_after(op="Add", path="members", value=several) == {"ada", "bob", "eve"}
-    assert limits_of(owner_id=eve.pk).turns == 77
+    assert limits_of(archive_id=eve.pk).turns == 77
     assert members_after(op="Remove", path="members", value=several[1:]) == {"ada", "bob"}
     assert members_after(op="remove", path=f'members[value eq "{bob.pk}"]') == {"ada"}
     assert members_after(op="replace", value={"members": several}) == {"bob", "eve"}
@@ -258,7 +258,7 @@ def test_members_follow_every_spelling_of_changes(directory: Directory) -> None:
     assert groups_of(bob) == {"Labs"}
     shown = directory.send("GET", f"/Users/{bob.pk}").json()["groups"]
     assert shown == [{"value": group["id"], "$ref": f"http://testserver/scim/v2{path}", "display": "Labs"}]
-    said = AuditEntry.objects.filter(about=eve, what__startswith="member of group").order_by("pk")
+    said = AuditEntry.objects.filter(about_id=eve.pk, what__startswith="member of group").order_by("pk")
     assert list(said.values_list("action", flat=True)) == ["made", "revoked", "made"]
     answer = directory.patch(path, {"op": "Add", "path": "members", "value": [{"value": "99999999"}]})
     assert (answer.status_code, "no user" in answer.json()["detail"]) == (400, True)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
@@ -56,7 +57,7 @@ def signed_in(user: User) -> Client:
 @pytest.mark.django_db
 def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: User, teapot: Conversation) -> None:
     path = share(owner, teapot)
-    ingest.append_messages(owner=owner, conversation_id=teapot.pk, drafts=[user_says("and the lid?")])
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=teapot.pk, drafts=[user_says("and the lid?")])
     page = opened(path)
     assert all(said in page for said in ("<h1>Teapot</h1>", "Celadon, twice.", "<strong>ten</strong>", "turn 1"))
     assert not any(said in page for said in ("and the lid?", "wombat", "csrf", "<script", f"/{teapot.pk}"))
@@ -133,9 +134,9 @@ def test_wrong_expired_revoked_and_deleted_links_get_same_answer(
     assert refusal(path) == wrong
     settings.SHARING = "anybody"
     assert opened(path)
-    ingest.delete_conversation(owner=owner, conversation_id=teapot.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=teapot.pk)
     assert refusal(path) == wrong
-    ingest.delete_for_good(owner=owner, conversation_id=teapot.pk)
+    ingest.delete_for_good(caller=Caller.of(owner), conversation_id=teapot.pk)
     assert not ShareLink.objects.exists()
 
 
@@ -209,7 +210,9 @@ def test_link_is_made_opened_without_session_and_revoked(
         expect(page.get_by_role("row", name="Teapot")).to_contain_text("anybody")
         return address
 
-    address: str = chromium.visit(live_server.url, make, visitor=teapot.owner, at=f"/conversations/{teapot.pk}")
+    address: str = chromium.visit(
+        live_server.url, make, visitor=teapot.archive.person, at=f"/conversations/{teapot.pk}"
+    )
 
     def read(page: Page) -> None:
         asked: list[str] = []
@@ -229,7 +232,7 @@ def test_link_is_made_opened_without_session_and_revoked(
         page.get_by_role("button", name="Revoke").click()
         expect(page.get_by_text("The link is revoked")).to_be_visible()
 
-    chromium.visit(live_server.url, revoke, visitor=teapot.owner, at="/settings/links")
+    chromium.visit(live_server.url, revoke, visitor=teapot.archive.person, at="/settings/links")
 
     def find_nothing(page: Page) -> None:
         answer = page.request.get(address)

@@ -14,8 +14,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from convmemory.accounts.keys import create_key, user_of_key
-from convmemory.accounts.models import ApiKey, SpaceMember
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.keys import caller_of_key, create_key
+from convmemory.accounts.models import ApiKey, Archive, Membership
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
@@ -26,7 +27,7 @@ from convmemory.documents.library import attach
 from convmemory.documents.models import Document
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import caller_for, exchange, make_conversation, make_user
 from tests.support.documents import indexed as indexed_document
 from tests.support.documents import upload
 
@@ -48,7 +49,7 @@ class Crew:
     shared: Conversation
 
     def program(self, **options: Any) -> Client:
-        return Client(headers={"Authorization": f"Bearer {create_key(owner=self.rosa, **options)}"})
+        return Client(headers={"Authorization": f"Bearer {create_key(person=self.rosa, **options)}"})
 
     def search(self, client: Client, status: int = 200, **query: Any) -> dict[str, Any]:
         response = client.get("/api/v1/search", {"query": QUESTION, **query})
@@ -57,7 +58,7 @@ class Crew:
         return answer
 
 
-def indexed(owner: User, *pairs: tuple[str, str], title: str) -> Conversation:
+def indexed(owner: User | Archive, *pairs: tuple[str, str], title: str) -> Conversation:
     made = make_conversation(owner, exchange(*pairs), title=title)
     index_conversation(conversation_id=made.pk)
     return made
@@ -66,7 +67,7 @@ def indexed(owner: User, *pairs: tuple[str, str], title: str) -> Conversation:
 @pytest.fixture
 def crew() -> Crew:
     mia, rosa = make_user("mia"), make_user("rosa")
-    account = create_space(person=mia, name="Boat house").account
+    account = create_space(person=mia, name="Boat house")
     set_member(person=mia, space_id=account.pk, username="rosa", role="reader")
     home = indexed(rosa, *HOME, title="At home")
     return Crew(mia, rosa, account.pk, home, indexed(account, *SHARED, title="Varnish"))
@@ -116,7 +117,7 @@ def test_space_filter_restricts_search_to_one_archive(crew: Crew, mode: str) -> 
 
 
 def test_key_searches_and_reads_spaces_that_it_names_alone(crew: Crew) -> None:
-    other = create_space(person=crew.rosa, name="Ski club").account
+    other = create_space(person=crew.rosa, name="Ski club")
     shared = f"/api/v1/conversations/{crew.shared.pk}"
     for options, sees in (
         ({}, False),
@@ -144,7 +145,7 @@ def test_key_of_former_member_sees_nothing_in_next_request(crew: Crew) -> None:
 
 @pytest.mark.parametrize("role", ["reader", "contributor", "manager"])
 def test_key_writes_to_space_only_if_it_and_role_of_owner_do(crew: Crew, role: str) -> None:
-    SpaceMember.objects.filter(person=crew.rosa).update(role=role)
+    Membership.objects.filter(person=crew.rosa).update(role=role)
     program, path = crew.program(space_ids=None), f"/api/v1/conversations/{crew.shared.pk}"
     for refused in (program.patch(path, {"title": "Mine"}, content_type="application/json"), program.delete(path)):
         assert refused.status_code == 403
@@ -161,11 +162,11 @@ def test_key_writes_to_space_only_if_it_and_role_of_owner_do(crew: Crew, role: s
 
 def test_tools_use_spaces_of_key_and_no_others(crew: Crew, settings: Any) -> None:
     settings.MCP_MARKING = True
-    key = create_key(owner=crew.rosa, space_ids=[crew.space])
+    key = create_key(person=crew.rosa, space_ids=[crew.space])
     for caller, sees in (
-        (user_of_key(key), True),
-        (user_of_key(create_key(owner=crew.rosa)), False),
-        (crew.rosa, False),
+        (caller_of_key(key), True),
+        (caller_of_key(create_key(person=crew.rosa)), False),
+        (Caller.of(crew.rosa).alone(), False),
     ):
         with acting_for(crew.rosa.pk):
             hits = run_tool("search", {"query": QUESTION}, caller)["results"]
@@ -212,7 +213,7 @@ def test_keys_page_offers_spaces_to_members_alone(crew: Crew) -> None:
     browser.post("/settings/keys", {"expires": "30", "all_spaces": "on"})
     browser.post("/settings/keys", {"expires": "30"})
     browser.post("/settings/keys", {"expires": "30", "spaces": [crew.space + 1]})
-    chosen = ApiKey.objects.filter(owner=crew.rosa).order_by("pk").values_list("space_ids", flat=True)
+    chosen = ApiKey.objects.filter(person_id=crew.rosa.pk).order_by("pk").values_list("space_ids", flat=True)
     assert list(chosen) == [[crew.space], None, []]
     assert "reads all spaces" in browser.get("/settings/keys").content.decode()
 
@@ -221,9 +222,9 @@ def test_commands_name_spaces_of_key_and_of_hits(crew: Crew, capsys: Any) -> Non
     call_command("conversation_search", query=QUESTION, user="rosa")
     assert f"in the space Boat house ({crew.space})" in capsys.readouterr().out
     call_command("create_api_key", "rosa", "--space", str(crew.space))
-    found = user_of_key(capsys.readouterr().out.splitlines()[-1])
+    found = caller_of_key(capsys.readouterr().out.splitlines()[-1])
     assert found is not None
-    assert found.key_spaces == [crew.space]  # type: ignore[attr-defined]
+    assert [access.archive_id for access in found.spaces] == [crew.space]
     with pytest.raises(CommandError, match="not a member of a space"):
         call_command("create_api_key", "rosa", "--space", str(crew.space + 1))
 
@@ -261,7 +262,7 @@ def test_recall_and_lists_read_spaces_that_key_names_alone(crew: Crew) -> None:
         assert names == {crew.home.pk: None} | ({crew.shared.pk: "Boat house"} if sees else {})
         one = program.get("/api/v1/conversations", {"space": crew.space})
         assert one.status_code == (200 if sees else 404)
-        by_tool = run_tool("list_conversations", {}, user_of_key(create_key(owner=crew.rosa, **options)))
+        by_tool = run_tool("list_conversations", {}, caller_of_key(create_key(person=crew.rosa, **options)))
         assert {each["conversation_id"] for each in by_tool["results"]} == set(names)
     program = crew.program(space_ids=[crew.space])
     remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
@@ -270,7 +271,8 @@ def test_recall_and_lists_read_spaces_that_key_names_alone(crew: Crew) -> None:
 
 
 def test_pages_of_merged_list_hold_each_conversation_once_newest_first(crew: Crew) -> None:
-    for number, owner in enumerate((crew.rosa, crew.shared.owner) * 2):
+    owners: tuple[User | Archive, ...] = (crew.rosa, crew.shared.archive)
+    for number, owner in enumerate(owners * 2):
         make_conversation(owner, exchange(("Where?", "Here.")), title=f"Trip {number}")
     browser = browser_of(crew.rosa)
     page = browser.get("/api/v1/conversations", {"limit": 2}).json()
@@ -294,7 +296,7 @@ def test_tool_takes_space_by_number_or_name(crew: Crew, settings: Any, tool: str
     asked = {} if tool == "list_conversations" else {"query": QUESTION}
 
     def found_in(space: str, **options: Any) -> set[int]:
-        caller = user_of_key(create_key(owner=crew.rosa, **options))
+        caller = caller_of_key(create_key(person=crew.rosa, **options))
         with acting_for(crew.rosa.pk):
             return {hit["conversation_id"] for hit in run_tool(tool, asked | {"space": space}, caller)["results"]}
 
@@ -305,7 +307,7 @@ def test_tool_takes_space_by_number_or_name(crew: Crew, settings: Any, tool: str
     for space, options in (("Boat house", {}), ("Ski club", {"space_ids": None}), (str(crew.space), {})):
         with pytest.raises(NotFound, match="There is no space"):
             found_in(space, **options)
-    twin = create_space(person=crew.rosa, name="Boat House").account
+    twin = create_space(person=crew.rosa, name="Boat House")
     with pytest.raises(InvalidInput, match=f"by its number, .*{twin.pk}"):
         found_in("boat house", space_ids=None)
     remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
@@ -314,24 +316,27 @@ def test_tool_takes_space_by_number_or_name(crew: Crew, settings: Any, tool: str
 
 
 def test_empty_list_says_what_is_true_of_all_archives(crew: Crew) -> None:
-    caller = user_of_key(create_key(owner=crew.rosa, space_ids=[crew.space]))
+    caller = caller_of_key(create_key(person=crew.rosa, space_ids=[crew.space]))
     Conversation.objects.filter(pk=crew.shared.pk).update(agent="oarsman")
     with acting_for(crew.rosa.pk):
         listed = run_tool("list_conversations", {"agent": "oarsman", "before": "2001-01-01"}, caller)
         assert "no agent" not in listed["note"]
-        assert "no agent 'oarsman'" in run_tool("list_conversations", {"agent": "oarsman"}, crew.rosa)["note"]
+        assert (
+            "no agent 'oarsman'"
+            in run_tool("list_conversations", {"agent": "oarsman"}, Caller.of(crew.rosa).alone())["note"]
+        )
         Conversation.objects.filter(pk=crew.home.pk).delete()
         assert run_tool("list_conversations", {"before": "2001-01-01"}, caller)["reason"] == "filtered_out"
 
 
 def test_recall_tool_reads_conversation_of_space_of_key(crew: Crew) -> None:
-    caller = user_of_key(create_key(owner=crew.rosa, space_ids=[crew.space]))
+    caller = caller_of_key(create_key(person=crew.rosa, space_ids=[crew.space]))
     asked = {"query": QUESTION, "conversation_id": crew.shared.pk}
     with acting_for(crew.rosa.pk):
         answer = run_tool("conversation_recall", asked, caller)
         assert {hit["space_id"] for hit in answer["results"]} == {crew.space}
         with pytest.raises(NotFound):
-            run_tool("conversation_recall", asked, crew.rosa)
+            run_tool("conversation_recall", asked, Caller.of(crew.rosa).alone())
 
 
 def test_recall_page_shows_all_archives_or_chosen_one(crew: Crew) -> None:
@@ -361,7 +366,7 @@ class Manuals:
 @pytest.fixture
 def manuals(crew: Crew, documents_here: None) -> Manuals:
     home = indexed_document(upload(crew.rosa, "# Skis\n\nThe skis hang beside the oars, without varnish.", "skis.md"))
-    return Manuals(home, indexed_document(upload(crew.shared.owner, f"# Oars\n\n{SHARED[0][1]}", "oars.md")))
+    return Manuals(home, indexed_document(upload(crew.shared.archive, f"# Oars\n\n{SHARED[0][1]}", "oars.md")))
 
 
 def sections(client: Client, status: int = 200, **query: Any) -> list[dict[str, Any]]:
@@ -384,14 +389,15 @@ def test_document_search_ranks_archives_together_and_names_space(crew: Crew, man
     ):
         assert {hit["document_id"] for hit in sections(browser, **query)} == {document.pk}, query
     assert sections(browser, conversation_id=crew.shared.pk) == []
-    attach(owner=crew.shared.owner, conversation_id=crew.shared.pk, document_ids=[manuals.shared.pk])
+    attach(caller=caller_for(crew.shared.archive), conversation_id=crew.shared.pk, document_ids=[manuals.shared.pk])
     assert [hit["document_id"] for hit in sections(browser, conversation_id=crew.shared.pk)] == [manuals.shared.pk]
     sections(browser, status=404, document_id=manuals.shared.pk, space="mine")
     sections(browser, status=404, space=crew.space + 1)
 
 
 def test_pages_of_merged_sections_hold_each_document_once(crew: Crew, manuals: Manuals) -> None:
-    for number, owner in enumerate((crew.rosa, crew.shared.owner) * 6):
+    owners: tuple[User | Archive, ...] = (crew.rosa, crew.shared.archive)
+    for number, owner in enumerate(owners * 6):
         indexed_document(upload(owner, f"Oar number {number} of the boat has varnish.", f"{number}.txt"))
     found: list[int] = []
     cursor: str | None = ""
@@ -404,7 +410,7 @@ def test_pages_of_merged_sections_hold_each_document_once(crew: Crew, manuals: M
 
 
 def test_documents_of_spaces_are_read_by_keys_that_name_them_alone(crew: Crew, manuals: Manuals) -> None:
-    other = create_space(person=crew.rosa, name="Ski club").account
+    other = create_space(person=crew.rosa, name="Ski club")
     programs = []
     for options, sees in (
         ({}, False),
@@ -418,7 +424,7 @@ def test_documents_of_spaces_are_read_by_keys_that_name_them_alone(crew: Crew, m
         sections(program, status=200 if sees else 404, document_id=manuals.shared.pk)
         listed = program.get("/api/v1/documents").json()["results"]
         assert {each["id"] for each in listed} == expected, options
-        caller = user_of_key(create_key(owner=crew.rosa, **options))
+        caller = caller_of_key(create_key(person=crew.rosa, **options))
         with acting_for(crew.rosa.pk):
             answer = run_tool("document_search", {"query": QUESTION}, caller)
             assert {hit["document_id"] for hit in answer["results"]} == expected, options
@@ -448,7 +454,7 @@ def test_list_of_documents_merges_archives_and_names_space(crew: Crew, manuals: 
 def test_documents_page_pages_through_all_archives_in_order(
     crew: Crew, manuals: Manuals, sort: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, owner in (("Anchor", crew.rosa), ("Buoy", crew.shared.owner), ("Cleat", crew.rosa)):
+    for name, owner in (("Anchor", crew.rosa), ("Buoy", crew.shared.archive), ("Cleat", crew.rosa)):
         indexed_document(upload(owner, f"# {name}\n\n## {name}\n\n{name} " * 2, f"{name}.md"))
     monkeypatch.setattr("convmemory.documents.views.SHOWN", 2)
     browser, address, found = browser_of(crew.rosa), f"/documents?sort={sort}", []
@@ -495,7 +501,7 @@ def test_commands_import_into_and_export_from_space_as_role_allows(crew: Crew, t
         with pytest.raises(CommandError, match=reason):
             call_command("import_conversations", source, user=user, space="Boat house")
     call_command("import_conversations", source, user="mia", space="Boat house", stdout=StringIO())
-    assert Conversation.objects.filter(owner_id=crew.space).count() == 2
+    assert Conversation.objects.filter(archive_id=crew.space).count() == 2
     call_command("export_conversations", str(target), user="rosa", space="boat house", stdout=StringIO())
     assert "Spar varnish" in target.read_text()
     assert "At home" not in target.read_text()
@@ -524,18 +530,18 @@ def test_conversation_of_space_is_not_shared_by_link(crew: Crew) -> None:
 
 
 def writing_key(owner: User) -> str:
-    return create_key(owner=owner, space_ids=None, writes_spaces=True)
+    return create_key(person=owner, space_ids=None, writes_spaces=True)
 
 
 @pytest.mark.usefixtures("documents_here")
 def test_new_version_is_taken_from_page_of_document_in_other_archive(crew: Crew) -> None:
-    document = indexed_document(upload(crew.shared.owner, "# Oars\n\nPine."))
+    document = indexed_document(upload(crew.shared.archive, "# Oars\n\nPine."))
     for user, status in ((crew.rosa, 403), (make_user("stan"), 404), (crew.mia, 302)):
         file = SimpleUploadedFile("oars.md", f"# Oars\n\nAsh, says {user.username}.".encode())
         answer = browser_of(user).post("/documents", {"file": file, "replaces": document.pk})
         assert answer.status_code == status, user
     document.refresh_from_db()
-    assert (document.owner_id, document.status, document.next_name) == (crew.space, "uploaded", "oars.md")
+    assert (document.archive_id, document.status, document.next_name) == (crew.space, "uploaded", "oars.md")
     assert Document.objects.count() == 1
 
 

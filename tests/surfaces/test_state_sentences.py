@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.imports import why_waiting
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.messages import ingest
@@ -54,7 +55,7 @@ def told(owner: User) -> set[str]:
 
 
 def is_found_by_words(owner: User) -> bool:
-    return bool(search(caller=owner, query=SearchQuery(text="Gudvangen", mode="full_text")).hits)
+    return bool(search(caller=Caller.of(owner), query=SearchQuery(text="Gudvangen", mode="full_text")).hits)
 
 
 def waiting(owner: User) -> Conversation:
@@ -75,15 +76,15 @@ def stored_before_words_were(owner: User) -> None:
 
 def put_back(owner: User) -> None:
     made = done(owner)
-    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
-    trash.restore(owner=owner, kind="conversation", object_id=made.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=made.pk)
+    trash.restore(caller=Caller.of(owner), kind="conversation", object_id=made.pk)
 
 
 def put_back_without_embedder(owner: User) -> None:
     """More turns than a batch has: the words of all are stored before the first vector is computed."""
     made = make_conversation(owner, exchange(*PAIRS, *[("and?", "Nothing.")] * ITEMS_PER_BATCH, *PAIRS))
-    ingest.delete_conversation(owner=owner, conversation_id=made.pk)
-    trash.restore(owner=owner, kind="conversation", object_id=made.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=made.pk)
+    trash.restore(caller=Caller.of(owner), kind="conversation", object_id=made.pk)
     with patch.object(active, "embed_missing", side_effect=EmbedderUnavailable("no model")), suppress(EmbeddingError):
         index_conversation(conversation_id=made.pk)
 
@@ -137,19 +138,19 @@ def test_progress_counts_turns_and_sections_and_names_pace_and_time(owner: User)
     waiting(owner)
     read(upload(owner, GUIDE))
     sections = Source.objects.get(kind="document").item_count
-    status = index_status(owner=owner)
+    status = index_status(caller=Caller.of(owner))
     assert (status.turns, status.embedded_turns, status.messages) == (4, 2, 8)
     assert (status.sections, status.embedded_sections, status.pending) == (sections, 0, 2 + sections)
     text = page(owner, "/index/progress")
     assert f"Indexing: 2 of 4 turns, 0 of {sections} sections" in text
     assert "a minute" not in text  # nothing is known of the pace yet
     ItemEmbedding.objects.filter(source__object_id=made.pk).update(created_at=timezone.now() - timedelta(seconds=30))
-    assert indexing_pace(owner=owner, pending=9).per_minute == 4
+    assert indexing_pace(caller=Caller.of(owner), pending=9).per_minute == 4
     assert "4 a minute, about 1 minute left" in page(owner, "/index/progress")
 
 
 def test_waiting_import_names_what_it_waits_for(owner: User) -> None:
-    first, second = (Import.objects.create(owner=owner, name=f"{name}.zip", size=1) for name in "ab")
+    first, second = (Import.objects.create(archive_id=owner.pk, name=f"{name}.zip", size=1) for name in "ab")
     assert why_waiting([first])[first.pk].startswith("It waits for a worker.")
     Import.objects.filter(pk=first.pk).update(state=Import.State.RUNNING)
     assert why_waiting([second]) == {second.pk: "It waits until your import of a.zip has ended."}

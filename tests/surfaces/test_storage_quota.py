@@ -11,6 +11,7 @@ from django.db import ProgrammingError, transaction
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import GroupQuota, Quota
 from convmemory.accounts.quota import MB
 from convmemory.accounts.spaces import create_space
@@ -53,17 +54,17 @@ def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, d
 
 @pytest.fixture
 def full(owner: User) -> User:
-    StoredUse.objects.create(owner=owner, stored_bytes=MB)
+    StoredUse.objects.create(archive_id=owner.pk, stored_bytes=MB)
     return owner
 
 
 def stored(owner: User) -> int:
-    return use_of_storage(owner_id=owner.pk).stored
+    return use_of_storage(archive_id=owner.pk).stored
 
 
 def imported(owner: User) -> Import:
-    row = imports.queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", CHAT))
-    tasks.run(row.pk, owner_id=row.owner_id)
+    row = imports.queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("chat.jsonl", CHAT))
+    tasks.run(row.pk, archive_id=row.archive_id)
     row.refresh_from_db()
     return row
 
@@ -74,7 +75,9 @@ def agrees(owner: User) -> bool:
 
 
 def test_full_storage_is_refused_with_413_by_every_route(full: User, api: Api) -> None:
-    made = Conversation.objects.create(owner=full, created_at="2026-01-01T00:00Z", updated_at="2026-01-01T00:00Z")
+    made = Conversation.objects.create(
+        archive_id=full.pk, created_at="2026-01-01T00:00Z", updated_at="2026-01-01T00:00Z"
+    )
     answers = [
         api.send("POST", "/conversations", {"messages": MESSAGES}),
         api.send("POST", f"/conversations/{made.pk}/messages", {"messages": MESSAGES}),
@@ -97,7 +100,7 @@ def test_pages_name_limit_and_keep_nothing(full: User, client: Client) -> None:
 
 def test_data_page_shows_what_is_used(owner: User, client: Client, settings: Settings) -> None:
     client.force_login(owner)
-    StoredUse.objects.create(owner=owner, stored_bytes=300 * 1024)
+    StoredUse.objects.create(archive_id=owner.pk, stored_bytes=300 * 1024)
     page = client.get("/settings/data").content.decode().replace("\xa0", " ")
     assert "300.0 KB of 1.0 MB used." in page
     assert "no room left" not in page
@@ -111,8 +114,8 @@ def test_data_page_shows_what_is_used(owner: User, client: Client, settings: Set
 def test_data_page_shows_limits_of_chosen_space_too(owner: User, client: Client) -> None:
     client.force_login(owner)
     space = create_space(person=owner, name="Lab")
-    Quota.objects.create(owner_id=space.pk, turns=40)
-    StoredUse.objects.create(owner_id=space.pk, turns=12)
+    Quota.objects.create(archive_id=space.pk, turns=40)
+    StoredUse.objects.create(archive_id=space.pk, turns=12)
     assert "of 40 turns" not in client.get("/settings/data").content.decode()
     client.post("/spaces/use", {"space": space.pk})
     assert "In the space Lab" in (page := client.get("/settings/data").content.decode())
@@ -120,7 +123,7 @@ def test_data_page_shows_limits_of_chosen_space_too(owner: User, client: Client)
 
 
 def test_full_number_of_documents_refuses_another_but_not_its_next_version(owner: User, client: Client) -> None:
-    Quota.objects.create(owner=owner, documents=1)
+    Quota.objects.create(archive_id=owner.pk, documents=1)
     document = upload(owner, GUIDE)
     read(document)
     client.force_login(owner)
@@ -128,16 +131,18 @@ def test_full_number_of_documents_refuses_another_but_not_its_next_version(owner
     assert (answer.status_code, "1 of 1 documents are used" in answer.content.decode()) == (422, True)
     assert Document.objects.count() == 1
     replace(owner, document, GUIDE + "more")
-    library.require_upload(owner=owner, size=1, replaces=document.pk)
-    library.delete_for_good(owner=owner, document_id=document.pk)
+    library.require_upload(caller=Caller.of(owner), size=1, replaces=document.pk)
+    library.delete_for_good(caller=Caller.of(owner), document_id=document.pk)
     upload(owner, GUIDE)
 
 
 def test_question_is_refused_before_model_is_asked(full: User, settings: Settings) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9", "m"
-    made = Conversation.objects.create(owner=full, created_at="2026-01-01T00:00Z", updated_at="2026-01-01T00:00Z")
+    made = Conversation.objects.create(
+        archive_id=full.pk, created_at="2026-01-01T00:00Z", updated_at="2026-01-01T00:00Z"
+    )
     with pytest.raises(StorageFull):
-        begin_reply(owner=full, conversation_id=made.pk, text="what is it?")
+        begin_reply(caller=Caller.of(full), conversation_id=made.pk, text="what is it?")
 
 
 def test_document_counts_its_file_and_its_text(owner: User, django_capture_on_commit_callbacks: Any) -> None:
@@ -149,7 +154,7 @@ def test_document_counts_its_file_and_its_text(owner: User, django_capture_on_co
     read(document)
     assert stored(owner) == 2 * len(GUIDE + "more")
     assert agrees(owner)
-    library.delete_for_good(owner=owner, document_id=document.pk)
+    library.delete_for_good(caller=Caller.of(owner), document_id=document.pk)
     assert stored(owner) == 0
 
 
@@ -166,8 +171,8 @@ def test_kept_upload_counts_and_goes_with_its_import(owner: User, django_capture
     (kept,) = KeptUpload.objects.all()
     assert agrees(owner)
     assert stored(owner) > kept.stored_size > 0
-    request_undo(owner=owner, import_id=row.pk)
-    assert undo(owner=owner, import_id=row.pk, deadline=float("inf"))
+    request_undo(caller=Caller.of(owner), import_id=row.pk)
+    assert undo(caller=Caller.of(owner), import_id=row.pk, deadline=float("inf"))
     assert (KeptUpload.objects.count(), stored(owner)) == (0, 0)
 
 
@@ -192,7 +197,7 @@ def test_sweep_counts_rows_of_older_version_and_mends_sums(owner: User) -> None:
     assert (stored(owner), reconcile_storage()) == (right, 0)
     StoredUse.objects.update(stored_bytes=1, turns=7, documents=7)
     assert (reconcile_storage(), stored(owner)) == (1, right)
-    use = use_of_storage(owner_id=owner.pk)
+    use = use_of_storage(archive_id=owner.pk)
     assert (use.turns, use.documents) == (1, 1)
 
 
@@ -201,8 +206,8 @@ def test_sums_of_others_are_invisible(owner: User) -> None:
     make_conversation(other, exchange(("one", "two")))
     make_conversation(owner, exchange(("three", "four")))
     with acting_for(owner.pk):
-        assert list(StoredUse.objects.values_list("owner_id", flat=True)) == [owner.pk]
-        assert use_of_storage(owner_id=other.pk).stored == 0
+        assert list(StoredUse.objects.values_list("archive_id", flat=True)) == [owner.pk]
+        assert use_of_storage(archive_id=other.pk).stored == 0
 
 
 def test_staff_set_quotas_which_application_only_reads(owner: User, client: Client) -> None:
@@ -210,14 +215,14 @@ def test_staff_set_quotas_which_application_only_reads(owner: User, client: Clie
     owner.groups.add(group)
     client.force_login(root)
     client.post("/admin/accounts/groupquota/add/", {"group": group.pk, "turns": "5", "documents": "0"})
-    client.post("/admin/accounts/quota/add/", {"owner": owner.pk, "documents": "6"})
+    client.post("/admin/accounts/quota/add/", {"archive": owner.pk, "documents": "6"})
     make_conversation(owner, exchange(("one", "two")))
-    row = StoredUse.objects.get(owner=owner)
+    row = StoredUse.objects.get(archive_id=owner.pk)
     page = client.get(f"/admin/conversations/storeduse/{row.pk}/change/").content.decode()
     for shown in (("Turns", "1", "5"), ("Documents", "0", "6")):
         assert "".join(f"<td>{cell}</td>" for cell in shown) in page
     with acting_for(owner.pk):
-        assert use_of_storage(owner_id=owner.pk).limits.documents == 6
+        assert use_of_storage(archive_id=owner.pk).limits.documents == 6
         for rows in (Quota, GroupQuota):
             with pytest.raises(ProgrammingError, match="permission denied"), transaction.atomic():
                 rows.objects.update(turns=1)

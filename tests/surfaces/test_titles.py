@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.tools.registry import run_tool
@@ -66,7 +67,7 @@ def test_titles_pass_filters_and_stand_on_first_page_alone(owner: User, harbour:
 
 
 def test_new_title_is_found_at_once(owner: User, harbour: Conversation) -> None:
-    ingest.change_conversation(owner=owner, conversation_id=harbour.pk, values={"title": "Moorings"})
+    ingest.change_conversation(caller=Caller.of(owner), conversation_id=harbour.pk, values={"title": "Moorings"})
     assert titles_of(Api(owner).get("/search", query="moorings", mode="full_text").json()) == [
         ("conversation", harbour.pk)
     ]
@@ -79,7 +80,7 @@ def test_documents_are_found_by_title_and_by_file_name(owner: User, harbour: Con
     for query in ("tide tables", "almanac 2026", "belgium"):
         for path in ("/search", "/documents/search"):
             assert titles_of(api.get(path, query=query).json()) == [("document", document.pk)]
-        assert titles_of(run_tool("document_search", {"query": query}, owner)) == [("document", document.pk)]
+        assert titles_of(run_tool("document_search", {"query": query}, Caller.of(owner))) == [("document", document.pk)]
     assert titles_of(api.get("/conversations/search", query="tide tables").json()) == []
 
 
@@ -103,6 +104,12 @@ def test_command_tool_and_palette_name_title(owner: User, harbour: Conversation)
     out = StringIO()
     call_command("conversation_search", "--query", TITLE, "--user", owner.username, "--json", stdout=out)
     assert titles_of(json.loads(out.getvalue())) == [("conversation", harbour.pk)]
-    assert titles_of(run_tool("ConversationSearch", {"query": TITLE}, owner)) == [("conversation", harbour.pk)]
-    entries = [entry.label for section in palette_sections(owner=owner, text="zeebrugge") for entry in section.entries]
+    assert titles_of(run_tool("ConversationSearch", {"query": TITLE}, Caller.of(owner))) == [
+        ("conversation", harbour.pk)
+    ]
+    entries = [
+        entry.label
+        for section in palette_sections(caller=Caller.of(owner), text="zeebrugge")
+        for entry in section.entries
+    ]
     assert TITLE in entries

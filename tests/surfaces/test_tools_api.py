@@ -23,7 +23,7 @@ BREAD = ("how do I keep a sourdough starter alive?", "Feed it flour and water on
 
 @pytest.fixture
 def client(owner: User) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=owner)}"})
+    return Client(headers={"Authorization": f"Bearer {create_key(person=owner)}"})
 
 
 def call(client: Client, name: str, body: Any = "") -> Any:

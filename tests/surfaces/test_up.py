@@ -214,15 +214,15 @@ def test_after_kill_9_next_up_works_and_term_ends_it(house: House) -> None:
     house.start()
     house.kill()
     house.port = free_port()
-    older = [sys.executable, "manage.py", "migrate", "ops", "0002_erased_users", "--verbosity", "0"]
+    older = [sys.executable, "manage.py", "migrate", "accounts", "0001_initial", "--verbosity", "0"]
     subprocess.run(older, cwd=settings.BASE_DIR, env=house.environment(), check=True, timeout=START_TIMEOUT_S)
     house.start()
 
     assert "password" not in house.output()
     assert f"Updating from {convmemory.__version__} to {convmemory.__version__}: " in house.output()
-    assert "Applying ops.0003_key_fingerprint... OK" in house.output()
+    assert "Applying accounts.0002_archives... OK" in house.output()
     (backup,) = (house.folder / "before-updates").glob("convmemory-*.zip")
-    assert ["ops", "0003_key_fingerprint"] not in verify(backup)["migrations"]
+    assert ["accounts", "0002_archives"] not in verify(backup)["migrations"]
     assert house.stop(signal.SIGTERM, group=False) < STOP_TIMEOUT_S
     house.wait_for_the_end()
 

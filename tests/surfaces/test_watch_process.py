@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Message
 from search.searching import SearchQuery, search
 from tests.factories import make_user
@@ -56,11 +57,11 @@ def test_line_that_is_appended_is_found(owner: User, tmp_path: Path) -> None:
         )
         with path.open("ab") as file:
             file.write(more.read_bytes())
-        wait_until(lambda: any(hit.turn_number == 1 for hit in found(owner, "zebrafish tank")))
+        wait_until(lambda: any(hit.number == 1 for hit in found(owner, "zebrafish tank")))
 
 
 def found(owner: User, text: str) -> Any:
-    return search(caller=owner, query=SearchQuery(text=text)).hits
+    return search(caller=Caller.of(owner), query=SearchQuery(text=text)).hits
 
 
 def wait_until(done: Callable[[], bool]) -> None:

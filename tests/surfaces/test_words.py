@@ -40,7 +40,7 @@ def words_of(page: str) -> str:
 def test_pages_show_no_words_of_operators_and_programs(page: Callable[..., str], owner: User) -> None:
     main = make_conversation(owner, [], title="Main", source="claude-code", source_id="main", project="/src/main")
     add_one_of_each(owner, main, 0)
-    Import.objects.create(owner=owner, name="waits.zip", size=1, file="x")
+    Import.objects.create(archive_id=owner.pk, name="waits.zip", size=1, file="x")
     own = [reverse("agent", args=[Agent.objects.get().pk]), reverse("document", args=[Document.objects.get().pk])]
     of_main = [main.get_absolute_url() + rest for rest in OF_A_CONVERSATION]
     found = {

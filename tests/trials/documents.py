@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convmemory.accounts.callers import Caller
+
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
@@ -115,9 +117,9 @@ def take(owner: "User", case: Case) -> bool:
     began = time.monotonic()
     try:
         library.require_acceptable(size=len(data))
-        stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=case.name)
-        document = library.add_document(owner=owner, stored=stored).document
-        process_document(owner_id=owner.pk, document_id=document.pk)
+        stored = library.store_file(archive_id=owner.pk, file=io.BytesIO(data), name=case.name)
+        document = library.add_document(caller=Caller.of(owner), stored=stored).document
+        process_document(archive_id=owner.pk, document_id=document.pk)
         document.refresh_from_db()
         became, said = document.failure, document.error or f"{document.section_count:,} sections"
     except TooLarge as error:
@@ -137,16 +139,16 @@ def time_pages(owner: "User", count: int) -> None:
 
     data = _prose_pdf(count)
     began = time.monotonic()
-    stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name="long.pdf")
-    document = library.add_document(owner=owner, stored=stored).document
-    process_document(owner_id=owner.pk, document_id=document.pk)
+    stored = library.store_file(archive_id=owner.pk, file=io.BytesIO(data), name="long.pdf")
+    document = library.add_document(caller=Caller.of(owner), stored=stored).document
+    process_document(archive_id=owner.pk, document_id=document.pk)
     read = time.monotonic() - began
-    source = Source.objects.get(owner_id=owner.pk, kind="document", object_id=document.pk)
-    index_source(owner_id=owner.pk, source_id=source.pk)
+    source = Source.objects.get(archive_id=owner.pk, kind="document", object_id=document.pk)
+    index_source(archive_id=owner.pk, source_id=source.pk)
     whole = time.monotonic() - began
     query = SearchQuery(text=f"what stands on page {count}", document_scope=DocumentScope(document.pk))
-    found = search(caller=owner, query=query)
-    passages = Passage.objects.filter(owner_id=owner.pk, source__object_id=document.pk).count()
+    found = search(caller=Caller.of(owner), query=query)
+    passages = Passage.objects.filter(archive_id=owner.pk, source__object_id=document.pk).count()
     print(
         f"PDF of {count} pages: read in {read:.1f} s, found after {whole:.1f} s "
         f"({passages:,} passages, {len(found.hits)} hits)",

@@ -480,7 +480,7 @@ class Reembed:
             if space is None:
                 yield f"there is no space that {which}"
                 continue
-            defects = self.scene.stored.vector_defects(owner_id=self.scene.owners["bea"], space_id=space)
+            defects = self.scene.stored.vector_defects(archive_id=self.scene.owners["bea"], space_id=space)
             yield from (f"{defect}, space that {which}" for defect in defects)
         cancel_building(self.scene.stored)
 

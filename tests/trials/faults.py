@@ -49,13 +49,10 @@ UNAPPLY = """
 from django.core.management import call_command
 from convmemory.core import acting
 with acting.schema_owner():
-    call_command("migrate", "documents", "0001_documents", verbosity=0)
-    call_command("migrate", "conversations", "0001_initial", verbosity=0)
+    call_command("migrate", "accounts", "0001_initial", verbosity=0)
 """
-APPLIED = (
-    "conversations.0011_stored_bytes",
-    "documents.0002_stored_bytes",
-)  # in this order, by the names that are noted first
+UNAPPLIED = "accounts.0002_archives"
+WAITING = "SELECT count(*) FROM pg_locks WHERE relation = 'django_migrations'::regclass AND NOT granted"
 PASS_TIME = """
 UPDATE conversations_import SET lease_until = now()
     WHERE state = 'running' AND lease_until < %(struck)s::timestamptz + interval '60 s';
@@ -295,8 +292,8 @@ class Trial:
         space = stored.value("SELECT id FROM embeddings_embeddingspace WHERE is_active")
         return [
             f"{defect}, of {user}"
-            for user, owner_id in self.scene.owners.items()
-            for defect in stored.vector_defects(owner_id=owner_id, space_id=space)
+            for user, archive_id in self.scene.owners.items()
+            for defect in stored.vector_defects(archive_id=archive_id, space_id=space)
         ]
 
     def _is_indexed(self, user: str) -> bool:
@@ -316,7 +313,7 @@ class Trial:
             lock = scene.stored.connect()
             stack.callback(lock.close)
             lock.autocommit = False
-            lock.execute("LOCK TABLE documents_document IN ACCESS SHARE MODE")
+            lock.execute("LOCK TABLE django_migrations IN SHARE MODE")
             if by_supervisor:
                 scene.installation.begin_start()
             else:
@@ -325,15 +322,15 @@ class Trial:
                     command, cwd=ROOT, env=scene.installation.environment(), stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                 )  # fmt: skip
-            wait_until(lambda: _is_applied(scene, APPLIED[0]), "half of the migrations", 60, 0.05)
+            wait_until(lambda: bool(scene.stored.value(WAITING)), "the migration", 60, 0.05)
             yield process
             with suppress(psycopg.Error):  # its server may be dead
                 lock.rollback()
 
     def _migration_defects(self) -> Iterator[str]:
-        for name in APPLIED:
-            if not _is_applied(self.scene, name):
-                yield f"{name} is not applied"
+        applied = "SELECT count(*) FROM django_migrations WHERE app || '.' || name = %s"
+        if not self.scene.stored.value(applied, [UNAPPLIED]):
+            yield f"{UNAPPLIED} is not applied"
         doubled = "SELECT app || '.' || name FROM django_migrations GROUP BY app, name HAVING count(*) > 1"
         yield from (f"{name} is noted twice" for (name,) in self.scene.stored.rows(doubled))
         yield from self.scene.stored.tables_without_policy()
@@ -367,11 +364,6 @@ class Trial:
             needs_root = fault in FAULTS and FAULTS[fault].full and os.geteuid() != 0
             return "needs root" if needs_root else "-"
         return "FAILED" if self.found[fault, activity] else "held"
-
-
-def _is_applied(scene: Scene, name: str) -> bool:
-    query = "SELECT count(*) FROM django_migrations WHERE app || '.' || name = %s"
-    return bool(scene.stored.value(query, [name]))
 
 
 def say(text: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import django
 
+from convmemory.accounts.callers import Caller
 from convmemory.core import acting
 
 MOST_MB = 400
@@ -47,7 +48,7 @@ def main() -> None:
         started, used = time.perf_counter(), time.process_time()
         if options.profile:
             profile.enable()
-        report = import_paths(owner=owner, paths=[path])
+        report = import_paths(caller=Caller.of(owner), paths=[path])
         profile.disable()
         seconds, used = time.perf_counter() - started, time.process_time() - used
     count, peak = report.total("added"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

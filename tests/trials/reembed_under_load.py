@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convmemory.accounts.callers import Caller
+
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
@@ -174,7 +176,7 @@ class Trial:
     def answer(self, query: str) -> Answer:
         from search.searching import SearchQuery, search
 
-        results = search(caller=self.owner, query=SearchQuery(text=query, limit=LIMIT))
+        results = search(caller=Caller.of(self.owner), query=SearchQuery(text=query, limit=LIMIT))
         assert not results.notes, results.notes
         assert len(results.hits) == LIMIT
         return tuple((hit.object_id, hit.number, hit.similarity) for hit in results.hits)
@@ -214,7 +216,7 @@ def make(owner: "User", pairs: list[tuple[str, str]]) -> int:
         for question, answer in pairs
         for message in (MessageDraft("user", (TextPart(question),)), MessageDraft("assistant", (TextPart(answer),)))
     ]
-    return ingest.create_conversation(owner=owner, draft=ConversationDraft(messages=messages)).pk
+    return ingest.create_conversation(caller=Caller.of(owner), draft=ConversationDraft(messages=messages)).pk
 
 
 def spell(number: int) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import django
 
+from convmemory.accounts.callers import Caller
 from convmemory.core import acting
 
 LINES = (".jsonl", ".ndjson")
@@ -46,18 +47,18 @@ def main() -> None:
 def _run(folder: Path, whole: Any, halves: Any) -> int:
     from convmemory.conversations.importing.runner import import_paths
 
-    report = import_paths(owner=whole, paths=[folder], root=folder)
+    report = import_paths(caller=Caller.of(whole), paths=[folder], root=folder)
     _print_table(report)
-    again = import_paths(owner=whole, paths=[folder], root=folder)
+    again = import_paths(caller=Caller.of(whole), paths=[folder], root=folder)
     print(f"\nAgain: {again.total('added')} messages new, {again.total('updated')} updated.")
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / folder.name
         _copy_cut(folder, copy)
-        first = import_paths(owner=halves, paths=[copy], root=copy)
+        first = import_paths(caller=Caller.of(halves), paths=[copy], root=copy)
         shutil.rmtree(copy)
         shutil.copytree(folder, copy)
-        second = import_paths(owner=halves, paths=[copy], root=copy)
-    expected, found = _rows(whole), _rows(halves)
+        second = import_paths(caller=Caller.of(halves), paths=[copy], root=copy)
+    expected, found = _rows(Caller.of(whole)), _rows(Caller.of(halves))
     differ = {key for key in expected.keys() | found.keys() if expected.get(key) != found.get(key)}
     print(f"In two halves: {first.total('added')} messages, then {second.total('added')} more; "
           f"{len(differ)} of {len(expected)} conversations read otherwise than whole.")  # fmt: skip
@@ -99,7 +100,9 @@ def _rows(owner: Any) -> dict[str, list[str]]:
     from convmemory.conversations.models import Message
 
     found: dict[str, list[str]] = {}
-    rows = Message.objects.filter(owner=owner).order_by("conversation__source", "conversation__source_id", "position")
+    rows = Message.objects.filter(archive_id=owner.pk).order_by(
+        "conversation__source", "conversation__source_id", "position"
+    )
     for row in rows.values_list(*FIELDS).iterator():
         found.setdefault(f"{row[0]}:{row[1]}", []).append(json.dumps(row[2:], default=str))
     return found

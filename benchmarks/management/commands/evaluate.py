@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from benchmarks import documents, rerank_fitting
@@ -21,7 +20,7 @@ from benchmarks.datasets.haystacks import ASKED_ELSEWHERE, Haystack, cut_archive
 from benchmarks.reporting import build_report, lines_of
 from benchmarks.running import Observation, delete_haystacks, each_loaded, observe_haystack, observe_messages
 from benchmarks.silence import Asked, ask_haystack
-from convmemory.core.acting import acting_for
+from convmemory.accounts.callers import Caller, acting_as
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.management.commands import evaluate as own
@@ -140,10 +139,10 @@ class Command(own.Command):
         [folder] = options["data"]
         try:
             questions = documents.read_questions(folder)[: options["limit"]]
-            owner = documents.load_library(folder, questions, self._progress)
-            with acting_for(owner.pk):
-                found = documents.measure_search(owner, questions, mode=options["mode"], progress=self._progress)
-                plain = documents.measure_plain_splitter(folder, owner, questions, self._progress)
+            caller = documents.load_library(folder, questions, self._progress)
+            with acting_as(caller):
+                found = documents.measure_search(caller, questions, mode=options["mode"], progress=self._progress)
+                plain = documents.measure_plain_splitter(folder, caller, questions, self._progress)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         finally:
@@ -153,11 +152,11 @@ class Command(own.Command):
         self.stdout.write(json.dumps(report, indent=None if options["json"] else 1))
 
     def _of_haystacks(
-        self, name: str, path: Path, options: dict[str, Any], ask: Callable[[User, Haystack], list[Found]]
+        self, name: str, path: Path, options: dict[str, Any], ask: Callable[[Caller, Haystack], list[Found]]
     ) -> list[Found]:
         """Return the results of `ask` over the whole set."""
         loaded = self._loaded(name, read_dataset(name, path, limit=options["limit"]), options)
-        found = [one for owner, haystack in loaded for one in ask(owner, haystack)]
+        found = [one for caller, haystack in loaded for one in ask(caller, haystack)]
         if not found:
             raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
         return found
@@ -173,23 +172,23 @@ class Command(own.Command):
                 if turns is not None:
                     archives = cut_archives(whole, turns=turns, count=options["archives"])
                     others = others[:: max(1, len(others) // ASKED_ELSEWHERE)]
-                for owner, haystack in self._loaded(name, archives, options):
+                for caller, haystack in self._loaded(name, archives, options):
                     bar = config.search_min_relevance
                     asked += ask_haystack(
-                        owner, haystack, others, mode=options["mode"], bar=bar, progress=self._progress
+                        caller, haystack, others, mode=options["mode"], bar=bar, progress=self._progress
                     )
             yield (name if turns is None else f"{name}, {turns} turns"), asked
 
     def _loaded(
         self, name: str, haystacks: Iterable[Haystack], options: dict[str, Any]
-    ) -> Iterator[tuple[User, Haystack]]:
+    ) -> Iterator[tuple[Caller, Haystack]]:
         return each_loaded(name, haystacks, keep=options["keep"], progress=self._progress)
 
-    def _search(self, owner: User, haystack: Haystack, options: dict[str, Any]) -> list[Observation]:
+    def _search(self, caller: Caller, haystack: Haystack, options: dict[str, Any]) -> list[Observation]:
         if options["messages"]:
             budget = options["budget"]
-            return observe_messages(owner, haystack, mode=options["mode"], budget=budget, progress=self._progress)
-        return observe_haystack(owner, haystack, mode=options["mode"], progress=self._progress)
+            return observe_messages(caller, haystack, mode=options["mode"], budget=budget, progress=self._progress)
+        return observe_haystack(caller, haystack, mode=options["mode"], progress=self._progress)
 
     def _progress(self, done: str, number: int, count: int) -> None:
         if self.stderr.isatty():

@@ -49,7 +49,7 @@ TAKEN = (
 
 def people() -> QuerySet[auth.User]:
     """Return the accounts that SCIM shows."""
-    rows = auth.User.objects.filter(space=None, is_superuser=False, provisioned__removed_at=None)
+    rows = auth.User.objects.filter(is_superuser=False, provisioned__removed_at=None)
     return rows.select_related("provisioned").annotate(changed_at=Coalesce("provisioned__updated_at", "date_joined"))
 
 
@@ -138,7 +138,7 @@ class DirectoryStorage(ScimStorage):
         if resource_type.name == "User":
             self._record(Action.DELETED, f"user {row.pk} (deactivated)", about=row.pk)
             end_access(user_id=row.pk)
-            ProvisionedAccount.objects.update_or_create(owner=row, defaults={"removed_at": timezone.now()})
+            ProvisionedAccount.objects.update_or_create(person_id=row.pk, defaults={"removed_at": timezone.now()})
         else:
             self._record(Action.DELETED, f"group {row.pk}")
             row.delete()
@@ -151,7 +151,7 @@ class DirectoryStorage(ScimStorage):
             row, said = auth.User(), ProvisionedAccount(was_made=True)
             row.set_unusable_password()
         else:
-            row = said.owner
+            row = said.person
         row.is_active = resource.active is not False
         self._save_user(row, said, resource)
         self._record(Action.MADE, f"user {row.pk}", about=row.pk)
@@ -160,9 +160,9 @@ class DirectoryStorage(ScimStorage):
     def _removed(self, resource: User) -> ProvisionedAccount | None:
         """Return the account that the directory deleted before, if it has the same name and the same externalId."""
         external_id, name = storable(resource.external_id or ""), storable(resource.user_name or "")
-        rows = ProvisionedAccount.objects.exclude(removed_at=None).exclude(external_id="").select_related("owner")
-        is_same = {"external_id": external_id, "owner__username__iexact": name}
-        return rows.filter(**is_same, owner__is_superuser=False).first()
+        rows = ProvisionedAccount.objects.exclude(removed_at=None).exclude(external_id="").select_related("person")
+        is_same = {"external_id": external_id, "person__username__iexact": name}
+        return rows.filter(**is_same, person__is_superuser=False).first()
 
     def _of_identity_provider(self, resource: User) -> ProvisionedAccount | None:
         """Return a new row of the only account of the person that an identity provider, or a proxy, made.
@@ -172,14 +172,14 @@ class DirectoryStorage(ScimStorage):
         """
         email = storable(_email_of(resource).value or "")
         identities = LinkedIdentity.objects.all()
-        is_same = ~Q(email="") & Q(email__iexact=email, pk__in=identities.values("owner_id"))
+        is_same = ~Q(email="") & Q(email__iexact=email, pk__in=identities.values("person_id"))
         if config.remote_user_scim:
             name, external_id = storable(resource.user_name or ""), storable(resource.external_id or "")
             named = identities.filter(Q(subject__iexact=name) | Q(subject=external_id), issuer=ISSUER)
-            is_same |= Q(pk__in=named.values("owner_id"))
+            is_same |= Q(pk__in=named.values("person_id"))
         rows = people().filter(is_same, provisioned=None, password__startswith=UNUSABLE_PASSWORD_PREFIX)
         found = list(rows[:2])
-        return ProvisionedAccount(owner=found[0]) if len(found) == 1 else None
+        return ProvisionedAccount(person_id=found[0].pk) if len(found) == 1 else None
 
     def _update_user(self, row: auth.User, resource: User) -> None:
         was_active = row.is_active
@@ -204,7 +204,7 @@ class DirectoryStorage(ScimStorage):
         row.username, row.email = username, storable(email.value or "")
         row.first_name, row.last_name = storable(name.given_name or ""), storable(name.family_name or "")
         _save(row)
-        said.owner, said.removed_at, said.updated_at = row, None, timezone.now()
+        said.person, said.removed_at, said.updated_at = row, None, timezone.now()
         said.external_id = storable(resource.external_id or "")
         said.email_type, said.email_is_primary = storable(email.type or ""), email.primary
         _save(said)
@@ -272,7 +272,7 @@ def _email_of(resource: User) -> Email:
 def _save(row: Model) -> None:
     """Save a row if its values are valid. Raises: InvalidValueException, UniquenessException."""
     try:
-        row.clean_fields(exclude=["password", "owner", "group"])
+        row.clean_fields(exclude=["password", "person", "group"])
         with transaction.atomic():
             row.save()
     except ValidationError as error:

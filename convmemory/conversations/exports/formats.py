@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.exports.html_page import HtmlWriter
 from convmemory.conversations.exports.json_file import JsonWriter
 from convmemory.conversations.exports.markdown_text import MarkdownWriter
@@ -58,12 +58,12 @@ def require_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def exported(*, owner: AbstractBaseUser, selection: ExportSelection, format: Format) -> Iterator[str]:
+def exported(*, caller: Caller, selection: ExportSelection, format: Format) -> Iterator[str]:
     """Yield the caller's conversations as text, in pieces of about 64 KB.
 
     Raises: NotFound, before the first piece is read.
     """
-    conversations = chosen(owner=owner, selection=selection)
+    conversations = chosen(caller=caller, selection=selection)
     return _in_pieces(_texts(conversations, selection, format.writer()))
 
 
@@ -99,21 +99,23 @@ _UNSAFE = re.compile(r"[^\w-]+")
 
 
 def export_response(
-    request: HttpRequest, *, owner: AbstractBaseUser, selection: ExportSelection, format: str
+    request: HttpRequest, *, caller: Caller, selection: ExportSelection, format: str
 ) -> StreamingHttpResponse:
     """Return the selection as a download. Raises: InvalidInput on an unknown format, NotFound."""
     chosen = require_format(format)
-    pieces = exported(owner=owner, selection=selection, format=chosen)
+    pieces = exported(caller=caller, selection=selection, format=chosen)
     response = streamed(request, pieces, media_type=chosen.media_type)
     named = selection.ids
     what = f"{len(named)} conversations" if len(named) > 1 else f"conversation {named[0]}" if named else "conversations"
-    record(Action.EXPORTED, what=what, person_id=owner.pk, about_id=owner.pk)
+    record(Action.EXPORTED, what=what, person_id=caller.person_id, about_id=caller.archive_id)
     # The name of the download: the title of the only conversation, reduced to plain letters.
     if len(selection.ids) != 1:
         file_name = "conversations"
     else:
         row = (
-            Conversation.objects.filter(owner_id=owner.pk, pk=selection.ids[0]).values_list("title", flat=True).first()
+            Conversation.objects.filter(archive_id=caller.archive_id, pk=selection.ids[0])
+            .values_list("title", flat=True)
+            .first()
         )
         # ASCII only: browsers disagree about other characters in this header.
         plain = (row or "")[: NAME_CHARS * 2].encode("ascii", "ignore").decode()

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q, QuerySet
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.messages.hidden_keys import parts_without_keys, text_without_keys
@@ -42,14 +42,14 @@ class ExportedMessage:
     mark: Mark | None = None
 
 
-def chosen(*, owner: AbstractBaseUser, selection: ExportSelection) -> Iterator[Conversation]:
+def chosen(*, caller: Caller, selection: ExportSelection) -> Iterator[Conversation]:
     """Yield the caller's conversations of the selection, oldest first. Raises: NotFound, before the first one."""
     if selection.ids:
         for number in selection.ids:
-            get_conversation(owner=owner, conversation_id=number)
-        rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=selection.ids)
+            get_conversation(caller=caller, conversation_id=number)
+        rows = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=selection.ids)
     else:
-        rows = visible_conversations(owner, selection.filters)
+        rows = visible_conversations(caller, selection.filters)
     return _in_batches(rows.order_by("pk"), selection)
 
 
@@ -57,7 +57,7 @@ def messages_of(conversation: Conversation, selection: ExportSelection) -> Itera
     """Yield the conversation's messages of the selection in order, with keys masked."""
     position = -1
     chosen = conversation.messages.filter(selection.messages)
-    marks = marks_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
+    marks = marks_of(archive_id=conversation.archive_id, conversation_id=conversation.pk)
     while True:
         rows = list(chosen.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])
         for row in rows:

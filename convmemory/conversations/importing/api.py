@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import P, QueryEx, Router, Status
 
-from convmemory.accounts.authentication import archive_of_request
+from convmemory.accounts.authentication import caller_in
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.importing import imports
@@ -73,18 +73,18 @@ async def upload(
     """Waits up to `wait` seconds for the import to end. 200: the report per file, with the import's `id`; 202: it goes
     on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report.
     """
-    owner = await in_thread(archive_of_request, request, space)
+    caller = await in_thread(caller_in, request, space)
     form = await in_upload_thread(lambda: _form(request, wait))
     imports.require_acceptable(file=form.file, format=form.format)
-    await in_thread(imports.require_capacity, owner=owner, size=form.file.size or 0)
-    stored = await in_upload_thread(lambda: imports.store_upload(form.file, owner_id=owner.pk))
-    row = await in_thread(_queue, owner, stored, form.format)
+    await in_thread(imports.require_capacity, caller=caller, size=form.file.size or 0)
+    stored = await in_upload_thread(lambda: imports.store_upload(form.file, archive_id=caller.archive_id))
+    row = await in_thread(_queue, caller, stored, form.format)
     # The import as soon as it has ended, or after the waiting time.
     deadline, pause_s = time.monotonic() + form.wait_s, FIRST_PAUSE_S
     while row.is_unfinished and (left_s := deadline - time.monotonic()) > 0:
         await asyncio.sleep(min(pause_s, left_s))
         pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
-        row = await in_thread(imports.get_import, owner=owner, import_id=row.pk)
+        row = await in_thread(imports.get_import, caller=caller, import_id=row.pk)
     if row.state == Import.State.FAILED:
         raise imports.error_of(row)
     named = f"?{urlencode({'space': space})}" if space else ""
@@ -101,13 +101,13 @@ def list_imports(
     digest: QueryEx[str, P(description="SHA-256 of an upload, in hexadecimal: its imports alone")] = "",
     space: Space = "",
 ) -> dict[str, Any]:
-    rows = imports.imports_of(owner=archive_of_request(request, space), limit=limit, digest=digest)
+    rows = imports.imports_of(caller=caller_in(request, space), limit=limit, digest=digest)
     return {"results": _with_reasons(rows)}
 
 
 @router.get("/imports/{int:import_id}", response=ImportWithReport, summary="One import, with its report once it ended")
 def show_import(request: HttpRequest, import_id: int, space: Space = "") -> Import:
-    row = _shown(imports.get_import(owner=archive_of_request(request, space), import_id=import_id))
+    row = _shown(imports.get_import(caller=caller_in(request, space), import_id=import_id))
     row.conversations = [  # type: ignore[attr-defined]
         {"file": file, "id": link.conversation_id, "title": link.title, "turns": link.turns, "url": link.url}
         for (_, file), links in links_of([row]).items()
@@ -121,7 +121,7 @@ def undo_import(request: HttpRequest, import_id: int, space: Space = "") -> Stat
     """Conversations that it made are deleted for good and messages that it added are taken out again; what came before,
     and what came since, stays. 202: a worker does it; the import's state says when it is `undone`.
     """
-    row = request_undo(owner=archive_of_request(request, space), import_id=import_id)
+    row = request_undo(caller=caller_in(request, space), import_id=import_id)
     enqueue_undo(row)
     return Status(202, _shown(row))
 
@@ -134,10 +134,10 @@ def _form(request: HttpRequest, wait_s: int) -> UploadForm:
     return UploadForm(file, request.POST.get("format") or AUTO, wait_s if chosen_s is None else chosen_s)
 
 
-def _queue(owner: User, stored: imports.StoredUpload, format: str) -> Import:
-    row = imports.create_import(owner=owner, stored=stored, format=format)
-    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
-    return imports.get_import(owner=owner, import_id=row.pk)
+def _queue(caller: Caller, stored: imports.StoredUpload, format: str) -> Import:
+    row = imports.create_import(caller=caller, stored=stored, format=format)
+    enqueue_import(archive_id=row.archive_id, import_id=row.pk)
+    return imports.get_import(caller=caller, import_id=row.pk)
 
 
 def _shown(row: Import) -> Import:

@@ -31,9 +31,9 @@ def _work(arguments: Sequence[str]) -> None:
     from convmemory.core.acting import acting_for
     from convmemory.core.files.work_folders import work_inside
 
-    import_id, run, folder, owner_id = arguments
+    import_id, run, folder, archive_id = arguments
     work_inside(Path(folder))
-    with acting_for(int(owner_id)):
+    with acting_for(int(archive_id)):
         work(import_id=int(import_id), run=uuid.UUID(run), folder=Path(folder), confined=True)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.core.files import File
 from django.db.models import Count, Sum
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.detect import AUTO, require_format
 from convmemory.conversations.importers.mapping import importer_of
 from convmemory.conversations.importing.models import Import, upload_place, upload_storage
@@ -46,18 +46,18 @@ class StoredUpload:
     digest: str
 
 
-def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: str = AUTO) -> Import:
+def queue_import(*, caller: Caller, file: "UploadedFile[Any]", format: str = AUTO) -> Import:
     """Store an upload and its waiting row; the calling view enqueues the task.
 
     Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
     """
     require_acceptable(file=file, format=format)
-    require_capacity(owner=owner, size=file.size or 0)
-    return create_import(owner=owner, stored=store_upload(file, owner_id=owner.pk), format=format)
+    require_capacity(caller=caller, size=file.size or 0)
+    return create_import(caller=caller, stored=store_upload(file, archive_id=caller.archive_id), format=format)
 
 
 def queue_folder(
-    *, owner: AbstractBaseUser, files: "Sequence[UploadedFile[Any]]", paths: Sequence[str], format: str = AUTO
+    *, caller: Caller, files: "Sequence[UploadedFile[Any]]", paths: Sequence[str], format: str = AUTO
 ) -> Import:
     """Store the files of a folder, with their `paths` in it, as one archive, and its waiting row.
 
@@ -66,15 +66,15 @@ def queue_folder(
     size = sum(file.size or 0 for file in files)
     require_format(format)
     require_size(size)
-    require_capacity(owner=owner, size=size)
+    require_capacity(caller=caller, size=size)
     folder = storable(paths[0].partition("/")[0]) if paths and "/" in paths[0] else f"{len(files)} files"
     with SpooledTemporaryFile(max_size=SPOOL_BYTES) as packed:
         with zipfile.ZipFile(packed, "w") as archive:
             for path, file in zip(paths, files, strict=True):
                 with archive.open(storable(path)[:MAX_PATH_CHARS] or "file", "w", force_zip64=True) as entry:
                     entry.writelines(file.chunks())
-        stored = _stored(File(packed), name=f"{folder[-200:]}.zip", size=size, owner_id=owner.pk)
-    return create_import(owner=owner, stored=stored, format=format)
+        stored = _stored(File(packed), name=f"{folder[-200:]}.zip", size=size, archive_id=caller.archive_id)
+    return create_import(caller=caller, stored=stored, format=format)
 
 
 def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
@@ -92,10 +92,12 @@ def require_size(size: int) -> None:
         )
 
 
-def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
+def require_capacity(*, caller: Caller, size: int) -> None:
     """Raise TooManyAtOnce if too many of the owner's uploads wait already, StorageFull if there is no room."""
-    require_room(owner_id=owner.pk, size=size, turns=1)
-    waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
+    require_room(archive_id=caller.archive_id, size=size, turns=1)
+    waiting = Import.objects.filter(archive_id=caller.archive_id, state__in=UNFINISHED).aggregate(
+        n=Count("pk"), size=Sum("size")
+    )
     room = MAX_UNFINISHED_UPLOADS * config.max_upload_mb * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
         raise TooManyAtOnce(
@@ -104,24 +106,24 @@ def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
         )
 
 
-def store_upload(file: "UploadedFile[Any]", *, owner_id: int) -> StoredUpload:
+def store_upload(file: "UploadedFile[Any]", *, archive_id: int) -> StoredUpload:
     """Move the upload into the upload folder; does not use the database."""
-    return _stored(file, name=storable(file.name or "upload")[-255:], size=file.size or 0, owner_id=owner_id)
+    return _stored(file, name=storable(file.name or "upload")[-255:], size=file.size or 0, archive_id=archive_id)
 
 
-def _stored(file: "File[Any]", *, name: str, size: int, owner_id: int) -> StoredUpload:
+def _stored(file: "File[Any]", *, name: str, size: int, archive_id: int) -> StoredUpload:
     file.seek(0)
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(0)
-    place = upload_storage().save(upload_place(owner_id=owner_id), file)
+    place = upload_storage().save(upload_place(archive_id=archive_id), file)
     return StoredUpload(file=place, name=name, size=size, digest=digest)
 
 
-def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str = AUTO) -> Import:
+def create_import(*, caller: Caller, stored: StoredUpload, format: str = AUTO) -> Import:
     """Return the new waiting row; if it cannot be created, the stored file is deleted."""
     try:
         return Import.objects.create(
-            owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest,
+            archive_id=caller.archive_id, name=stored.name, format=format, size=stored.size, digest=stored.digest,
             file=stored.file, started_by=acting.current().person_id,
         )  # fmt: skip
     except BaseException:
@@ -129,45 +131,47 @@ def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str 
         raise
 
 
-def queue_mapped(*, owner: AbstractBaseUser, import_id: int, mapping: Mapping[str, Any], is_preview: bool) -> Import:
+def queue_mapped(*, caller: Caller, import_id: int, mapping: Mapping[str, Any], is_preview: bool) -> Import:
     """Queue the kept upload of an import once more, its files of unknown formats read by the mapping.
 
     The calling view enqueues the task. Raises: NotFound, InvalidInput that names a field of the mapping, TooManyAtOnce.
     """
     importer_of(mapping)
-    return _queue_kept(owner, import_id, mapping=json_storable(mapping), is_preview=is_preview)
+    return _queue_kept(caller, import_id, mapping=json_storable(mapping), is_preview=is_preview)
 
 
-def queue_as(*, owner: AbstractBaseUser, import_id: int, format: str) -> Import:
+def queue_as(*, caller: Caller, import_id: int, format: str) -> Import:
     """Queue the kept upload of an import once more, to be read as the format that its owner names.
 
     The calling view enqueues the task. Raises: NotFound, InvalidInput on an unknown format, TooManyAtOnce.
     """
     require_format(format)
-    return _queue_kept(owner, import_id, format=format)
+    return _queue_kept(caller, import_id, format=format)
 
 
-def _queue_kept(owner: AbstractBaseUser, import_id: int, **values: Any) -> Import:
-    before = get_import(owner=owner, import_id=import_id)
+def _queue_kept(caller: Caller, import_id: int, **values: Any) -> Import:
+    before = get_import(caller=caller, import_id=import_id)
     if before.kept_id is None:
         raise InvalidInput("The upload is no longer kept: upload it again.")
-    require_capacity(owner=owner, size=before.size)
+    require_capacity(caller=caller, size=before.size)
     same = ("name", "format", "size", "digest", "kept_id")
     values |= {"started_by": acting.current().person_id}
-    return Import.objects.create(owner_id=owner.pk, **{name: getattr(before, name) for name in same} | values)
+    return Import.objects.create(
+        archive_id=caller.archive_id, **{name: getattr(before, name) for name in same} | values
+    )
 
 
-def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
+def get_import(*, caller: Caller, import_id: int) -> Import:
     """Return the caller's import. Raises: NotFound."""
-    found = Import.objects.filter(owner_id=owner.pk, pk=import_id).first()
+    found = Import.objects.filter(archive_id=caller.archive_id, pk=import_id).first()
     if found is None:
         raise NotFound(f"There is no import {import_id}.")
     return found
 
 
-def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list[Import]:
+def imports_of(*, caller: Caller, limit: int, digest: str = "") -> list[Import]:
     """Return the caller's imports, newest first; only those of the file with SHA-256 `digest` if that is given."""
-    rows = Import.objects.filter(owner_id=owner.pk)
+    rows = Import.objects.filter(archive_id=caller.archive_id)
     if digest:
         rows = rows.filter(digest=storable(digest.lower()))
     return list(rows.order_by("-pk")[:limit])
@@ -178,7 +182,7 @@ def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
     waiting = [row for row in rows if row.state == Import.State.QUEUED]
     if not waiting:
         return {}
-    running = Import.objects.filter(owner_id=waiting[0].owner_id, state=Import.State.RUNNING).first()
+    running = Import.objects.filter(archive_id=waiting[0].archive_id, state=Import.State.RUNNING).first()
     reason = (
         f"It waits until your import of {cut(running.name, 80)} has ended."
         if running

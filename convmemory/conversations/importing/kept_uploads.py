@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Count, Sum
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.models import Import, KeptConversation, KeptUpload, kept_place, kept_storage
 from convmemory.conversations.messages.identity import NAME_CHARS, is_global_id
 from convmemory.conversations.messages.storage_quota import count_stored
@@ -40,7 +40,7 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
     """
     digest = row.digest or hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     kept, _ = KeptUpload.objects.get_or_create(
-        owner_id=row.owner_id,
+        archive_id=row.archive_id,
         digest=digest,
         defaults={"name": row.name, "format": row.format},
     )
@@ -64,13 +64,13 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
 def record_kept_conversation(kept: KeptUpload | None, conversation_id: int) -> None:
     """Record that the upload contains this conversation; called in the transaction that stores it."""
     if kept is not None:
-        link = KeptConversation(owner_id=kept.owner_id, upload=kept, conversation_id=conversation_id)
+        link = KeptConversation(archive_id=kept.archive_id, upload=kept, conversation_id=conversation_id)
         KeptConversation.objects.bulk_create([link], ignore_conflicts=True)
 
 
-def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+def drop_uploads_with(*, caller: Caller, conversation_id: int) -> int:
     """Delete the caller's kept uploads that contain the conversation; returns their bytes for the quota."""
-    found = list(KeptUpload.objects.filter(owner_id=owner.pk, holds__conversation_id=conversation_id))
+    found = list(KeptUpload.objects.filter(archive_id=caller.archive_id, holds__conversation_id=conversation_id))
     for kept in found:
         _delete(kept)
     return sum(kept.stored_size for kept in found)
@@ -78,7 +78,7 @@ def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> int:
 
 def drop_upload_of(row: Import) -> None:
     """Delete the kept upload of an import, if it still exists."""
-    for kept in KeptUpload.objects.filter(owner_id=row.owner_id, digest=row.digest):
+    for kept in KeptUpload.objects.filter(archive_id=row.archive_id, digest=row.digest):
         drop_upload(kept)
 
 
@@ -103,7 +103,7 @@ def drop_upload(kept: KeptUpload) -> int:
     with transaction.atomic():
         dropped = _delete(kept)
         if dropped:
-            count_stored(owner_id=kept.owner_id, change=-kept.stored_size)
+            count_stored(archive_id=kept.archive_id, change=-kept.stored_size)
     return dropped
 
 
@@ -137,7 +137,7 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
     Raises: OSError, StorageFull.
     """
     storage, damaged, counted = kept_storage(), str(kept.file), kept.stored_size
-    folder = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).parent
+    folder = Path(storage.path(kept_place(archive_id=kept.archive_id, digest=kept.digest))).parent
     file.seek(0)
     with new_draft(folder) as draft:
         encrypt_file(file, draft.file)
@@ -147,14 +147,14 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
         # Only now is the size known: compressed uploads are about a sixth of their size.
         if not _has_made_space(kept, size):
             return False
-        kept.file.name, kept.stored_size = kept_place(owner_id=kept.owner_id, digest=digest), 0
+        kept.file.name, kept.stored_size = kept_place(archive_id=kept.archive_id, digest=digest), 0
         with transaction.atomic():
             kept.save(update_fields=["file", "stored_size"])  # before the move, so that no file is without a row
-            count_stored(owner_id=kept.owner_id, change=-counted)
+            count_stored(archive_id=kept.archive_id, change=-counted)
         draft.move_to(Path(storage.path(kept.file.name)))
     with transaction.atomic():
-        KeptUpload.objects.filter(pk=kept.pk, owner_id=kept.owner_id).update(stored_size=size)
-        count_stored(owner_id=kept.owner_id, change=size)
+        KeptUpload.objects.filter(pk=kept.pk, archive_id=kept.archive_id).update(stored_size=size)
+        count_stored(archive_id=kept.archive_id, change=size)
     kept.stored_size = size
     if damaged:
         storage.delete(damaged)
@@ -166,7 +166,7 @@ def _has_made_space(kept: KeptUpload, size: int) -> bool:
     most = config.max_kept_uploads_mb * MB
     if size > most:
         return False
-    whole = KeptUpload.objects.filter(owner_id=kept.owner_id, stored_size__gt=0).exclude(pk=kept.pk)
+    whole = KeptUpload.objects.filter(archive_id=kept.archive_id, stored_size__gt=0).exclude(pk=kept.pk)
     left = whole.aggregate(size=Sum("stored_size"))["size"] or 0
     for oldest in whole.order_by("pk"):
         if left + size <= most:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.db.models import Exists, F, Min, OuterRef, Subquery
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.holds import refuse_held
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importing.imports import get_import
@@ -65,7 +65,7 @@ def record_conversation(row: Import, file: FileReport, result: SyncResult, *, ke
     if not (result.created or result.added or result.updated):
         return
     ImportedConversation.objects.create(
-        owner_id=row.owner_id,
+        archive_id=row.archive_id,
         import_job_id=row.pk,
         conversation_id=result.conversation_id,
         file=storable(file.path)[:FILE_CHARS],
@@ -78,9 +78,9 @@ def record_conversation(row: Import, file: FileReport, result: SyncResult, *, ke
 def links_of(rows: Iterable[Import]) -> dict[tuple[int, str], Links]:
     """Return the links of these imports of one owner by import and file. One query."""
     numbers = [row.pk for row in rows]
-    owners = {row.owner_id for row in rows}
+    owners = {row.archive_id for row in rows}
     found = ImportedConversation.objects.filter(
-        outside_trash("conversation"), owner_id__in=owners, import_job_id__in=numbers
+        outside_trash("conversation"), archive_id__in=owners, import_job_id__in=numbers
     ).order_by("pk")
     fields = ("import_job_id", "file", "conversation_id", "conversation__title", "conversation__turn_count", "created")
     by_file: dict[tuple[int, str], dict[int, Link]] = defaultdict(dict)
@@ -104,28 +104,32 @@ State = Import.State
 logger = logging.getLogger(__name__)
 
 
-def request_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
+def request_undo(*, caller: Caller, import_id: int) -> Import:
     """Mark the caller's import for undoing; the calling view or command enqueues it. A repeated call changes nothing.
 
     Raises: NotFound, InvalidInput while it still runs, OnLegalHold if a conversation of it is held.
     """
-    row = get_import(owner=owner, import_id=import_id)
+    row = get_import(caller=caller, import_id=import_id)
     if row.is_unfinished:
         raise InvalidInput("The import has not ended yet: wait until it has, then undo it.")
-    added_to = ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).values_list("conversation_id")
-    refuse_held(owner_id=owner.pk, conversation_ids=[number for (number,) in added_to])
-    ended = Import.objects.filter(pk=row.pk, owner_id=owner.pk, state__in=[State.DONE, State.FAILED])
+    added_to = ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).values_list(
+        "conversation_id"
+    )
+    refuse_held(archive_id=caller.archive_id, conversation_ids=[number for (number,) in added_to])
+    ended = Import.objects.filter(pk=row.pk, archive_id=caller.archive_id, state__in=[State.DONE, State.FAILED])
     ended.update(state=State.UNDOING)
-    return get_import(owner=owner, import_id=import_id)
+    return get_import(caller=caller, import_id=import_id)
 
 
-def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
+def undo(*, caller: Caller, import_id: int, deadline: float) -> bool:
     """Revert conversation after conversation until `deadline` (monotonic seconds); returns whether all are done."""
-    row = Import.objects.filter(pk=import_id, owner_id=owner.pk, state=State.UNDOING).first()
+    row = Import.objects.filter(pk=import_id, archive_id=caller.archive_id, state=State.UNDOING).first()
     if row is None:
         return True
     while time.monotonic() < deadline:
-        found = ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).order_by("-pk").first()
+        found = (
+            ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).order_by("-pk").first()
+        )
         if found is None:
             drop_upload_of(row)
             Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
@@ -134,10 +138,10 @@ def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
         try:
             if found.first_message is not None and found.last_message is not None:
                 ids = (found.first_message, found.last_message)
-                remove_messages(owner=owner, conversation_id=found.conversation_id, ids=ids)
-            left = Conversation.objects.get(pk=found.conversation_id, owner_id=owner.pk).message_count
+                remove_messages(caller=caller, conversation_id=found.conversation_id, ids=ids)
+            left = Conversation.objects.get(pk=found.conversation_id, archive_id=caller.archive_id).message_count
             if found.created and not left:
-                delete_for_good(owner=owner, conversation_id=found.conversation_id)
+                delete_for_good(caller=caller, conversation_id=found.conversation_id)
         except (NotFound, Conversation.DoesNotExist):
             logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
         except OnLegalHold:
@@ -151,22 +155,24 @@ def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
 # Changes that imports make to conversations already stored: links to parents, and messages removed by Undo.
 
 
-def link_children(*, owner: AbstractBaseUser) -> int:
+def link_children(*, caller: Caller) -> int:
     """Link conversations to parents that were imported after them; return how many were linked.
 
     The parent of a session without another one is the session whose file names it as its continuation.
     """
-    continued = Conversation.objects.filter(owner_id=owner.pk).exclude(continued_in="")
+    continued = Conversation.objects.filter(archive_id=caller.archive_id).exclude(continued_in="")
     later = Conversation.objects.filter(
-        owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("continued_in"), parent_source_id=""
+        archive=OuterRef("archive"), source=OuterRef("source"), source_id=OuterRef("continued_in"), parent_source_id=""
     )
     for earlier in continued.filter(Exists(later)).exclude(continued_in=F("source_id")):
-        named = Conversation.objects.filter(owner_id=owner.pk, source=earlier.source, source_id=earlier.continued_in)
+        named = Conversation.objects.filter(
+            archive_id=caller.archive_id, source=earlier.source, source_id=earlier.continued_in
+        )
         named.filter(parent_source_id="").update(parent_source_id=earlier.source_id)
     parent = Conversation.objects.filter(
-        owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
+        archive=OuterRef("archive"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
     )
-    orphans = Conversation.objects.filter(owner_id=owner.pk, parent=None).exclude(parent_source_id="")
+    orphans = Conversation.objects.filter(archive_id=caller.archive_id, parent=None).exclude(parent_source_id="")
     return (
         orphans.annotate(found=Subquery(parent.values("pk")[:1]))
         .exclude(found=None)
@@ -174,28 +180,28 @@ def link_children(*, owner: AbstractBaseUser) -> int:
     )
 
 
-def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple[int, int]) -> int:
+def remove_messages(*, caller: Caller, conversation_id: int, ids: tuple[int, int]) -> int:
     """Delete the conversation's messages with ids in this range, both ends included; returns how many.
 
     Raises: NotFound, ConversationBusy, OnLegalHold.
     """
     with transaction.atomic():
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id])
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
+        refuse_held(archive_id=caller.archive_id, conversation_ids=[conversation_id])
         require_idle(conversation)
         gone = conversation.messages.filter(pk__range=ids)
         lowest, turns_before = gone.aggregate(at=Min("position"))["at"], conversation.turn_count
         if lowest is None:
             return 0
         ids_gone = list(gone.values_list("pk", flat=True))
-        freed = bytes_of_messages(owner_id=owner.pk, message_ids=ids_gone)
+        freed = bytes_of_messages(archive_id=caller.archive_id, message_ids=ids_gone)
         gone.delete()
         # Renumber the positions of the messages from position `lowest` on without gaps, in their order.
         left = list(
             conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True)
         )
         parameters: dict[str, Any] = {
-            "owner": conversation.owner_id,
+            "owner": conversation.archive_id,
             "conversation": conversation.pk,
             "messages": left,
             "positions": list(range(lowest, lowest + len(left))),
@@ -204,7 +210,7 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
             cursor.execute(load_sql("convmemory.conversations", "set_positions"), parameters)
         finish_change(conversation, from_position=lowest, message_count=conversation.message_count - len(ids_gone))
         count_stored(
-            owner_id=owner.pk,
+            archive_id=caller.archive_id,
             conversation_id=conversation_id,
             change=-freed,
             turns=conversation.turn_count - turns_before,

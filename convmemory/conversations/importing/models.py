@@ -7,7 +7,6 @@ here.
 import uuid
 from pathlib import Path
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -48,14 +47,14 @@ def kept_storage() -> KeptStorage:
     return KeptStorage()
 
 
-def upload_place(*, owner_id: int) -> str:
+def upload_place(*, archive_id: int) -> str:
     """Return a new name below `IMPORT_FOLDER` for a waiting upload."""
-    return f"{owner_id}/{uuid.uuid4().hex}"
+    return f"{archive_id}/{uuid.uuid4().hex}"
 
 
-def kept_place(*, owner_id: int, digest: str) -> str:
+def kept_place(*, archive_id: int, digest: str) -> str:
     """Return a kept upload's name below `MEDIA_ROOT`, by the digest of the stored file."""
-    return f"uploads/{owner_id}/{digest[:2]}/{digest}"
+    return f"uploads/{archive_id}/{digest[:2]}/{digest}"
 
 
 # --- import models --------------------------------------------------------------------------------
@@ -64,7 +63,9 @@ def kept_place(*, owner_id: int, digest: str) -> str:
 class SyncedFile(models.Model):
     """The state of an agent's file on this machine when it was last imported; `syncing.py` compares it."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     path = models.TextField()
     agent = models.CharField(max_length=50)
     device = models.DecimalField(max_digits=20, decimal_places=0)
@@ -76,7 +77,7 @@ class SyncedFile(models.Model):
     imported_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["owner", "path"], name="synced_file_unique")]
+        constraints = [models.UniqueConstraint(fields=["archive", "path"], name="synced_file_unique")]
 
     def __str__(self) -> str:
         return f"synced file {self.pk}"
@@ -88,7 +89,9 @@ class KeptUpload(models.Model):
     `file` is named after the digest of the encrypted bytes; `stored_size` is 0 until it is complete.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     digest = models.CharField(max_length=64, help_text="SHA-256 of the upload.")
     name = models.CharField(max_length=255)
     format = models.CharField(max_length=30)
@@ -97,7 +100,7 @@ class KeptUpload(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["owner", "digest"], name="kept_upload_unique")]
+        constraints = [models.UniqueConstraint(fields=["archive", "digest"], name="kept_upload_unique")]
 
     def __str__(self) -> str:
         return f"kept upload {self.pk}"
@@ -106,13 +109,15 @@ class KeptUpload(models.Model):
 class KeptConversation(models.Model):
     """Records that a kept upload contains a conversation: deleting the conversation deletes the upload."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     upload = models.ForeignKey(KeptUpload, on_delete=models.CASCADE, related_name="holds")
     conversation = models.ForeignKey("conversations.Conversation", on_delete=models.CASCADE, related_name="+")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["owner", "conversation", "upload"], name="kept_conversation_unique"),
+            models.UniqueConstraint(fields=["archive", "conversation", "upload"], name="kept_conversation_unique"),
         ]
 
     def __str__(self) -> str:
@@ -143,8 +148,8 @@ class Import(models.Model):
         INTERRUPTED = "interrupted"
         INTERNAL = "internal"
 
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="imports", db_index=False
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="imports", db_index=False
     )
     name = models.CharField(max_length=255)
     format = models.CharField(max_length=30)
@@ -174,11 +179,11 @@ class Import(models.Model):
                 condition=Q(state__in=["queued", "running", "done", "failed", "undoing", "undone"]), name="import_state"
             ),
             # One import of a person runs at a time, even if two workers claim in the same moment.
-            models.UniqueConstraint(fields=["owner"], condition=Q(state="running"), name="import_one_running"),
+            models.UniqueConstraint(fields=["archive"], condition=Q(state="running"), name="import_one_running"),
         ]
         indexes = [
-            models.Index(fields=["owner", "-id"], name="import_owner"),
-            models.Index(fields=["owner", "digest"], condition=~Q(digest=""), name="import_digest"),
+            models.Index(fields=["archive", "-id"], name="import_owner"),
+            models.Index(fields=["archive", "digest"], condition=~Q(digest=""), name="import_digest"),
             # For the sweep, which looks at unfinished imports of all owners every minute.
             models.Index(fields=["id"], condition=Q(state__in=["queued", "running"]), name="import_unfinished"),
         ]
@@ -203,7 +208,9 @@ class ImportedConversation(models.Model):
     for as long as it is listed.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     import_job = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="found", db_index=False)
     conversation = models.ForeignKey("conversations.Conversation", on_delete=models.CASCADE, related_name="+")
     file = models.CharField(max_length=500)
@@ -213,7 +220,7 @@ class ImportedConversation(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["owner", "import_job", "id"], name="imported_conversation"),
+            models.Index(fields=["archive", "import_job", "id"], name="imported_conversation"),
             models.Index(fields=["import_job"], name="imported_conversation_job"),
         ]
 

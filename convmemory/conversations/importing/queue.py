@@ -48,12 +48,12 @@ ENDED: dict[str, tuple[Promise, Promise]] = {
 """Subject and text of the mail about an import that has ended."""
 
 
-def claim(*, owner_id: int, import_id: int) -> Import | None:
+def claim(*, archive_id: int, import_id: int) -> Import | None:
     """Return the owner's import in state running; None if it was not waiting, or if the owner has another
     one running.
     """
     now, run = timezone.now(), uuid.uuid4()
-    own = Import.objects.filter(owner_id=owner_id)
+    own = Import.objects.filter(archive_id=archive_id)
     if own.filter(state=State.RUNNING).exists():
         return None
     with suppress(IntegrityError), transaction.atomic():  # another worker has just claimed one
@@ -61,12 +61,12 @@ def claim(*, owner_id: int, import_id: int) -> Import | None:
             state=State.RUNNING, run=run, lease_until=now + LEASE, started_at=now, attempts=F("attempts") + 1,
             files_read=0, messages_read=0,
         )  # fmt: skip
-    return own.select_related("owner").filter(run=run).first()
+    return own.filter(run=run).first()
 
 
 def claimed(import_id: int, run: uuid.UUID) -> Import | None:
     """Return the import, if this claim on it is still valid."""
-    rows = Import.objects.select_related("owner", "kept")
+    rows = Import.objects.select_related("kept")
     return rows.filter(pk=import_id, run=run, state=State.RUNNING).first()
 
 
@@ -119,15 +119,15 @@ def release_lost() -> int:
     return len(lost)
 
 
-def next_imports(*, owner_id: int | None = None) -> list[tuple[int, int]]:
+def next_imports(*, archive_id: int | None = None) -> list[tuple[int, int]]:
     """Return owner and id of each owner's oldest waiting import, without owners who have one running.
 
-    With `owner_id`, only that owner's.
+    With `archive_id`, only that owner's.
     """
-    imports = Import.objects.all() if owner_id is None else Import.objects.filter(owner_id=owner_id)
-    running = imports.filter(state=State.RUNNING).values("owner_id")
-    queued = imports.filter(state=State.QUEUED).exclude(owner_id__in=running)
-    return list(queued.order_by("owner_id", "pk").distinct("owner_id").values_list("owner_id", "pk"))
+    imports = Import.objects.all() if archive_id is None else Import.objects.filter(archive_id=archive_id)
+    running = imports.filter(state=State.RUNNING).values("archive_id")
+    queued = imports.filter(state=State.QUEUED).exclude(archive_id__in=running)
+    return list(queued.order_by("archive_id", "pk").distinct("archive_id").values_list("archive_id", "pk"))
 
 
 def tidy() -> int:
@@ -154,17 +154,17 @@ def _tell_owner(import_id: int) -> None:
 
     It is for the owner, or in a space for the member who sent the import, if they still are one.
     """
-    row = Import.objects.select_related("owner").filter(pk=import_id, state__in=ENDED, is_preview=False).first()
+    row = Import.objects.filter(pk=import_id, state__in=ENDED, is_preview=False).first()
     if row is None:
         return
-    person = row.owner if row.started_by is None else User.objects.filter(pk=row.started_by).first()
+    person = User.objects.filter(pk=row.started_by or row.archive_id).first()
     if person is None:
         return
     subject, text = ENDED[row.state]
     path = reverse("one-import", args=[row.pk])
     with acting_for(person.pk), suppress(NotFound):
-        if person.pk != row.owner_id:
-            get_membership(person=person, space_id=row.owner_id)
+        if person.pk != row.archive_id:
+            get_membership(person=person, space_id=row.archive_id)
         notify(person, began_at=row.created_at, path=path, subject=subject, text=text)
 
 
@@ -177,12 +177,12 @@ def _delete_upload(row: Import) -> None:
 # Runs one import in a child process of the worker, and kills it when its time is up or its claim is lost.
 
 
-def run_import(*, owner_id: int, import_id: int) -> str | None:
+def run_import(*, archive_id: int, import_id: int) -> str | None:
     """Import a waiting upload of the owner; returns its state afterwards. None if it cannot be claimed now."""
-    row = claim(owner_id=owner_id, import_id=import_id)
+    row = claim(archive_id=archive_id, import_id=import_id)
     if row is None:
         return None
-    with work_folder("import", owner_id=row.owner_id, claim=row.pk) as folder:
+    with work_folder("import", archive_id=row.archive_id, claim=row.pk) as folder:
         ending = run_child(row, str(folder))
     _conclude(row, ending)
     state = str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
@@ -196,7 +196,7 @@ def run_child(row: Import, folder: str) -> Ending:
     """Run a separate process on the claimed import until it ends or is ended."""
     return child_process.run_forked_child(
         "convmemory.conversations.importing.child",
-        [str(row.pk), str(row.run), folder, str(row.owner_id)],
+        [str(row.pk), str(row.run), folder, str(row.archive_id)],
         limits=ChildLimits(memory_mb=config.import_memory_mb, timeout_s=config.import_timeout_s),
         environment=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings"},
         is_wanted=lambda: renew(row),

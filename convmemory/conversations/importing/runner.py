@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, connection, transaction
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Importer, Source, project_of
 from convmemory.conversations.importers.detect import AUTO, ZIP_START, DetectedSource, Walk
 from convmemory.conversations.importers.mapping import importer_of, proposal
@@ -124,7 +124,7 @@ def ignore(file: FileReport, result: ingest.SyncResult) -> None:
 class _Run:
     """The constants of one import."""
 
-    owner: AbstractBaseUser
+    caller: Caller
     report: ImportReport
     progress: Progress
     on_stored: OnStored
@@ -135,7 +135,7 @@ class _Run:
 
 def import_paths(
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     paths: Iterable[Path | str],
     format: str = AUTO,
     progress: Progress | None = None,
@@ -156,8 +156,8 @@ def import_paths(
     """
     walk = Walk(format=format)
     report = ImportReport()
-    run = _Run(owner, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview)
-    for found in _sources(walk, [Path(path) for path in paths], root, report, owner.pk):
+    run = _Run(caller, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview)
+    for found in _sources(walk, [Path(path) for path in paths], root, report, caller.archive_id):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
         _import_file(run, found if importer is None else DetectedSource(found.source, (importer,)), file)
@@ -166,13 +166,13 @@ def import_paths(
             break
     report.ignored = dict(walk.ignored)
     # After all files, because a parent can come after its children.
-    link_children(owner=owner)
+    link_children(caller=caller)
     return report
 
 
 def import_upload(
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     file: IO[bytes],
     name: str,
     folder: Path,
@@ -193,7 +193,7 @@ def import_upload(
         paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
     with decoding(decoded):
         report = import_paths(
-            owner=owner,
+            caller=caller,
             paths=paths,
             format=format,
             root=unpacked.root,
@@ -209,7 +209,7 @@ def import_upload(
 
 
 def _sources(
-    walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport, owner_id: int
+    walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport, archive_id: int
 ) -> Iterator[DetectedSource]:
     """Yield the sources of the walk, with the content of archives.
 
@@ -220,7 +220,7 @@ def _sources(
             yield found
             continue
         source = found.source
-        with work_folder("unpacked", owner_id=owner_id) as folder:
+        with work_folder("unpacked", archive_id=archive_id) as folder:
             try:
                 with source.path.open("rb") as file:
                     unpacked = unpack_upload(file, source.path.name, folder, UnpackLimits())
@@ -374,7 +374,7 @@ def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready |
     """Return the conversation with its first messages read; None if it has nothing to store."""
     try:
         if draft.is_fork:
-            draft = without_copies(owner=run.owner, draft=draft)
+            draft = without_copies(caller=run.caller, draft=draft)
         messages = _counted(draft.messages, file, run)
         first = _read_ahead(messages)
         if not first and draft.events == ():
@@ -396,7 +396,7 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             # The import's own row is written last and synchronously, and with it all of this.
             cursor.execute("SET LOCAL synchronous_commit = off")
-            result = ingest.sync_conversation(owner=run.owner, draft=draft)
+            result = ingest.sync_conversation(caller=run.caller, draft=draft)
             run.on_stored(file, result)
     except InTrash as error:
         file.skip(draft.source_id, str(error))
@@ -423,7 +423,7 @@ def _has_fuller_copy(run: _Run, draft: ConversationDraft) -> bool:
     """Return whether the conversation is already stored from a source with more of its content."""
     if not draft.unless_source:
         return False
-    stored = Conversation.objects.filter(owner_id=run.owner.pk, source=draft.unless_source)
+    stored = Conversation.objects.filter(archive_id=run.caller.archive_id, source=draft.unless_source)
     return stored.filter(source_id=draft.source_id[:300]).exists()
 
 

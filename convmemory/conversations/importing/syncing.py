@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from django.contrib.auth.models import AbstractBaseUser, User
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.importing.kept_uploads import opened, record_kept_conversation
@@ -88,14 +88,14 @@ def holdings(places: Iterable[Place]) -> list[Holding]:
     return found
 
 
-def has_synced(owner: AbstractBaseUser) -> bool:
+def has_synced(caller: Caller) -> bool:
     """Return whether this person's places were ever imported."""
-    return SyncedFile.objects.filter(owner_id=owner.pk).exists()
+    return SyncedFile.objects.filter(archive_id=caller.archive_id).exists()
 
 
 def sync_places(
     *,
-    owner: AbstractBaseUser,
+    caller: Caller,
     places: Sequence[Place],
     on_stored: OnStored = ignore,
     report: SyncReport | None = None,
@@ -105,16 +105,16 @@ def sync_places(
     A file that fails is reported and retried at the next sync.
     """
     report = report or SyncReport()
-    for change in changes(owner=owner, places=places, report=report):
+    for change in changes(caller=caller, places=places, report=report):
         report.count(change.kind)
-        done = import_paths(owner=owner, paths=[_source_of(change)], on_stored=on_stored)
+        done = import_paths(caller=caller, paths=[_source_of(change)], on_stored=on_stored)
         report.imported.files += done.files
         report.imported.messages_read += done.messages_read
         # A failed file is not recorded, so that the next sync tries it again.
         if not any(file.errors for file in done.files):
             state = change.state
             SyncedFile.objects.update_or_create(
-                owner_id=owner.pk,
+                archive_id=caller.archive_id,
                 path=storable(str(change.path)),
                 defaults={
                     "agent": change.place.agent,
@@ -129,9 +129,9 @@ def sync_places(
     return report
 
 
-def changes(*, owner: AbstractBaseUser, places: Sequence[Place], report: SyncReport) -> list[Change]:
+def changes(*, caller: Caller, places: Sequence[Place], report: SyncReport) -> list[Change]:
     """Return the files that changed since their import; files that cannot be examined become problems of the report."""
-    known = {row.path: row for row in SyncedFile.objects.filter(owner_id=owner.pk)}
+    known = {row.path: row for row in SyncedFile.objects.filter(archive_id=caller.archive_id)}
     found: list[Change] = []
     for place in places:
         for path in _files(place):
@@ -210,15 +210,15 @@ INTERRUPTED = "The command was interrupted: what it had read until then is store
 
 
 def import_undoably(
-    *, owner: AbstractBaseUser, name: str, run: Callable[[OnStored], ImportReport], format: str = AUTO
+    *, caller: Caller, name: str, run: Callable[[OnStored], ImportReport], format: str = AUTO
 ) -> ImportReport:
     """Run a command's import, and list it among the owner's imports for Undo if it stored anything."""
     row = Import.objects.create(
-        owner_id=owner.pk, name=storable(name)[:255], format=format, size=0, state=Import.State.FAILED,
+        archive_id=caller.archive_id, name=storable(name)[:255], format=format, size=0, state=Import.State.FAILED,
         failure=Import.Failure.INTERRUPTED, error=INTERRUPTED, started_at=timezone.now(), ended_at=timezone.now(),
     )  # fmt: skip
     report = run(partial(record_conversation, row))
-    if ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).exists():
+    if ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).exists():
         Import.objects.filter(pk=row.pk, state=Import.State.FAILED).update(
             state=Import.State.DONE, failure="", error="", ended_at=timezone.now(), files_read=len(report.files),
             messages_read=report.messages_read, report=json_storable(report.to_stored_json()),
@@ -236,32 +236,32 @@ def import_undoably(
 OnReport = Callable[[KeptUpload, ImportReport], None]
 
 
-def owners_of_uploads() -> list[User]:
-    """Return the owners of kept uploads, ordered by id."""
-    return list(User.objects.filter(pk__in=KeptUpload.objects.values("owner")).order_by("pk"))
+def archives_with_uploads() -> list[int]:
+    """Return the archives with kept uploads, in order."""
+    return list(KeptUpload.objects.order_by("archive_id").values_list("archive_id", flat=True).distinct())
 
 
-def reimport(*, owner: AbstractBaseUser, on_report: OnReport) -> None:
+def reimport(*, caller: Caller, on_report: OnReport) -> None:
     """Import the owner's kept uploads again; one that cannot be read is reported, and the others are still imported."""
-    for upload in KeptUpload.objects.filter(owner_id=owner.pk, stored_size__gt=0).order_by("pk"):
+    for upload in KeptUpload.objects.filter(archive_id=caller.archive_id, stored_size__gt=0).order_by("pk"):
         try:
             report = import_undoably(
-                owner=owner,
+                caller=caller,
                 name=upload.name,
                 format=upload.format,
-                run=partial(_read, owner, upload),
+                run=partial(_read, caller, upload),
             )
         except ConvMemoryError as error:
             report = ImportReport(files=[FileReport(path=upload.name, errors=[str(error)])])
         on_report(upload, report)
 
 
-def _read(owner: AbstractBaseUser, upload: KeptUpload, on_stored: OnStored) -> ImportReport:
+def _read(caller: Caller, upload: KeptUpload, on_stored: OnStored) -> ImportReport:
     def note(file: FileReport, result: SyncResult) -> None:
         on_stored(file, result)
         record_kept_conversation(upload, result.conversation_id)
 
-    with work_folder("import", owner_id=owner.pk) as folder, opened(upload) as file:
+    with work_folder("import", archive_id=caller.archive_id) as folder, opened(upload) as file:
         return import_upload(
-            owner=owner, file=file, name=upload.name, format=upload.format, folder=folder, on_stored=note
+            caller=caller, file=file, name=upload.name, format=upload.format, folder=folder, on_stored=note
         )

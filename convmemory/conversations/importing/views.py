@@ -137,7 +137,7 @@ def import_files(request: PageRequest) -> HttpResponse:
         return redirect("import")
     nothing_chosen = request.method == "POST" and not asked
     context = upload_values() | {
-        "cards": _cards(imports.imports_of(owner=request.user, limit=SHOWN)),
+        "cards": _cards(imports.imports_of(caller=request.caller, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
         "max_files": config.data_upload_max_number_files,
@@ -158,7 +158,7 @@ def upload_values() -> dict[str, Any]:
 @in_archive
 def one_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Render one import: a page, or its card alone."""
-    [card] = _cards([imports.get_import(owner=request.user, import_id=import_id)])
+    [card] = _cards([imports.get_import(caller=request.caller, import_id=import_id)])
     template = "conversations/import_card.html" if request.htmx else "conversations/import_one.html"
     return render(request, template, {"card": card})
 
@@ -182,12 +182,12 @@ def map_import(request: PageRequest, import_id: int) -> HttpResponse:
         mapping["entries"] = "messages"
     try:
         row = imports.queue_mapped(
-            owner=request.user, import_id=import_id, mapping=mapping, is_preview="preview" in request.POST
+            caller=request.caller, import_id=import_id, mapping=mapping, is_preview="preview" in request.POST
         )
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         messages.error(request, str(error))
         return redirect("one-import", import_id)
-    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
+    enqueue_import(archive_id=row.archive_id, import_id=row.pk)
     return redirect("one-import", row.pk)
 
 
@@ -196,11 +196,11 @@ def map_import(request: PageRequest, import_id: int) -> HttpResponse:
 def name_format(request: PageRequest, import_id: int) -> HttpResponse:
     """Queue the kept upload of an import, to be read as the format in the form."""
     try:
-        row = imports.queue_as(owner=request.user, import_id=import_id, format=request.POST.get("format", ""))
+        row = imports.queue_as(caller=request.caller, import_id=import_id, format=request.POST.get("format", ""))
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         messages.error(request, str(error))
         return redirect("one-import", import_id)
-    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
+    enqueue_import(archive_id=row.archive_id, import_id=row.pk)
     return redirect("one-import", row.pk)
 
 
@@ -215,7 +215,7 @@ def _shown_field(value: object) -> str:
 def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Enqueue the undoing of an import, then redirect to it."""
     try:
-        enqueue_undo(request_undo(owner=request.user, import_id=import_id))
+        enqueue_undo(request_undo(caller=request.caller, import_id=import_id))
     except InvalidInput as error:
         messages.error(request, str(error))
     return redirect("one-import", import_id)
@@ -224,11 +224,11 @@ def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
 def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | RefusedUpload:
     """Queue one uploaded file, or return its refusal, so that the other files are still queued."""
     try:
-        row = imports.queue_import(owner=request.user, file=file)
+        row = imports.queue_import(caller=request.caller, file=file)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return RefusedUpload(file.name or "upload", str(error))
-    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
-    return imports.get_import(owner=request.user, import_id=row.pk)
+    enqueue_import(archive_id=row.archive_id, import_id=row.pk)
+    return imports.get_import(caller=request.caller, import_id=row.pk)
 
 
 def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Import | RefusedUpload:
@@ -242,11 +242,11 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
             paths = []
         fits = isinstance(paths, list) and len(paths) == len(files) and all(isinstance(path, str) for path in paths)
         paths = paths if fits else [file.name or "file" for file in files]
-        row = imports.queue_folder(owner=request.user, files=files, paths=paths)
+        row = imports.queue_folder(caller=request.caller, files=files, paths=paths)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return RefusedUpload("The folder", str(error))
-    enqueue_import(owner_id=row.owner_id, import_id=row.pk)
-    return imports.get_import(owner=request.user, import_id=row.pk)
+    enqueue_import(archive_id=row.archive_id, import_id=row.pk)
+    return imports.get_import(caller=request.caller, import_id=row.pk)
 
 
 def _cards(rows: list[Import]) -> list[ImportCard]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from threading import Event
 
 import watchfiles
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import close_old_connections
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.importing.links import record_conversation
@@ -36,8 +36,8 @@ from convmemory.push.places import Place
 class WatchedImports:
     """The imports of one watch of one owner, one of which is open."""
 
-    def __init__(self, owner: AbstractBaseUser) -> None:
-        self._owner_id = owner.pk
+    def __init__(self, caller: Caller) -> None:
+        self._archive_id = caller.archive_id
         self._number = 0
         self._files: dict[str, FileReport] = {}
 
@@ -46,12 +46,12 @@ class WatchedImports:
         if result.created or result.added or result.updated:
             # Today's import, locked, so that its undo cannot begin before this transaction has ended.
             now = timezone.now()
-            rows = Import.objects.select_for_update().filter(pk=self._number, owner_id=self._owner_id)
+            rows = Import.objects.select_for_update().filter(pk=self._number, archive_id=self._archive_id)
             row = rows.filter(state=Import.State.DONE).first()
             today = timezone.localdate(now)
             if row is None or timezone.localdate(row.created_at) != today:
                 row = Import.objects.create(
-                    owner_id=self._owner_id, name=f"watch of {today}", format=AUTO, size=0, state=Import.State.DONE,
+                    archive_id=self._archive_id, name=f"watch of {today}", format=AUTO, size=0, state=Import.State.DONE,
                     started_at=now, ended_at=now,
                 )  # fmt: skip
                 self._number, self._files = row.pk, {}
@@ -66,7 +66,7 @@ class WatchedImports:
             earlier = self._files.get(file.path)
             self._files[file.path] = joined(earlier, file) if earlier else file
         whole = ImportReport(list(self._files.values()), messages_read=sum(f.messages for f in self._files.values()))
-        Import.objects.filter(pk=self._number, owner_id=self._owner_id, state=Import.State.DONE).update(
+        Import.objects.filter(pk=self._number, archive_id=self._archive_id, state=Import.State.DONE).update(
             ended_at=timezone.now(), files_read=len(whole.files), messages_read=whole.messages_read,
             report=json_storable(whole.to_stored_json()),
         )  # fmt: skip
@@ -98,12 +98,12 @@ logger = logging.getLogger(__name__)
 OnSynced = Callable[[SyncReport], None]
 
 
-def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Event, on_synced: OnSynced) -> None:
+def watch_places(*, caller: Caller, places: Sequence[Place], stop: Event, on_synced: OnSynced) -> None:
     """Sync the places, and again whenever something in them changes, until `stop` is set or Ctrl-C.
 
     Imported conversations are listed among the owner's imports and can be undone.
     """
-    watch = _Watch(owner, WatchedImports(owner), on_synced)
+    watch = _Watch(caller, WatchedImports(caller), on_synced)
     watch.sync(places)
     while not stop.is_set():
         here = [place for place in places if place.path.exists()]
@@ -122,7 +122,7 @@ def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Even
 class _Watch:
     """The constants of one watch."""
 
-    owner: AbstractBaseUser
+    caller: Caller
     imports: WatchedImports
     on_synced: OnSynced
 
@@ -130,7 +130,7 @@ class _Watch:
         """Import what changed in the existing places."""
         close_old_connections()
         here = [place for place in places if place.path.exists()]
-        report = sync_places(owner=self.owner, places=here, on_stored=self.imports.on_stored)
+        report = sync_places(caller=self.caller, places=here, on_stored=self.imports.on_stored)
         self.imports.add(report.imported)
         self.on_synced(report)
 

@@ -12,6 +12,7 @@ from typing import IO
 import psycopg
 from django.db import InterfaceError, OperationalError
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing import kept_uploads, queue
 from convmemory.conversations.importing.kept_uploads import keep_upload
 from convmemory.conversations.importing.links import record_conversation
@@ -54,7 +55,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
             if confined:
                 _confine(row, folder)
             report = import_upload(
-                owner=row.owner,
+                caller=Caller.for_archive(row.archive_id),
                 file=file,
                 name=row.name,
                 format=row.format,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.messages.message_store import is_stored_as
@@ -24,27 +24,27 @@ class AnotherHistory(InvalidInput):
     """The conversation is already stored and begins differently; `details` contain its id."""
 
 
-def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
+def create_or_continue(*, caller: Caller, draft: ConversationDraft) -> tuple[Conversation, bool]:
     """Return a new conversation, or the existing one with this source id; and whether it is new.
 
     Messages that follow the stored ones are appended; sending the same ones again changes nothing.
 
     Raises: AnotherHistory if the messages do not continue the stored ones, ConversationBusy.
     """
-    known = _known_or_none(owner, draft)
+    known = _known_or_none(caller, draft)
     if known is None:
         try:
             with transaction.atomic():
                 # A savepoint inside another transaction: the query below must work after an IntegrityError.
-                return ingest.create_conversation(owner=owner, draft=draft), True
+                return ingest.create_conversation(caller=caller, draft=draft), True
         except IntegrityError:  # another request has just created it
-            known = _known_or_none(owner, draft)
+            known = _known_or_none(caller, draft)
             if known is None:
                 raise
-    return _continued(owner, known, list(draft.messages)), False
+    return _continued(caller, known, list(draft.messages)), False
 
 
-def put_turn_by_source(*, owner: AbstractBaseUser, draft: ConversationDraft, turn: TurnDraft) -> ingest.PutTurn:
+def put_turn_by_source(*, caller: Caller, draft: ConversationDraft, turn: TurnDraft) -> ingest.PutTurn:
     """Store one whole turn of the conversation with the draft's source and id, which is created if it is new.
 
     Raises: like `ingest.put_turn`, and InvalidInput for a source that is too long.
@@ -52,17 +52,17 @@ def put_turn_by_source(*, owner: AbstractBaseUser, draft: ConversationDraft, tur
     if len(draft.source) > SOURCE_CHARS:
         raise InvalidInput(f"A source has at most {SOURCE_CHARS} characters; this one has {len(draft.source)}.")
     with transaction.atomic():
-        conversation, _ = create_or_continue(owner=owner, draft=replace(draft, messages=()))
-        return ingest.put_turn(owner=owner, conversation_id=conversation.pk, turn=turn)
+        conversation, _ = create_or_continue(caller=caller, draft=replace(draft, messages=()))
+        return ingest.put_turn(caller=caller, conversation_id=conversation.pk, turn=turn)
 
 
-def _known_or_none(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation | None:
-    return find_by_source(owner=owner, source=draft.source, source_id=draft.source_id) if draft.source_id else None
+def _known_or_none(caller: Caller, draft: ConversationDraft) -> Conversation | None:
+    return find_by_source(caller=caller, source=draft.source, source_id=draft.source_id) if draft.source_id else None
 
 
-def _continued(owner: AbstractBaseUser, known: Conversation, drafts: Sequence[MessageDraft]) -> Conversation:
+def _continued(caller: Caller, known: Conversation, drafts: Sequence[MessageDraft]) -> Conversation:
     with transaction.atomic():
-        conversation = responses.lock_conversation(owner=owner, conversation_id=known.pk)
+        conversation = responses.lock_conversation(caller=caller, conversation_id=known.pk)
         rows = conversation.messages.order_by("position").values_list("content_hash", flat=True)
         stored = [bytes(digest) for digest in rows]
         for place, (digest, draft) in enumerate(zip_longest(stored, drafts)):
@@ -74,6 +74,6 @@ def _continued(owner: AbstractBaseUser, known: Conversation, drafts: Sequence[Me
                 error.details = {"id": known.pk}
                 raise error
         if fresh := drafts[len(stored) :]:
-            ingest.append_messages(owner=owner, conversation_id=known.pk, drafts=fresh)
+            ingest.append_messages(caller=caller, conversation_id=known.pk, drafts=fresh)
             conversation.refresh_from_db()
     return conversation

@@ -30,7 +30,7 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
     if first is None:
         return 0, 0
     every = chain([first], every)
-    stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
+    stored = Event.objects.filter(archive_id=conversation.archive_id, conversation=conversation)
     last = stored.aggregate(line=Max("line_number"))["line"]
     # The turn of each prompt; an unanswered prompt shares its turn with the next.
     prompts = conversation.messages.filter(is_real_user=True).order_by("position")
@@ -45,7 +45,7 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
             words: Any = Func(Value(found), function="array_to_tsvector")
             rows.append(
                 Event(
-                    owner_id=conversation.owner_id,
+                    archive_id=conversation.archive_id,
                     conversation=conversation,
                     line_number=event.line_number,
                     type=one_line(event.type, 100),
@@ -62,7 +62,7 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
         known = batch[: len(batch) - len(new)]
         if known:
             parameters: dict[str, Any] = {
-                "owner": conversation.owner_id,
+                "owner": conversation.archive_id,
                 "conversation": conversation.pk,
                 "lines": [event.line_number for event in known],
                 "turns": [_turn_of(event, turns) for event in known],

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
-
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import EventDraft, HiddenKeyDraft, MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, Part, ToolCallPart
 from convmemory.conversations.models import HiddenKey
@@ -151,7 +150,7 @@ def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
 # --- stored keys ----------------------------------------------------------------------------------
 
 
-def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) -> None:
+def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, archive_id: int) -> None:
     """Store the keys of messages, by message id.
 
     Keys already stored for a message stay: its text may contain their marks.
@@ -159,7 +158,7 @@ def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) ->
     rows = [
         HiddenKey(
             message_id=message_id,
-            owner_id=owner_id,
+            archive_id=archive_id,
             number=key.number,
             kind=key.kind,
             value_encrypted=encrypt(key.value),
@@ -170,25 +169,27 @@ def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) ->
     HiddenKey.objects.bulk_create(
         rows,
         update_conflicts=True,
-        unique_fields=["owner", "message", "number"],
+        unique_fields=["archive", "message", "number"],
         update_fields=["kind", "value_encrypted"],
     )
 
 
-def keys_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[HiddenKey]:
+def keys_of(*, caller: Caller, conversation_id: int) -> list[HiddenKey]:
     """Return the caller's hidden keys of a conversation, in order, without their values."""
-    rows = HiddenKey.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id)
+    rows = HiddenKey.objects.filter(archive_id=caller.archive_id, message__conversation_id=conversation_id)
     return list(rows.select_related("message").defer("value_encrypted").order_by("message__position", "number"))
 
 
-def count_keys(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+def count_keys(*, caller: Caller, conversation_id: int) -> int:
     """Return the number of hidden keys in the caller's conversation."""
-    return HiddenKey.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id).count()
+    return HiddenKey.objects.filter(archive_id=caller.archive_id, message__conversation_id=conversation_id).count()
 
 
-def reveal_key(*, owner: AbstractBaseUser, key_id: int) -> str:
+def reveal_key(*, caller: Caller, key_id: int) -> str:
     """Return the caller's key in plain text. Raises: NotFound; InvalidInput if SECRET_KEY has changed since."""
-    row = HiddenKey.objects.filter(outside_trash("message__conversation"), owner_id=owner.pk, pk=key_id).first()
+    row = HiddenKey.objects.filter(
+        outside_trash("message__conversation"), archive_id=caller.archive_id, pk=key_id
+    ).first()
     if row is None:
         raise NotFound(f"There is no hidden key {key_id}.")
     value = decrypt(row.value_encrypted)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.numbering import announce_rewritten
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import recount_hidden
@@ -24,15 +24,15 @@ class HidingReport:
     busy: int = 0
 
 
-def hide_stored_keys(*, owner: AbstractBaseUser) -> HidingReport:
+def hide_stored_keys(*, caller: Caller) -> HidingReport:
     """Hide the keys in all of the owner's conversations. Raises: SwitchedOff."""
     if not config.hide_keys:
         raise SwitchedOff("HIDE_KEYS=0 says that keys stay where they are: set it to 1 first.")
     report = HidingReport()
-    numbers = Conversation.objects.filter(owner_id=owner.pk).order_by("pk").values_list("pk", flat=True)
+    numbers = Conversation.objects.filter(archive_id=caller.archive_id).order_by("pk").values_list("pk", flat=True)
     for number in list(numbers):
         try:
-            _hide(owner, number, report)
+            _hide(caller, number, report)
         except ConversationBusy:
             report.busy += 1
         except NotFound:  # deleted meanwhile
@@ -40,9 +40,9 @@ def hide_stored_keys(*, owner: AbstractBaseUser) -> HidingReport:
     return report
 
 
-def _hide(owner: AbstractBaseUser, conversation_id: int, report: HidingReport) -> None:
+def _hide(caller: Caller, conversation_id: int, report: HidingReport) -> None:
     with transaction.atomic():
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         require_idle(conversation)
         changed = hide_in_messages(conversation)
         others = hide_beside_messages(conversation)

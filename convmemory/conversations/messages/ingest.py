@@ -12,12 +12,12 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, Literal
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.holds import Act, refuse_held
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.importing import kept_uploads
@@ -84,36 +84,38 @@ class PutTurn:
         return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
 
 
-def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
+def create_conversation(*, caller: Caller, draft: ConversationDraft) -> Conversation:
     """Store a new conversation with its messages. Raises: InvalidInput if its source id is taken."""
     with transaction.atomic():
-        taken = Conversation.with_trash.filter(owner_id=owner.pk, source=draft.source, source_id=draft.source_id[:300])
+        taken = Conversation.with_trash.filter(
+            archive_id=caller.archive_id, source=draft.source, source_id=draft.source_id[:300]
+        )
         if draft.source_id and (stored := taken.first()) is not None:
             _refuse_trashed(stored)
             raise InvalidInput(
                 f"A conversation with source id {draft.source_id!r} exists already: append to it instead."
             )
-        conversation = _new_conversation(owner, draft)
+        conversation = _new_conversation(caller, draft)
         merged = merge_messages(conversation, draft.messages)
         if merged.first_position is None:
             announce(conversation)
     return conversation
 
 
-def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft]) -> list[Message]:
+def append_messages(*, caller: Caller, conversation_id: int, drafts: Iterable[MessageDraft]) -> list[Message]:
     """Add messages at the end and number the turns that they complete.
 
     Raises: NotFound, ConversationBusy while a response is being written.
     """
     with transaction.atomic():
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         require_idle(conversation)
         first = conversation.message_count
         merge_messages(conversation, drafts, append_only=True)
     return list(conversation.messages.filter(position__gte=first).order_by("position"))
 
 
-def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) -> PutTurn:
+def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTurn:
     """Store one whole turn of a chat that is stored elsewhere; storing the same turn again changes nothing.
 
     A turn that was stored this way before and has changed is replaced.
@@ -122,7 +124,7 @@ def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) 
     in another way.
     """
     with transaction.atomic():
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         require_idle(conversation)
         if turn.number > conversation.turn_count:
             raise InvalidInput(
@@ -136,7 +138,7 @@ def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) 
     return PutTurn(conversation.pk, turn.number, outcome)
 
 
-def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> SyncResult:
+def sync_conversation(*, caller: Caller, draft: ConversationDraft) -> SyncResult:
     """Store a conversation from a source, or update the stored one; never duplicates a message.
 
     Messages are recognised by `source_key`. Stored messages that the source no longer contains stay in their places, so
@@ -145,10 +147,10 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
     if not draft.source_id:
         raise InvalidInput("A conversation that can be imported again needs a source id.")
     with transaction.atomic(savepoint=False):
-        stored, draft = stored_conversation(owner=owner, draft=draft)
+        stored, draft = stored_conversation(caller=caller, draft=draft)
         if stored is not None:
             _refuse_trashed(stored)
-        conversation, created = stored or _new_conversation(owner, draft), stored is None
+        conversation, created = stored or _new_conversation(caller, draft), stored is None
         require_idle(conversation)
         last_active = None if created else conversation.updated_at
         turns_before = conversation.turn_count
@@ -177,7 +179,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         stored_bytes = merged.stored_bytes + event_bytes
         # Last, because it locks the owner's row until the commit.
         count_stored(
-            owner_id=owner.pk,
+            archive_id=caller.archive_id,
             conversation_id=conversation.pk,
             change=stored_bytes,
             turns=conversation.turn_count - turns_before,
@@ -196,13 +198,13 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
     )
 
 
-def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values: dict[str, Any]) -> Conversation:
+def change_conversation(*, caller: Caller, conversation_id: int, values: dict[str, Any]) -> Conversation:
     """Set title, agent, project or `archived_at`; a title is the owner's from then on. Raises: NotFound."""
     limits = {"title": 300, "agent": 100, "project": 300}
     if "title" in values:
         values = {"title_version": OWN_TITLE, **values}
     with transaction.atomic():
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         for name, value in values.items():
             setattr(conversation, name, one_line(storable(value), limits[name]) if name in limits else value)
         conversation.save(update_fields=list(values))
@@ -210,7 +212,7 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
     return conversation
 
 
-def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
+def delete_conversation(*, caller: Caller, conversation_id: int) -> None:
     """Put the conversation into the trash; without a trash (TRASH_DAYS=0) delete it for good.
 
     Its index rows are deleted, its figures too; its messages and the uploads that contain it stay.
@@ -218,35 +220,47 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
     Raises: NotFound, OnLegalHold.
     """
     if not config.trash_days:
-        return delete_for_good(owner=owner, conversation_id=conversation_id)
+        return delete_for_good(caller=caller, conversation_id=conversation_id)
     with transaction.atomic():
         # Before the row is locked: receivers can wait for tasks that write derived rows.
-        conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id])
+        conversation_deleting.send(Conversation, conversation_id=conversation_id, archive_id=caller.archive_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
+        refuse_held(archive_id=caller.archive_id, conversation_ids=[conversation_id])
         conversation.trashed_at = timezone.now()
         conversation.save(update_fields=["trashed_at"])
-        Figures.objects.filter(owner_id=owner.pk, conversation=conversation).delete()
+        Figures.objects.filter(archive_id=caller.archive_id, conversation=conversation).delete()
         conversation_trashed.send(Conversation, conversation=conversation)
-        record(Action.TRASHED, what=f"conversation {conversation_id}", person_id=owner.pk, about_id=owner.pk)
+        record(
+            Action.TRASHED,
+            what=f"conversation {conversation_id}",
+            person_id=caller.person_id,
+            about_id=caller.archive_id,
+        )
     return None
 
 
-def restore_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+def restore_conversation(*, caller: Caller, conversation_id: int) -> Conversation:
     """Take the conversation out of the trash; a worker indexes it again. Raises: NotFound."""
     with transaction.atomic():
-        rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk, trashed_at__gt=last_expired())
+        rows = Conversation.with_trash.select_for_update().filter(
+            archive_id=caller.archive_id, trashed_at__gt=last_expired()
+        )
         conversation = rows.filter(pk=conversation_id).first() if conversation_id <= MAX_BIGINT else None
         if conversation is None:
             raise NotFound(f"There is no conversation {conversation_id} in your trash.")
         conversation.trashed_at = None
         conversation.save(update_fields=["trashed_at"])
         conversation_restored.send(Conversation, conversation=conversation)
-        record(Action.RESTORED, what=f"conversation {conversation_id}", person_id=owner.pk, about_id=owner.pk)
+        record(
+            Action.RESTORED,
+            what=f"conversation {conversation_id}",
+            person_id=caller.person_id,
+            about_id=caller.archive_id,
+        )
     return conversation
 
 
-def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int, moved_to: int | None = None) -> None:
+def delete_for_good(*, caller: Caller, conversation_id: int, moved_to: int | None = None) -> None:
     """Delete the conversation, in the trash or not, with all derived from it, its share links and uploads with it.
 
     `moved_to` is the owner of the archive that stores it instead, for the audit log.
@@ -254,20 +268,25 @@ def delete_for_good(*, owner: AbstractBaseUser, conversation_id: int, moved_to: 
     Raises: NotFound, OnLegalHold.
     """
     with transaction.atomic():
-        freed = kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
-        conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
-        rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk)
+        freed = kept_uploads.drop_uploads_with(caller=caller, conversation_id=conversation_id)
+        conversation_deleting.send(Conversation, conversation_id=conversation_id, archive_id=caller.archive_id)
+        rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id)
         conversation = rows.filter(pk=conversation_id).first()
         if conversation is None:
             raise NotFound(f"There is no conversation {conversation_id}.")
         act: Act = "delete" if moved_to is None else "move"
-        refuse_held(owner_id=owner.pk, conversation_ids=[conversation_id], act=act)
+        refuse_held(archive_id=caller.archive_id, conversation_ids=[conversation_id], act=act)
         freed += conversation.stored_bytes or 0
-        ShareLink.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).delete()
+        ShareLink.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id).delete()
         conversation.delete()
         action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
-        record(action, what=f"conversation {conversation_id}{where}", person_id=owner.pk, about_id=owner.pk)
-        count_stored(owner_id=owner.pk, change=-freed, turns=-conversation.turn_count)
+        record(
+            action,
+            what=f"conversation {conversation_id}{where}",
+            person_id=caller.person_id,
+            about_id=caller.archive_id,
+        )
+        count_stored(archive_id=caller.archive_id, change=-freed, turns=-conversation.turn_count)
 
 
 def _refuse_trashed(conversation: Conversation) -> None:
@@ -279,45 +298,45 @@ def _refuse_trashed(conversation: Conversation) -> None:
         )
 
 
-def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
+def _new_conversation(caller: Caller, draft: ConversationDraft) -> Conversation:
     """Create the row; the caller announces it."""
     now = timezone.now()
     is_archived = draft.archived or (draft.is_automated and config.archive_automated)
     conversation = Conversation.objects.create(
-        owner_id=owner.pk,
+        archive_id=caller.archive_id,
         source_id=draft.source_id[:300],
         created_at=draft.created_at or draft.written_at or now,
         updated_at=draft.created_at or draft.written_at or now,
         archived_at=draft.archived_at or (now if is_archived else None),
-        **_headers(draft, owner.pk),
-        **_parent(owner.pk, draft),
+        **_headers(draft, caller.archive_id),
+        **_parent(caller.archive_id, draft),
     )
     if draft.is_automated:
-        Tag.objects.create(owner_id=owner.pk, conversation=conversation, name=AUTOMATED)
+        Tag.objects.create(archive_id=caller.archive_id, conversation=conversation, name=AUTOMATED)
     return conversation
 
 
-def _headers(draft: ConversationDraft, owner_id: int) -> dict[str, str]:
+def _headers(draft: ConversationDraft, archive_id: int) -> dict[str, str]:
     return {
         "source": draft.source,
         "title": title_of_source(draft.title, draft.source),
         "agent": one_line(draft.agent, 100),
-        "project": current_name(owner_id, one_line(draft.project, 300)) if draft.project else "",
+        "project": current_name(archive_id, one_line(draft.project, 300)) if draft.project else "",
         "continued_in": draft.continued_in[:300],
     }
 
 
-def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | None]:
+def _parent(archive_id: int, draft: ConversationDraft) -> dict[str, str | int | None]:
     key = draft.parent_source_id[:300]
     if not key:
         return {}
-    found = Conversation.objects.filter(owner_id=owner_id, source=draft.source, source_id=key)
+    found = Conversation.objects.filter(archive_id=archive_id, source=draft.source, source_id=key)
     return {"parent_source_id": key, "parent_id": found.values_list("pk", flat=True).first()}
 
 
 def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
     """Update title, agent, project and parent from the draft; return whether anything changed."""
-    values = {**_headers(draft, conversation.owner_id), **_parent(conversation.owner_id, draft)}
+    values = {**_headers(draft, conversation.archive_id), **_parent(conversation.archive_id, draft)}
     if conversation.title_version == OWN_TITLE:
         del values["title"]
     changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]
@@ -341,11 +360,9 @@ MAX_COMPARED_BYTES = 16 * 1024**2
 _HIDDEN = re.compile(r"\[hidden [\w-]{1,40} \d{1,9}\]")
 
 
-def stored_conversation(
-    *, owner: AbstractBaseUser, draft: ConversationDraft
-) -> tuple[Conversation | None, ConversationDraft]:
+def stored_conversation(*, caller: Caller, draft: ConversationDraft) -> tuple[Conversation | None, ConversationDraft]:
     """Return the stored conversation that the draft continues, locked, and the draft with the id to store it under."""
-    rows = Conversation.with_trash.select_for_update().filter(owner_id=owner.pk, source=draft.source)
+    rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id, source=draft.source)
     names = [draft.source_id, *draft.former_ids]
     named = _by_name(rows, names)
     own = named.get(draft.source_id)
@@ -368,7 +385,7 @@ def stored_conversation(
             named = {}
         else:
             begun = Message.objects.filter(position=0, source_key=source_key_of(first), conversation=OuterRef("pk"))
-            alike = rows.filter(Exists(begun.filter(owner_id=OuterRef("owner_id")))).order_by("pk")[:MAX_ALIKE]
+            alike = rows.filter(Exists(begun.filter(archive_id=OuterRef("archive_id")))).order_by("pk")[:MAX_ALIKE]
             named = {row.source_id: row for row in alike}
     if not named:
         return None, draft
@@ -434,13 +451,13 @@ def _compared(parts: Iterable[Part]) -> str:
 # Continues a thread from an earlier message: the later ones stay, hidden, and belong to no turn.
 
 
-def supersede_from(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> None:
+def supersede_from(*, caller: Caller, conversation_id: int, message_id: int) -> None:
     """Mark this message of the conversation and all after it as superseded, and renumber its turns.
 
     Raises: NotFound, ConversationBusy while a response is being written.
     """
     with transaction.atomic():
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         require_idle(conversation)
         first = conversation.messages.filter(pk=message_id).values_list("position", flat=True).first()
         if first is None:
@@ -448,7 +465,7 @@ def supersede_from(*, owner: AbstractBaseUser, conversation_id: int, message_id:
         turns_before = conversation.turn_count
         conversation.messages.filter(position__gte=first).update(superseded=True)
         finish_change(conversation, from_position=first, message_count=conversation.message_count)
-        count_stored(owner_id=owner.pk, turns=conversation.turn_count - turns_before, may_exceed=True)
+        count_stored(archive_id=caller.archive_id, turns=conversation.turn_count - turns_before, may_exceed=True)
 
 
 def replace_end(conversation: Conversation, *, after: int, by: Collection[int]) -> None:
@@ -463,7 +480,7 @@ def replace_end(conversation: Conversation, *, after: int, by: Collection[int]) 
     turns_before = conversation.turn_count
     finish_change(conversation, from_position=after + 1, message_count=conversation.message_count)
     count_stored(
-        owner_id=conversation.owner_id, turns=conversation.turn_count - turns_before, may_exceed=True
+        archive_id=conversation.archive_id, turns=conversation.turn_count - turns_before, may_exceed=True
     )  # nothing is added: another version of the end is shown
 
 
@@ -484,11 +501,11 @@ def date_undated(
     """
     messages = conversation.messages
     if last_active is None and draft.created_at is None:
-        events = conversation.events.filter(owner_id=conversation.owner_id).order_by("line_number")
+        events = conversation.events.filter(archive_id=conversation.archive_id).order_by("line_number")
         begun = _first_date(events) or _first_date(messages.order_by("position"))
         conversation.created_at = begun or conversation.created_at
     parameters: dict[str, Any] = {
-        "owner": conversation.owner_id,
+        "owner": conversation.archive_id,
         "conversation": conversation.pk,
         "begun": conversation.created_at,
     }
@@ -513,7 +530,7 @@ def _first_date(rows: QuerySet) -> datetime | None:  # type: ignore[type-arg]  #
 # stored in full.
 
 
-def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> ConversationDraft:
+def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationDraft:
     """Return the draft without the messages that it copied from the conversation from which it was forked.
 
     If that conversation is not stored, the draft is unchanged.
@@ -525,9 +542,9 @@ def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     whole = chain([first], messages)
     # The oldest conversation of the same source with this message, unless it is the draft's own.
     key = source_key_of(first)
-    of_source = Conversation.objects.filter(owner_id=owner.pk, source=draft.source)
+    of_source = Conversation.objects.filter(archive_id=caller.archive_id, source=draft.source)
     candidates = of_source.exclude(source_id=draft.source_id[:300])
-    with_first = Message.objects.filter(owner_id=owner.pk, source_key=key) if key else Message.objects.none()
+    with_first = Message.objects.filter(archive_id=caller.archive_id, source_key=key) if key else Message.objects.none()
     original = candidates.filter(pk__in=with_first.values("conversation_id")).order_by("pk").first()
     if original is None:
         return replace(draft, messages=whole)

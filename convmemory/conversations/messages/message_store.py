@@ -109,7 +109,7 @@ def is_stored_as(digest: bytes, draft: MessageDraft) -> bool:
 
 
 def insert_messages(
-    owner_id: int,
+    archive_id: int,
     conversation_id: int,
     drafts: Sequence[MessageDraft],
     first_position: int,
@@ -130,7 +130,7 @@ def insert_messages(
             row.turn_number = number
     for position, row in enumerate(rows, first_position):
         row.position = position
-    home: dict[str, Any] = {"owner": owner_id, "conversation": conversation_id}
+    home: dict[str, Any] = {"owner": archive_id, "conversation": conversation_id}
     with connection.cursor() as cursor:
         # psycopg escapes an array element by element, which cost a fifth of an import.
         messages = f"[{', '.join(row.to_json() for row in rows)}]"
@@ -148,8 +148,8 @@ def insert_messages(
             statement = load_sql("convmemory.conversations", "insert_message_sources")
             cursor.execute(statement, home | {"sources": json.dumps(sources)})
     by_id = [(row.pk, draft) for row, draft in zip(rows, drafts, strict=True)]
-    hidden_keys.keep_keys(by_id, owner_id=owner_id)
-    keep_marks(by_id, owner_id=owner_id)
+    hidden_keys.keep_keys(by_id, archive_id=archive_id)
+    keep_marks(by_id, archive_id=archive_id)
     return rows
 
 
@@ -165,16 +165,18 @@ def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:
 
 def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: MessageDraft) -> int:
     """Update a stored message from the draft, whose row is `row`; returns by how many bytes it grew."""
-    before = bytes_of_messages(owner_id=conversation.owner_id, message_ids=[pk])
+    before = bytes_of_messages(archive_id=conversation.archive_id, message_ids=[pk])
     lines = pack_lines(draft.raw)
     values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
     conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
     if lines:
-        MessageSource.objects.update_or_create(message_id=pk, owner_id=conversation.owner_id, defaults={"data": lines})
+        MessageSource.objects.update_or_create(
+            message_id=pk, archive_id=conversation.archive_id, defaults={"data": lines}
+        )
     else:  # the stored lines stay
-        stored = MessageSource.objects.filter(message_id=pk, owner_id=conversation.owner_id)
+        stored = MessageSource.objects.filter(message_id=pk, archive_id=conversation.archive_id)
         lines = bytes(stored.values_list("data", flat=True).first() or b"")
-    hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
+    hidden_keys.keep_keys([(pk, draft)], archive_id=conversation.archive_id)
     return _stored_bytes(row, lines) - before
 
 
@@ -234,7 +236,7 @@ def merge_messages(
             newest=merged.newest,
         )
     count_stored(
-        owner_id=conversation.owner_id,
+        archive_id=conversation.archive_id,
         conversation_id=conversation.pk,
         change=merged.stored_bytes,
         turns=conversation.turn_count - turns_before,
@@ -259,7 +261,7 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
         fresh = _split_batch(conversation, batch, known, merged)
         new = [draft for draft in fresh if isinstance(draft, MessageDraft)]
         merged.hidden_keys += sum(len(draft.hidden_keys) for draft in batch)
-        rows = insert_messages(conversation.owner_id, conversation.pk, new, next_position, counter)
+        rows = insert_messages(conversation.archive_id, conversation.pk, new, next_position, counter)
         if rows:
             merged.added += len(rows)
             merged.stored_bytes += sum(row.stored_bytes for row in rows)
@@ -328,7 +330,7 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
         if merged.first_position is not None:
             finish_change(conversation, from_position=merged.first_position, message_count=conversation.message_count)
             count_stored(
-                owner_id=conversation.owner_id,
+                archive_id=conversation.archive_id,
                 conversation_id=conversation.pk,
                 change=merged.stored_bytes,
                 turns=conversation.turn_count - turns_before,
@@ -352,7 +354,7 @@ def _restore_order(conversation: Conversation, stored: list[int], incoming: list
         cursor.execute(
             load_sql("convmemory.conversations", "set_positions"),
             {
-                "owner": conversation.owner_id,
+                "owner": conversation.archive_id,
                 "conversation": conversation.pk,
                 "messages": [order[position] for position in moved],
                 "positions": moved,

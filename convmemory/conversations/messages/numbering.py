@@ -68,7 +68,7 @@ def announce_rewritten(conversation: Conversation, *, from_position: int | None)
         return
     last_active = conversation.updated_at
     finish_change(conversation, from_position=from_position, message_count=conversation.message_count)
-    Conversation.objects.filter(pk=conversation.pk, owner_id=conversation.owner_id).update(updated_at=last_active)
+    Conversation.objects.filter(pk=conversation.pk, archive_id=conversation.archive_id).update(updated_at=last_active)
 
 
 def announce(conversation: Conversation, *, first_turn: int | None = None) -> None:
@@ -108,7 +108,7 @@ def renumber(conversation: Conversation, *, from_position: int) -> int:
             cursor.execute(
                 load_sql("convmemory.conversations", "set_turn_numbers"),
                 {
-                    "owner": conversation.owner_id,
+                    "owner": conversation.archive_id,
                     "conversation": conversation.pk,
                     "messages": list(ids),
                     "turns": list(values),

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import stored_keys
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.message_store import insert_messages, merge_messages
@@ -31,17 +31,15 @@ LEASE = timedelta(minutes=10)  # the default; chats pass CHAT_LEASE_S and renew 
 logger = logging.getLogger(__name__)
 
 
-def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+def lock_conversation(*, caller: Caller, conversation_id: int) -> Conversation:
     """Return the caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
     try:
-        return Conversation.objects.select_for_update().get(pk=conversation_id, owner_id=owner.pk)
+        return Conversation.objects.select_for_update().get(pk=conversation_id, archive_id=caller.archive_id)
     except Conversation.DoesNotExist:
         raise NotFound(f"There is no conversation {conversation_id}.") from None
 
 
-def begin_response(
-    *, owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta = LEASE
-) -> int:
+def begin_response(*, caller: Caller, conversation_id: int, question: MessageDraft, lease: timedelta = LEASE) -> int:
     """Store the question and mark the conversation as processing, for at most `lease`; returns the question's message
     id.
 
@@ -50,20 +48,22 @@ def begin_response(
     """
     # no savepoint: fewer statements before a reply's first event
     with transaction.atomic(savepoint=False):
-        position = _take_idle(owner, conversation_id, question, lease)
+        position = _take_idle(caller, conversation_id, question, lease)
         if position is None:
-            require_idle(lock_conversation(owner=owner, conversation_id=conversation_id))
-            position = _take_idle(owner, conversation_id, question, lease)
+            require_idle(lock_conversation(caller=caller, conversation_id=conversation_id))
+            position = _take_idle(caller, conversation_id, question, lease)
         assert position is not None
-        (message,) = insert_messages(owner.pk, conversation_id, [question], position)
-        count_stored(owner_id=owner.pk, conversation_id=conversation_id, change=message.stored_bytes, ahead=1)
+        (message,) = insert_messages(caller.archive_id, conversation_id, [question], position)
+        count_stored(
+            archive_id=caller.archive_id, conversation_id=conversation_id, change=message.stored_bytes, ahead=1
+        )
     return message.pk
 
 
-def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta) -> int | None:
+def _take_idle(caller: Caller, conversation_id: int, question: MessageDraft, lease: timedelta) -> int | None:
     """Mark the caller's conversation as processing and reserve a position for the question; None if it is not idle."""
     parameters: dict[str, Any] = {
-        "owner": owner.pk,
+        "owner": caller.archive_id,
         "conversation": conversation_id,
         "title": title_of(spoken_text(question.parts)),
         "asked_at": question.created_at or timezone.now(),
@@ -75,18 +75,20 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
     return row[0] if row else None
 
 
-def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
+def renew_response(*, caller: Caller, conversation_id: int, lease: timedelta = LEASE) -> bool:
     """Extend the lease of the response in progress; False if there is none any more."""
-    mine = Conversation.objects.filter(pk=conversation_id, owner_id=owner.pk, status=Conversation.Status.PROCESSING)
+    mine = Conversation.objects.filter(
+        pk=conversation_id, archive_id=caller.archive_id, status=Conversation.Status.PROCESSING
+    )
     return bool(mine.update(processing_until=timezone.now() + lease))
 
 
 def finish_response(
-    *, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft], failed: bool = False
+    *, caller: Caller, conversation_id: int, drafts: Iterable[MessageDraft], failed: bool = False
 ) -> Conversation:
     """Store the messages of the response, number the turns, then set the conversation idle (or failed)."""
     with transaction.atomic(savepoint=False):
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         _merge_reply(conversation, drafts)
         _set_status(conversation, Conversation.Status.FAILED if failed else Conversation.Status.IDLE)
     return conversation
@@ -111,11 +113,11 @@ def release_abandoned_responses(*, limit: int = 100) -> list[int]:
     A failure is logged, and the next call tries again.
     """
     late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
-    found = list(late.order_by("processing_until").values_list("pk", "owner_id")[:limit])
+    found = list(late.order_by("processing_until").values_list("pk", "archive_id")[:limit])
     released = []
-    for pk, owner_id in found:
+    for pk, archive_id in found:
         try:
-            with acting_for(owner_id):
+            with acting_for(archive_id):
                 if release_abandoned_response(conversation_id=pk):
                     released.append(pk)
         except Exception:  # the boundary of one release: the next round retries it

@@ -46,25 +46,25 @@ class StorageUse:
         return any(growth > 0 and 0 < limit < used + growth for used, growth, limit in growths)
 
 
-def use_of_storage(*, owner_id: int) -> StorageUse:
+def use_of_storage(*, archive_id: int) -> StorageUse:
     """Return what a person or a space has stored, and the limits. Two queries."""
-    row = StoredUse.objects.filter(owner_id=owner_id).first() or StoredUse()
-    return StorageUse(row.stored_bytes, row.turns, row.documents, limits_of(owner_id=owner_id))
+    row = StoredUse.objects.filter(archive_id=archive_id).first() or StoredUse()
+    return StorageUse(row.stored_bytes, row.turns, row.documents, limits_of(archive_id=archive_id))
 
 
-def require_room(*, owner_id: int, size: int, turns: int = 0, documents: int = 0) -> None:
+def require_room(*, archive_id: int, size: int, turns: int = 0, documents: int = 0) -> None:
     """Raise StorageFull if a file of `size` bytes, and what will be read from it, would pass a limit; counts nothing.
 
     For refusing a file before it is stored.
     """
-    use = use_of_storage(owner_id=owner_id)
+    use = use_of_storage(archive_id=archive_id)
     if use.is_over(size=max(size, 1), turns=turns, documents=documents):
         raise _full(use, size=max(size, 1), turns=turns, documents=documents)
 
 
 def count_stored(
     *,
-    owner_id: int,
+    archive_id: int,
     change: int = 0,
     turns: int = 0,
     documents: int = 0,
@@ -81,9 +81,9 @@ def count_stored(
     if not (change or turns or documents):
         return
     is_limited = not may_exceed and max(change, turns, documents) > 0
-    limits = limits_of(owner_id=owner_id) if is_limited else UNLIMITED
+    limits = limits_of(archive_id=archive_id) if is_limited else UNLIMITED
     parameters: dict[str, Any] = {
-        "owner": owner_id,
+        "owner": archive_id,
         "conversation": conversation_id,
         "change": change,
         "turns": turns,
@@ -96,13 +96,13 @@ def count_stored(
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
         if cursor.fetchone() is None:
-            use = use_of_storage(owner_id=owner_id)
+            use = use_of_storage(archive_id=archive_id)
             raise _full(use, size=change, turns=turns + ahead, documents=documents)
 
 
-def bytes_of_messages(*, owner_id: int, message_ids: Sequence[int]) -> int:
+def bytes_of_messages(*, archive_id: int, message_ids: Sequence[int]) -> int:
     """Return the number of bytes that these stored messages count for the quota."""
-    parameters: dict[str, Any] = {"owner": owner_id, "messages": list(message_ids), "row_bytes": ROW_BYTES}
+    parameters: dict[str, Any] = {"owner": archive_id, "messages": list(message_ids), "row_bytes": ROW_BYTES}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "bytes_of_messages"), parameters)
         return int(cursor.fetchone()[0])
@@ -125,7 +125,7 @@ def recount_hidden(conversation: Conversation) -> None:
     Does nothing if it has not been counted yet.
     """
     if conversation.stored_bytes is not None:
-        count_stored(owner_id=conversation.owner_id, change=recount([conversation.pk]), may_exceed=True)
+        count_stored(archive_id=conversation.archive_id, change=recount([conversation.pk]), may_exceed=True)
 
 
 def uncounted_conversations(*, limit: int) -> list[int]:

@@ -24,7 +24,7 @@ def hide_in_messages(conversation: Conversation, *, from_position: int = 0) -> l
     position = from_position - 1
     while True:
         rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:ROWS_AT_ONCE])
-        sources = MessageSource.objects.filter(owner_id=conversation.owner_id, message__in=rows)
+        sources = MessageSource.objects.filter(archive_id=conversation.archive_id, message__in=rows)
         stored = {number: bytes(data) for number, data in sources.values_list("message_id", "data")}
         changed += [row.position for row in rows if _is_hidden(row, stored.get(row.pk, b""))]
         if len(rows) < ROWS_AT_ONCE:
@@ -40,12 +40,12 @@ def hide_beside_messages(conversation: Conversation) -> int:
     count = int(title != conversation.title)
     conversation.title = title
     conversation.save(update_fields=["title"])
-    events = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation).defer("words")
+    events = Event.objects.filter(archive_id=conversation.archive_id, conversation=conversation).defer("words")
     for event in events.order_by("line_number").iterator(chunk_size=ROWS_AT_ONCE):
         payload: Any = hidden_keys.value_without_keys(event.payload)
         if payload != event.payload:
             words = event_words(event.type, event.level, event.tool, payload=payload)
-            Event.objects.filter(pk=event.pk, owner_id=event.owner_id).update(
+            Event.objects.filter(pk=event.pk, archive_id=event.archive_id).update(
                 payload=payload, words=Func(Value(words), function="array_to_tsvector")
             )
             count += 1
@@ -72,11 +72,13 @@ def _is_hidden(row: Message, stored: bytes) -> bool:
     # `without_keys` returns the same object if there is nothing to hide.
     if lines is not None and hidden_keys.without_keys(draft) is draft:
         return False
-    known = HiddenKey.objects.filter(owner_id=row.owner_id, message=row).aggregate(last=Max("number"))["last"] or 0
+    known = HiddenKey.objects.filter(archive_id=row.archive_id, message=row).aggregate(last=Max("number"))["last"] or 0
     hidden = hidden_keys.without_keys(draft, after_number=known)
     fresh = row_of(replace(hidden, raw=b""))
-    Message.objects.filter(pk=row.pk, owner_id=row.owner_id).update(parts=fresh.parts, content_hash=fresh.content_hash)
+    Message.objects.filter(pk=row.pk, archive_id=row.archive_id).update(
+        parts=fresh.parts, content_hash=fresh.content_hash
+    )
     if stored:
-        MessageSource.objects.filter(message=row, owner_id=row.owner_id).update(data=pack_lines(hidden.raw))
-    hidden_keys.keep_keys([(row.pk, hidden)], owner_id=row.owner_id)
+        MessageSource.objects.filter(message=row, archive_id=row.archive_id).update(data=pack_lines(hidden.raw))
+    hidden_keys.keep_keys([(row.pk, hidden)], archive_id=row.archive_id)
     return True

@@ -81,7 +81,7 @@ def library(request: PageRequest) -> HttpResponse:
     choice, cursor = _choice(request.GET), request.GET.get("cursor", "")
     rows = parse_number(request.GET.get("rows", "")) or 0
     count = browsing.PAGE_ROWS if cursor else min(max(rows, browsing.PAGE_ROWS), browsing.MAX_ROWS)
-    shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor, count=count)
+    shelves, following = browsing.page_of_shelves(caller=request.caller, choice=choice, cursor=cursor, count=count)
     keep = urlencode({name: value for name, value in asdict(choice).items() if value}).replace("True", "1")
     context: dict[str, Any] = {
         "shelves": shelves,
@@ -95,15 +95,15 @@ def library(request: PageRequest) -> HttpResponse:
         response = render(request, "conversations/library.html#more", context)
         return replace_url(response, f"{reverse('library')}?{urlencode({'rows': context['rows']})}&{keep}".rstrip("&"))
     context |= {
-        "total": browsing.matching(owner=request.user, choice=choice, limit=0)[1] if following else 0,
+        "total": browsing.matching(caller=request.caller, choice=choice, limit=0)[1] if following else 0,
         "orders": ORDER_NAMES,
         "kept": [(name, value) for name, value in parse_qsl(keep) if name not in ("title", "sort")],
-        "folders": browsing.project_tree(owner=request.user),
-        "agents": browsing.agent_counts(owner=request.user),
-        "tags": curating.tag_counts(owner=request.user),
+        "folders": browsing.project_tree(caller=request.caller),
+        "agents": browsing.agent_counts(caller=request.caller),
+        "tags": curating.tag_counts(caller=request.caller),
         "undo": _undo(request),
         "project_name": project_name(choice.project),
-        "others": [name for name, _ in projects.projects_of(owner=request.user)] if choice.project else [],
+        "others": [name for name, _ in projects.projects_of(caller=request.caller)] if choice.project else [],
     }
     return render(request, "conversations/library.html", context)
 
@@ -125,7 +125,7 @@ def change(request: PageRequest) -> HttpResponseBase:
     back = came_from(request) or reverse("library")
     if request.POST.get("matching") == "1":
         choice = _choice(QueryDict(request.POST.get("choice", "")))
-        chosen, count = browsing.matching(owner=request.user, choice=choice, limit=curating.MAX_CHOSEN)
+        chosen, count = browsing.matching(caller=request.caller, choice=choice, limit=curating.MAX_CHOSEN)
         if count > len(chosen):
             said = _("These are the first %(done)s of %(all)s; choose all again for the others.")
             messages.warning(request, said % {"done": len(chosen), "all": count})
@@ -134,25 +134,27 @@ def change(request: PageRequest) -> HttpResponseBase:
         return redirect(back)
     if action == "delete" and not config.trash_days:
         if request.POST.get("confirmed") != "1":
-            rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
+            rows = Conversation.objects.filter(archive_id=request.caller.archive_id, pk__in=chosen).order_by(
+                "-updated_at"
+            )
             context = {"rows": rows, "back": back}
             return render(request, "conversations/delete_many.html", context)
-        count = len(curating.delete_all(owner=request.user, conversation_ids=chosen))
+        count = len(curating.delete_all(caller=request.caller, conversation_ids=chosen))
         said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
         messages.success(request, said % {"count": count})
         return redirect(back)
     if action == "export":
-        own = curating.own_conversations(owner=request.user, conversation_ids=chosen)
+        own = curating.own_conversations(caller=request.caller, conversation_ids=chosen)
         selection = ExportSelection(ids=tuple(own) or tuple(chosen[:1]))
         format = request.POST.get("format", "markdown")
-        return export_response(request, owner=request.user, selection=selection, format=format)
+        return export_response(request, caller=request.caller, selection=selection, format=format)
     if action == "move":
         return redirect(f"{reverse('move')}?{urlencode({'conversation': chosen}, doseq=True)}")
     name = request.POST.get("tag", "")
     if action not in CHANGES:
         raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
     changed = CHANGES[action](
-        owner=request.user, conversation_ids=chosen, **({"name": name} if "tag" in action else {})
+        caller=request.caller, conversation_ids=chosen, **({"name": name} if "tag" in action else {})
     )
     if request.POST.get("undoes"):
         messages.success(request, _("Undone."))
@@ -168,12 +170,12 @@ def change(request: PageRequest) -> HttpResponseBase:
 def rename_project(request: PageRequest) -> HttpResponse:
     """Rename `project` to `name`, or merge it with the project of that name; `undo` takes a renaming back."""
     if (number := parse_number(request.POST.get("undo", ""))) is not None:
-        renamed = projects.undo_rename(owner=request.user, rename_id=number)
+        renamed = projects.undo_rename(caller=request.caller, rename_id=number)
         messages.success(request, _("Undone."))
         return redirect(f"{reverse('library')}?{urlencode({'project': renamed.old})}")
     project, name = request.POST.get("project", ""), request.POST.get("name", "")
     try:
-        renamed = projects.rename_project(owner=request.user, project=project, name=name)
+        renamed = projects.rename_project(caller=request.caller, project=project, name=name)
     except (InvalidInput, NotFound) as error:
         messages.error(request, str(error))
         return redirect(f"{reverse('library')}?{urlencode({'project': project})}")
@@ -182,7 +184,7 @@ def rename_project(request: PageRequest) -> HttpResponse:
 
 def _undo(request: PageRequest) -> dict[str, Any] | None:
     """Return the last action, according to the address, and the action that reverts it."""
-    renamed = projects.renaming_of(owner=request.user, rename_id=parse_number(request.GET.get("renamed", "")) or 0)
+    renamed = projects.renaming_of(caller=request.caller, rename_id=parse_number(request.GET.get("renamed", "")) or 0)
     if renamed is not None:
         said = _("“%(old)s” is part of “%(new)s” now.") if renamed.merged else _("“%(old)s” is called “%(new)s” now.")
         names = {"old": project_name(renamed.old), "new": project_name(renamed.new)}
@@ -209,7 +211,7 @@ def _undo(request: PageRequest) -> dict[str, Any] | None:
 def star(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Star the conversation (`starred=1`), or remove its star (`starred=0`)."""
     starred = request.POST.get("starred", "1") == "1"
-    curating.set_star(owner=request.user, conversation_id=conversation_id, starred=starred)
+    curating.set_star(caller=request.caller, conversation_id=conversation_id, starred=starred)
     return _answer(request, conversation_id, "conversations/star.html")
 
 
@@ -218,7 +220,7 @@ def star(request: PageRequest, conversation_id: int) -> HttpResponse:
 def pin(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Pin the conversation to the top of the library (`pinned=1`), or unpin it (`pinned=0`)."""
     pinned = request.POST.get("pinned", "1") == "1"
-    curating.set_pin(owner=request.user, conversation_id=conversation_id, pinned=pinned)
+    curating.set_pin(caller=request.caller, conversation_id=conversation_id, pinned=pinned)
     return _answer(request, conversation_id, "conversations/pin.html")
 
 
@@ -226,19 +228,19 @@ def pin(request: PageRequest, conversation_id: int) -> HttpResponse:
 @in_archive
 def change_tags(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Add a tag to the conversation (`add`), or remove one (`remove`)."""
-    chosen = [reading.get_conversation(owner=request.user, conversation_id=conversation_id).pk]
+    chosen = [reading.get_conversation(caller=request.caller, conversation_id=conversation_id).pk]
     if name := request.POST.get("remove", ""):
-        curating.remove_tag(owner=request.user, conversation_ids=chosen, name=name)
+        curating.remove_tag(caller=request.caller, conversation_ids=chosen, name=name)
     else:
-        curating.add_tag(owner=request.user, conversation_ids=chosen, name=request.POST.get("add", ""))
+        curating.add_tag(caller=request.caller, conversation_ids=chosen, name=request.POST.get("add", ""))
     return _answer(request, conversation_id, "conversations/tags.html")
 
 
 def _answer(request: PageRequest, conversation_id: int, template: str) -> HttpResponse:
     if not request.htmx:
         return redirect(came_from(request) or f"/conversations/{conversation_id}")
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
-    tags = curating.tags_of(owner=request.user, conversation_ids=[found.pk]).get(found.pk, [])
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    tags = curating.tags_of(caller=request.caller, conversation_ids=[found.pk]).get(found.pk, [])
     return render(request, template, {"conversation": found, "tags": tags})
 
 
@@ -258,9 +260,9 @@ def came_from(request: PageRequest) -> str:
 def statistics(request: PageRequest) -> HttpResponse:
     """Render the page, or for htmx its figures alone, which reload themselves until everything is counted."""
     asked = parse_number(request.GET.get("months", ""))
-    found = statistics_of(owner=request.user, months=asked if asked in RANGES else MONTHS_SHOWN)
+    found = statistics_of(caller=request.caller, months=asked if asked in RANGES else MONTHS_SHOWN)
     if found.uncounted:
-        enqueue_count(request.user.pk)
+        enqueue_count(request.caller.archive_id)
     context = {
         "statistics": found,
         "ranges": RANGES,

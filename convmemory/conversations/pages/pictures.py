@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
-
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.attachments import ATTACHMENT_TYPES, attachment_of
 from convmemory.conversations.messages.parts import AttachmentPart
 from convmemory.conversations.models import MessageSource
@@ -38,13 +37,13 @@ class Picture:
     media_type: str
 
 
-def picture_of(*, owner: AbstractBaseUser, conversation_id: int, position: int, index: int) -> Picture:
+def picture_of(*, caller: Caller, conversation_id: int, position: int, index: int) -> Picture:
     """Return the picture for part `index` of a message. Raises: NotFound if its bytes are not stored."""
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     message = conversation.messages.filter(position=position).first()
     parts = message.typed_parts if message else ()
     part = parts[index] if index < len(parts) else None
-    source = MessageSource.objects.filter(owner_id=owner.pk, message=message).first() if message else None
+    source = MessageSource.objects.filter(archive_id=caller.archive_id, message=message).first() if message else None
     if isinstance(part, AttachmentPart) and source is not None:
         # Stored parts have no reference into the source: of equal type and size, the order identifies them.
         earlier = sum(_is_same(other, part) for other in parts[:index] if isinstance(other, AttachmentPart))

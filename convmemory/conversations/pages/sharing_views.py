@@ -65,16 +65,16 @@ class ShareForm(forms.Form):
 @signed_in
 def share(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the links to a conversation and a form for a new one, which is shown once, after its POST."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     form = ShareForm(request.POST or None, initial={"turn": request.GET.get("turn")})
     if request.method == "POST" and form.is_valid():
-        _link, token = sharing.create_link(owner=request.user, conversation_id=found.pk, **form.values())
+        _link, token = sharing.create_link(caller=request.caller, conversation_id=found.pk, **form.values())
         return redirect_with_new_key(request, token)
     token = new_key_of(request)
     context = {
         "conversation": found,
         "form": form,
-        "links": sharing.links_of(owner=request.user, conversation_id=found.pk),
+        "links": sharing.links_of(caller=request.caller, conversation_id=found.pk),
         "is_off": config.sharing == "off",
         "new_address": absolute_address(request, reverse("shared", args=[token])) if token else "",
     }
@@ -86,7 +86,7 @@ def share(request: PageRequest, conversation_id: int) -> HttpResponse:
 @signed_in
 def share_links(request: PageRequest) -> HttpResponse:
     """Render all of the caller's links."""
-    context = {"links": sharing.links_of(owner=request.user), "is_off": config.sharing == "off"}
+    context = {"links": sharing.links_of(caller=request.caller), "is_off": config.sharing == "off"}
     return render(request, "conversations/share_links.html", context)
 
 
@@ -95,9 +95,9 @@ def share_links(request: PageRequest) -> HttpResponse:
 def revoke(request: PageRequest, link_id: int) -> HttpResponse:
     """Ask for confirmation, then revoke one link."""
     if request.method != "POST":
-        found = sharing.link_of(owner=request.user, link_id=link_id)
+        found = sharing.link_of(caller=request.caller, link_id=link_id)
         return render(request, "conversations/revoke_share_link.html", {"shared": found})
-    sharing.revoke_link(owner=request.user, link_id=link_id)
+    sharing.revoke_link(caller=request.caller, link_id=link_id)
     messages.success(request, _("The link is revoked: it opens no more."))
     return redirect("share-links")
 

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.pages import PageRequest, archive_name, in_archive
+from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations import curating, reading
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.marking import marks_of, set_mark
@@ -53,7 +53,7 @@ DISPLAYS = {"": _("Everything"), "no-tools": _("No tools"), "questions": _("Ques
 @in_archive
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the conversation around `?turn=N`, before or after a position, or from its start."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
     passage = passage_of(request)
@@ -73,7 +73,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         passage=passage,
         notes=added.notes,
         versions=added.versions,
-        marks=marks_of(owner_id=request.user.pk, conversation_id=found.pk),
+        marks=marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk),
     )
     display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
     # The blocks that the display switch shows.
@@ -102,7 +102,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
     context |= _head(request, found, window.target)
-    context["hidden_keys"] = count_keys(owner=request.user, conversation_id=found.pk)
+    context["hidden_keys"] = count_keys(caller=request.caller, conversation_id=found.pk)
     has_no_turns = turn == 0 and not found.turn_count  # search gives such conversations turn 0
     context["missing_turn"] = turn if window.target is None and not continues and not has_no_turns else None
     if request.htmx:
@@ -117,7 +117,7 @@ def _additions(request: PageRequest, found: Conversation, window: Window, *, is_
     versions: dict[int, Versions] = {}
     left_out: set[int] = set()
     answers: list[tuple[Any, Any]] = conversation_shown.send(
-        Conversation, owner=request.user, conversation=found, messages=window.messages, is_whole=is_whole
+        Conversation, caller=request.caller, conversation=found, messages=window.messages, is_whole=is_whole
     )
     additions: list[PageAddition] = [addition for _, addition in answers]
     for addition in additions:
@@ -149,13 +149,13 @@ def whole_number(request: PageRequest, name: str, most: int = MAX_INTEGER) -> in
 
 def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[str, Any]:
     """Return the values above the messages: relatives, and the turns before and after the target."""
-    own = Conversation.objects.filter(owner_id=request.user.pk)
+    own = Conversation.objects.filter(archive_id=request.caller.archive_id)
     relatives = {"parent": own.filter(pk=found.parent_id).first() if found.parent_id else None}
     children = list(own.filter(parent_id=found.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
     return relatives | {
         "children": children[:CHILDREN_SHOWN],
         "more_children": len(children) > CHILDREN_SHOWN,
-        "tags": curating.tags_of(owner=request.user, conversation_ids=[found.pk]).get(found.pk, []),
+        "tags": curating.tags_of(caller=request.caller, conversation_ids=[found.pk]).get(found.pk, []),
         "displays": DISPLAYS,
         "previous_turn": turn - 1 if turn else None,
         "next_turn": turn + 1 if turn is not None and turn + 1 < found.turn_count else None,
@@ -166,7 +166,7 @@ def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
     """Return the first page of the sidebar's list; nothing with a query, whose results are loaded there instead."""
     if box.parameters:
         return {}
-    rows, cursor = reading.page_of_conversations(owner=request.user, filters=EVERYTHING, limit=LIST_LIMIT)
+    rows, cursor = reading.page_of_conversations(caller=request.caller, filters=EVERYTHING, limit=LIST_LIMIT)
     return {"rows": rows, "next_cursor": cursor}
 
 
@@ -174,7 +174,7 @@ def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 @in_archive
 def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Render one part of a message in full, for parts that the conversation page cuts."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
     parts = message.typed_parts if message else ()
     if message is None or index >= len(parts):
@@ -193,15 +193,15 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
 @in_archive
 def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the keys that were hidden in the conversation; a POST with `key` shows that one."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     context: dict[str, Any] = {"conversation": found}
     if request.method == "POST":
         chosen = parse_number(request.POST.get("key", ""))
         if chosen is None:
             raise InvalidInput("Choose the key to show.")
         context["revealed"] = chosen
-        context["value"] = reveal_key(owner=request.user, key_id=chosen)
-    context["keys"] = keys_of(owner=request.user, conversation_id=found.pk)
+        context["value"] = reveal_key(caller=request.caller, key_id=chosen)
+    context["keys"] = keys_of(caller=request.caller, conversation_id=found.pk)
     return render(request, "conversations/hidden_keys.html", context)
 
 
@@ -213,7 +213,7 @@ def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
 def mark_turn(request: PageRequest, conversation_id: int, turn: int) -> HttpResponse:
     """Mark the turn as `kind` with a `note`, or take its mark off; the answer offers to undo that."""
     mark = mark_of(request.POST.get("kind", ""), request.POST.get("note", ""))
-    before = set_mark(owner=request.user, conversation_id=conversation_id, turn_number=turn, mark=mark)
+    before = set_mark(caller=request.caller, conversation_id=conversation_id, turn_number=turn, mark=mark)
     done: dict[str, int | str] = {"turn": turn}
     if request.POST.get("undoes"):
         messages.success(request, _("Undone."))
@@ -254,22 +254,22 @@ def archive(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _change(request: PageRequest, conversation_id: int, values: Mapping[str, Any]) -> Conversation:
-    return ingest.change_conversation(owner=request.user, conversation_id=conversation_id, values=dict(values))
+    return ingest.change_conversation(caller=request.caller, conversation_id=conversation_id, values=dict(values))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @in_archive
 def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Put the conversation into the trash; without one, ask for confirmation, then delete for good."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     if request.method != "POST" or not (config.trash_days or request.POST.get("confirmed") == "1"):
         return render(request, "conversations/delete.html", {"conversation": found, "trash_days": config.trash_days})
-    ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
+    ingest.delete_conversation(caller=request.caller, conversation_id=conversation_id)
     title = found.title or _("Untitled conversation")
     if not config.trash_days:
         messages.success(request, _("“%(title)s” is deleted.") % {"title": title})
-    elif request.member != request.chosen:  # the library shows another archive, and cannot undo this
-        values = {"title": title, "place": archive_name(request)}
+    elif request.caller.space != request.chosen:  # the library shows another archive, and cannot undo this
+        values = {"title": title, "place": request.caller.archive.name}
         messages.success(request, _("“%(title)s” is in the trash of: %(place)s") % values)
     else:
         return redirect(f"{reverse('library')}?{urlencode({'done': 'delete', 'chosen': conversation_id})}")
@@ -287,7 +287,7 @@ NOTHING_RUNS = "default-src 'none'; sandbox"
 @in_archive
 def text(request: PageRequest, conversation_id: int, position: int) -> HttpResponse:
     """Return the message's text as Markdown, which *Copy message* puts on the clipboard."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
     if message is None:
         raise NotFound(f"Conversation {conversation_id} has no message {position}.")
@@ -300,7 +300,7 @@ def text(request: PageRequest, conversation_id: int, position: int) -> HttpRespo
 def picture(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Return a picture attached to the message, with the media type of its first bytes."""
     found = picture_of(
-        owner=request.user, conversation_id=conversation_id, position=min(position, MAX_INTEGER), index=index
+        caller=request.caller, conversation_id=conversation_id, position=min(position, MAX_INTEGER), index=index
     )
     answer = _harmless(HttpResponse(found.data, content_type=found.media_type))
     answer.headers["Cache-Control"] = "private, max-age=86400"
@@ -326,16 +326,16 @@ TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")
 @in_archive
 def events(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the events of one conversation that pass the filters in the address, oldest first."""
-    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     given = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
     context: dict[str, Any] = {"conversation": found, "given": given, "rows": [], "next": ""}
     if (event_id := whole_number(request, "similar", MAX_BIGINT)) is not None:
-        similar = reading.similar_events(owner=request.user, event_id=event_id, limit=EVENTS_PER_PAGE)
+        similar = reading.similar_events(caller=request.caller, event_id=event_id, limit=EVENTS_PER_PAGE)
         context |= {"rows": similar, "similar": event_id, "is_filtered": True}
         return render(request, "conversations/events.html", context)
     try:
         rows = reading.search_events(
-            owner=request.user,
+            caller=request.caller,
             conversation_id=found.pk,
             filters=reading.EventFilters(
                 words=given["q"],

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.contrib.auth import get_user_model
@@ -16,7 +17,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from convmemory.core.numbers import parse_number
+from convmemory.core.numbers import parse_number, space_number
 
 EXACT_ROWS = 1_000
 PAGED_ROWS = 5_000  # beyond it the link "older" filters by key, which costs the same at any depth
@@ -111,7 +112,7 @@ class OwnerFilter(InputFilter):
     hint = "user name"
 
     def condition(self, value: str) -> Q:
-        return Q(owner_id=user_id_of(value))
+        return Q(archive_id=user_id_of(value))
 
 
 class ConversationFilter(InputFilter):
@@ -137,9 +138,15 @@ class UptoFilter(InputFilter):
 
 
 def user_id_of(name: str) -> int:
-    """Return the id of the user with this name. An unknown name gives 0, which owns no rows."""
+    """Return the id of the user with this name, or the number of a space from its name, such as "space 7".
+
+    An unknown name gives 0, which owns no rows.
+    """
     user = get_user_model().objects.filter(username=name).only("pk").first()
-    return user.pk if user else 0
+    if user:
+        return user.pk
+    spaces = apps.get_model("accounts", "Archive").objects.filter(pk=space_number(name) or 0, kind="space")
+    return spaces.values_list("pk", flat=True).first() or 0
 
 
 def whole_number(value: str) -> int:

@@ -34,7 +34,8 @@ SEARCHED = {
     "object_id": "a conversation's or document's number",
     "source__object_id": "a conversation's or document's number",
     "content_hash": "a content hash",
-    "owner": "an owner's name",
+    "archive": "an owner's name",
+    "person": "an owner's name",
 }
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class AdminTable:
 class MetadataAdmin(AnyModelAdmin):
     """Rows that staff may view, but not add or change by hand.
 
-    `search_by` names the fields of a search: `pk`, `owner` of models that have one, and indexed fields that contain
-    numbers or hashes.
+    `search_by` names the fields of a search: `pk`, `archive` or `person` of models that have one, and indexed fields
+    that contain numbers or hashes.
     """
 
     show_full_result_count = False
@@ -70,7 +71,7 @@ class MetadataAdmin(AnyModelAdmin):
     sortable_by = ()
     list_filter: ClassVar[tuple[Any, ...]] = (UptoFilter,)
     search_fields = ("pk",)  # shows the box; `get_search_results` decides
-    search_by: ClassVar[tuple[str, ...]] = ("pk", "owner")
+    search_by: ClassVar[tuple[str, ...]] = ("pk", "archive", "person")
     change_form_template = "admin/metadata_form.html"
     actions_selection_counter = True
 
@@ -94,8 +95,12 @@ class MetadataAdmin(AnyModelAdmin):
         return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
 
     def get_list_select_related(self, request: HttpRequest) -> bool | list[str] | tuple[str, ...]:
-        keys = [each.name for each in self.opts.get_fields() if each.many_to_one and each.name in self.list_display]
-        return self.list_select_related or keys
+        if self.list_select_related:
+            return self.list_select_related
+        keys = [each for each in self.opts.fields if each.is_relation and each.name in self.list_display]
+        # An archive is shown by the name of its person.
+        has_person = {each.name: hasattr(each.related_model, "person") for each in keys}
+        return [f"{name}__person" if named else name for name, named in has_person.items()]
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Return whether a declared filter makes this lookup."""
@@ -122,15 +127,15 @@ class MetadataAdmin(AnyModelAdmin):
         return text[0].upper() + text[1:]
 
     def _searched(self) -> list[str]:
-        has_owner = any(each.name == "owner" for each in self.opts.get_fields())
-        return [name for name in self.search_by if name != "owner" or has_owner]
+        fields = {each.name for each in self.opts.get_fields()}
+        return [name for name in self.search_by if name not in ("archive", "person") or name in fields]
 
     def search_condition(self, term: str) -> Q:
         found = Q(pk__in=[])
         number, digest = whole_number(term), hash_bytes(term)
         for name in self._searched():
-            if name == "owner":
-                found |= Q(owner_id=user_id_of(term))
+            if name in ("archive", "person"):
+                found |= Q(**{f"{name}_id": user_id_of(term)})
             elif name == "content_hash" and digest:
                 found |= self.hash_condition(digest)
             elif name != "content_hash" and number:

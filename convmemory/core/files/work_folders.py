@@ -29,7 +29,7 @@ NO_OWNER = 0
 
 
 @contextmanager
-def work_folder(kind: str, *, owner_id: int = NO_OWNER, claim: object = "") -> Iterator[Path]:
+def work_folder(kind: str, *, archive_id: int = NO_OWNER, claim: object = "") -> Iterator[Path]:
     """Create a new empty folder for the block, named by the owner and the claim (a task, import or document).
 
     In a child process that has called `work_inside`, the folder is in that process's own folder.
@@ -41,7 +41,7 @@ def work_folder(kind: str, *, owner_id: int = NO_OWNER, claim: object = "") -> I
     parent = _root() / _host()
     private_folder(parent)
     with (
-        tempfile.TemporaryDirectory(prefix=f"{kind}-{owner_id}-{claim}-", dir=parent) as name,
+        tempfile.TemporaryDirectory(prefix=f"{kind}-{archive_id}-{claim}-", dir=parent) as name,
         new_private_file(Path(name, LOCK)) as lock,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,10 +80,10 @@ def sweep_work_folders() -> int:
     return gone
 
 
-def drop_work_folders(owner_id: int) -> int:
+def drop_work_folders(archive_id: int) -> int:
     """Delete all work folders of one person, on every host; returns how many there were. Raises: OSError."""
-    found = list(_root().glob(f"*/*-{owner_id}-*"))
-    found = [folder for folder in found if folder.name.split("-")[1] == str(owner_id)]
+    found = list(_root().glob(f"*/*-{archive_id}-*"))
+    found = [folder for folder in found if folder.name.split("-")[1] == str(archive_id)]
     for folder in found:
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""The queue of each owner's tasks, and the position and group of each owner."""
+"""The queue, and the groups of archives."""
 
 import django.db.models.deletion
 import uuid
@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    replaces = [
+    replaces = [  # of the databases of commit 5e9aed6e
         ("core", "0001_owner_tasks"),
         ("core", "0002_owner_positions"),
         ("core", "0003_owner_groups"),
@@ -16,6 +16,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ('accounts', '0001_initial'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -23,22 +24,17 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='OwnerGroup',
             fields=[
-                ('owner', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('archive', models.OneToOneField(db_column='owner_id', on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to='accounts.archive')),
                 ('number', models.PositiveIntegerField()),
-            ],
-        ),
-        migrations.CreateModel(
-            name='OwnerPosition',
-            fields=[
-                ('owner', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),
-                ('position', models.BigIntegerField(help_text='In bytes since the log began.')),
             ],
         ),
         migrations.CreateModel(
             name='OwnerService',
             fields=[
-                ('owner', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('served_at', models.DateTimeField()),
+                ('archive', models.ForeignKey(db_column='owner_id', on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.archive')),
+                ('person', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
         ),
         migrations.CreateModel(
@@ -58,11 +54,12 @@ class Migration(migrations.Migration):
                 ('due_at', models.DateTimeField()),
                 ('leased_until', models.DateTimeField(blank=True, null=True)),
                 ('cluster', models.CharField(blank=True, default='', help_text='Whose worker has it.', max_length=100)),
-                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('archive', models.ForeignKey(blank=True, db_column='owner_id', db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.archive')),
+                ('person', models.ForeignKey(blank=True, help_text="The member who asked for it in a space; nobody for the owner's own.", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'verbose_name': 'waiting task',
-                'indexes': [models.Index(fields=['owner', 'slices', '-asked_at'], name='owner_task_next')],
+                'indexes': [models.Index(fields=['archive', 'slices', '-asked_at'], name='owner_task_next')],
             },
         ),
     ]

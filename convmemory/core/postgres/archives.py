@@ -18,7 +18,7 @@ T = TypeVar("T")
 def for_all_archives(work: Callable[[], T]) -> Iterator[T]:
     """Call `work` once on one server, and once in each group of a cluster; work that is in a group stays there."""
     who = acting.current()
-    is_in_one = who.group is not None or who.owner_id is not None
+    is_in_one = who.group is not None or who.archive_id is not None
     for number in () if is_in_one else layout().groups:
         with acting.in_group(number):
             result = work()

@@ -99,8 +99,8 @@ CONNECT_TIMEOUT_S = 10
 NO_ROLE = "none"
 
 
-def _identity_statement(owner_id: int | None, person_id: int | None = None) -> str:
-    return f"SET convmemory.owner = '{owner_id or ''}'; SET convmemory.person = '{person_id or ''}'"
+def _identity_statement(archive_id: int | None, person_id: int | None = None) -> str:
+    return f"SET convmemory.owner = '{archive_id or ''}'; SET convmemory.person = '{person_id or ''}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +216,19 @@ class DatabaseWrapper(base.DatabaseWrapper):
         Uses SET rather than a query: a transaction whose isolation level is still to be set must not begin with a
         query.
         """
-        settings, groups, begins = _identity_statement(who.owner_id, who.person_id), self._groups, False
+        settings, groups, begins = _identity_statement(who.archive_id, who.person_id), self._groups, False
         if groups:
             begins = groups.begins_transaction
             settings = f"{settings}; {groups.settings_of(who)}"  # may look up a group, which changes the session
         if begins or self._session is None or settings != self._session.settings:
             self.connection.execute(settings)
             self._session = replace(self._session or FRESH_SESSION, settings=settings)
-            if groups and who.owner_id is not None:
+            if groups and who.archive_id is not None:
                 groups.send_to_nodes(who, begins=begins)
 
-    def send_owner(self, owner_id: int) -> None:
+    def send_owner(self, archive_id: int) -> None:
         """Set the owner of the session for one look-up; `set_owner` sends everything again afterwards."""
-        self.connection.execute(_identity_statement(owner_id))
+        self.connection.execute(_identity_statement(archive_id))
         self._session = replace(self._session, settings=None) if self._session else None  # the role stays
 
     def _refuse_in_transaction(self) -> None:

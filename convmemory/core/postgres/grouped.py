@@ -48,7 +48,7 @@ class GroupedConnection:
         link = self._wrapper.connection
         if link.autocommit:
             return
-        settings: dict[str, int | str | None] = {"owner": who.owner_id}
+        settings: dict[str, int | str | None] = {"owner": who.archive_id}
         if who.person_id is not None:
             row = link.execute(load_sql("convmemory.core.postgres", "role_in_space").encode()).fetchone()
             settings |= {"person": who.person_id, "role": row and row[0]}
@@ -60,7 +60,7 @@ class GroupedConnection:
     def in_transaction(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Wrap each statement for an owner: a setting reaches nodes only within a transaction."""
         who, wrapper = acting.current(), self._wrapper
-        if who.owner_id is None or not wrapper.connection.autocommit:
+        if who.archive_id is None or not wrapper.connection.autocommit:
             return execute(sql, params, many, context)
         with transaction.atomic(using=wrapper.alias):
             wrapper.set_owner(who)
@@ -68,23 +68,23 @@ class GroupedConnection:
 
     def _search_path(self, who: acting.Identity) -> str:
         """Without a group, the application finds no tables of owners; other log-ins find the views over all groups."""
-        if who.owner_id is not None:
-            return self.layout.path_to(self._group_of(who.owner_id))
+        if who.archive_id is not None:
+            return self.layout.path_to(self._group_of(who.archive_id))
         if who.group is not None:
             return self.layout.path_to(who.group)
         return self.layout.home_path if who.login == Login.APP else self.layout.path_over_all
 
-    def _group_of(self, owner_id: int) -> int | None:
+    def _group_of(self, archive_id: int) -> int | None:
         known, wrapper = self.layout.known, self._wrapper
-        if owner_id not in known:
+        if archive_id not in known:
             with self._outside_new_transactions():
-                wrapper.send_owner(owner_id)  # the row that names the group is visible to its owner alone
+                wrapper.send_owner(archive_id)  # the row that names the group is visible to its owner alone
                 statement = load_sql("convmemory.core.postgres", "group_of_owner")
-                row = wrapper.connection.execute(statement, [owner_id]).fetchone()
+                row = wrapper.connection.execute(statement, [archive_id]).fetchone()
             if row is None:
                 return None
-            known[owner_id] = row[0]
-        return known[owner_id]
+            known[archive_id] = row[0]
+        return known[archive_id]
 
     @contextmanager
     def _outside_new_transactions(self) -> Iterator[None]:

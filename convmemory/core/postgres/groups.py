@@ -8,7 +8,6 @@ Reasons: docs/adr/0072-owner-group-per-citus-node.md.
 from typing import Any
 
 from django.apps import apps
-from django.contrib.auth.models import User
 from django.db import connection, models
 
 from convmemory.core import acting
@@ -18,7 +17,7 @@ from convmemory.core.sql import load_sql
 
 SHARED_APPS = frozenset({"accounts", "core", "ops", "sign_in"})
 """Apps whose tables are shared though their rows have owners: accounts and the queue."""
-OWNER = "owner"
+OWNER = "archive"
 
 
 def layout() -> Layout:
@@ -44,22 +43,23 @@ def grouped_apps() -> frozenset[str]:
     return frozenset(model._meta.app_label for model in apps.get_models(include_auto_created=True) if is_grouped(model))
 
 
-def place_owner(owner_id: int) -> None:
+def place_owner(archive_id: int) -> None:
     """Add a new owner to the smallest group; on one server, nothing is written."""
     if layout().groups:
-        parameters: dict[str, Any] = {"owner": owner_id, "schemas": layout().schemas[1:]}
+        parameters: dict[str, Any] = {"owner": archive_id, "schemas": layout().schemas[1:]}
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.core.postgres", "place_owner"), parameters)
 
 
 def owners_without_group() -> list[int]:
-    """Return the accounts whose owner is in no group, which only a defect can cause."""
-    placed = OwnerGroup.objects.values("owner_id")
-    return list(User.objects.exclude(pk__in=placed).order_by("pk").values_list("pk", flat=True))
+    """Return the archives that are in no group, which only a defect can cause."""
+    archives = apps.get_model("accounts", "Archive")._default_manager
+    placed = OwnerGroup.objects.values("archive_id")
+    return list(archives.exclude(pk__in=placed).order_by("pk").values_list("pk", flat=True))
 
 
-def after_user_saved(instance: User, created: bool, **kwargs: Any) -> None:
-    """Receive `post_save` of accounts."""
+def after_archive_saved(instance: models.Model, created: bool, **kwargs: Any) -> None:
+    """Receive `post_save` of archives."""
     if created:
         place_owner(instance.pk)
 

@@ -72,7 +72,7 @@ _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 def owner_task(function: Task) -> Task:
     """Mark a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
 
-    It is called with that person's id as `owner_id`, in addition to the arguments of the task.
+    It is called with that person's id as `archive_id`, in addition to the arguments of the task.
     """
     setattr(function, OWNER_TASK, True)
     return function
@@ -97,7 +97,7 @@ def unrecorded(function: Task) -> Task:
 # --- enqueueing ---------------------------------------------------------------------------------------
 
 
-def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", as_of: datetime | None = None) -> bool:
+def enqueue_for(archive_id: int, func: str, *args: Any, group: str = "", as_of: datetime | None = None) -> bool:
     """Request that a worker runs `func`, the path of an `owner_task`, for an owner; False if that owner is gone.
 
     Of an owner's tasks the newest is next; for content from the past, `as_of` says how old it is. A second request for
@@ -105,16 +105,16 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", as_of: da
     cannot stop is a `long_owner_task`.
     """
     who, running = acting.current(), _in_work.get()
-    person_id = who.person_id if who.owner_id == owner_id else None
-    if person_id is None and running is not None and running.owner_id == owner_id:
+    person_id = who.person_id if who.archive_id == archive_id else None
+    if person_id is None and running is not None and running.archive_id == archive_id:
         person_id = running.person_id  # the tasks that a task requests count for the same person
     # A reader of a space may request its upkeep, such as the drawing of a page, though they change nothing else.
-    with acting.acting_for(owner_id) if who.person_id is not None and who.owner_id == owner_id else nullcontext():
+    with acting.acting_for(archive_id) if who.person_id is not None and who.archive_id == archive_id else nullcontext():
         return _ask(
             func,
             args,
-            key=task_key(func, args, owner_id=owner_id),
-            owner=owner_id,
+            key=task_key(func, args, archive_id=archive_id),
+            owner=archive_id,
             person=person_id,
             group=group,
             is_long=getattr(function_of(func), IS_LONG, False),
@@ -162,13 +162,13 @@ def asked_for(func: str) -> QuerySet[OwnerTask]:
     return OwnerTask.objects.filter(func=func)
 
 
-def task_key(func: str, args: Sequence[Any], *, owner_id: int | None = None) -> str:
+def task_key(func: str, args: Sequence[Any], *, archive_id: int | None = None) -> str:
     """Return the key by which a repeated request finds its task: `func:argument`, or a hash of owner and arguments.
 
     A single argument is the number of a row, which belongs to one owner.
     """
     said = str(args[0]) if len(args) == 1 else ""
-    hashed = content_hash(json.dumps([owner_id, *args])).hex()[:KEY_CHARS]
+    hashed = content_hash(json.dumps([archive_id, *args])).hex()[:KEY_CHARS]
     return f"{func}:{said if 0 < len(said) <= KEY_CHARS else hashed}"
 
 
@@ -193,14 +193,14 @@ def work() -> dict[str, Any]:
     in_work = _in_work.set(task)
     _limit_time()
     try:
-        function = find_task(task.func) if task.owner_id is None else function_of(task.func)
+        function = find_task(task.func) if task.archive_id is None else function_of(task.func)
         if function is None:
             raise ValueError(f"{task.func!r} is no task of this program.")
-        if task.owner_id is None:
+        if task.archive_id is None:
             result = function(*task.args)
         else:
-            with acting.acting_for(task.owner_id):
-                result = function(*task.args, owner_id=task.owner_id)
+            with acting.acting_for(task.archive_id):
+                result = function(*task.args, archive_id=task.archive_id)
     except Exception:
         _put_back(task, attempts=task.attempts, pause=RETRY_AFTER * 2**task.attempts)
         raise
@@ -243,22 +243,22 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
         # Delete tasks that failed or killed their worker `MAX_ATTEMPTS` times; the sweeps find work that is left
         # undone.
         dead = OwnerTask.objects.filter(attempts__gte=MAX_ATTEMPTS).filter(_free(now))
-        for func, owner_id in dead.values_list("func", "owner_id"):
-            logger.error("%s for user %s is given up after %d attempts", func, owner_id, MAX_ATTEMPTS)
+        for func, archive_id in dead.values_list("func", "archive_id"):
+            logger.error("%s for user %s is given up after %d attempts", func, archive_id, MAX_ATTEMPTS)
         dead.delete()
         pk = next_task(now)
         if pk is None:
             return None
         task = OwnerTask.objects.get(pk=pk)
-        can_stop = task.owner_id is not None and not task.is_long
+        can_stop = task.archive_id is not None and not task.is_long
         lease = LEASE if can_stop else timedelta(seconds=config.task_timeout_s) + LEASE_MARGIN
         task.leased_until, task.cluster, task.attempts = now + lease, _cluster(), task.attempts + 1
-        if task.owner_id is None:
+        if task.archive_id is None:
             # A request during the work adds another task: else a killed worker's sweep would keep all sweeps waiting
             # until its lease ends.
             task.key = f"{task.key.partition('#')[0]}#{task.pk}"
         else:
-            served = {"person_id": task.person_id, "owner_id": task.owner_id}
+            served = {"person_id": task.person_id, "archive_id": task.archive_id}
             if not OwnerService.objects.filter(**served).update(served_at=now):
                 OwnerService.objects.create(**served, served_at=now)
         task.save(update_fields=["leased_until", "cluster", "attempts", "key"])

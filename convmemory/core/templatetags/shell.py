@@ -86,11 +86,11 @@ def upload_limits() -> dict[str, int]:
     return {"max_upload_mb": config.max_upload_mb, "max_upload_bytes": config.max_upload_mb * 1024**2}
 
 
-def unusable_in(member: Any) -> frozenset[str]:
-    """Return the URL names of the pages that do not work in the space of this membership; None is no space."""
-    if member is None:
+def unusable_in(access: Any) -> frozenset[str]:
+    """Return the URL names of the pages that do not work in the space of this access; None is no space."""
+    if access is None:
         return frozenset()
-    return frozenset({"new-chat", "import"} if member.role == "reader" else {"new-chat"})
+    return frozenset({"new-chat", "import"} if access.role == "reader" else {"new-chat"})
 
 
 @register.simple_tag

@@ -229,8 +229,8 @@ RECENT = timedelta(days=1)
 def queue_facts() -> Iterator[Fact]:
     waiting, in_work = waiting_tasks(), tasks_in_work()
     yield "queue", f"{plural(waiting.count(), 'task')} waiting, {in_work.count()} in work"
-    waiting, in_work = waiting.exclude(owner=None), in_work.exclude(owner=None)
-    people = waiting.values("owner").distinct().count()
+    waiting, in_work = waiting.exclude(archive=None), in_work.exclude(archive=None)
+    people = waiting.values("archive").distinct().count()
     of_people = f"{plural(waiting.count(), 'task')} of {plural(people, 'user')} waiting"
     yield "queue by owner", f"{of_people}, {in_work.count()} in work"
     last = SweepRun.objects.order_by("-started_at").first()

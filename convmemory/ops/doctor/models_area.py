@@ -156,11 +156,11 @@ def check_languages() -> Iterator[Finding]:
     if (space.provider, space.model) not in ENGLISH_ALONE:
         return
     others = Sum("item_count", filter=~Q(languages=""), default=0)
-    sums = Source.objects.values("owner_id").annotate(all_items=Sum("item_count"), others=others)
-    owners = list(sums.filter(others__gt=F("all_items") / 2).values_list("owner_id", flat=True))
+    sums = Source.objects.values("archive_id").annotate(all_items=Sum("item_count"), others=others)
+    owners = list(sums.filter(others__gt=F("all_items") / 2).values_list("archive_id", flat=True))
     if not owners:
         return
-    named = Source.objects.filter(owner_id__in=owners).exclude(languages="").values_list("languages", flat=True)
+    named = Source.objects.filter(archive_id__in=owners).exclude(languages="").values_list("languages", flat=True)
     languages = sorted({language for names in named.distinct() for language in names.split()})
     yield Finding(
         "models.language-unknown",

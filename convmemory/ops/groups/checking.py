@@ -20,8 +20,8 @@ def check_groups() -> Iterator[Finding]:
     if groups.layout().groups and (homeless := groups.owners_without_group()):
 
         def place_all() -> str:
-            for owner_id in homeless:
-                groups.place_owner(owner_id)
+            for archive_id in homeless:
+                groups.place_owner(archive_id)
             return f"{plural(len(homeless), 'account')} joined a group."
 
         yield Finding(

@@ -140,10 +140,10 @@ def _place_owners(maker: Link, groups: int) -> dict[int, int]:
     sizes = maker.execute(load_sql("convmemory.ops.groups", "owner_sizes").encode()).fetchall()
     loads = [(0, 0, number) for number in range(1, groups + 1)]
     places: dict[int, int] = {}
-    for owner_id, size in sorted(sizes, key=lambda row: (-row[1], row[0])):
+    for archive_id, size in sorted(sizes, key=lambda row: (-row[1], row[0])):
         load, owners, number = heapq.heappop(loads)
         heapq.heappush(loads, (load + size, owners + 1, number))
-        places[owner_id] = number
+        places[archive_id] = number
     run(maker, load_sql("convmemory.ops.groups", "forget_places"))
     run(maker, load_sql("convmemory.ops.groups", "place_owners"), [list(places), list(places.values())])
     return {number: owners for _, owners, number in sorted(loads, key=lambda load: load[2])}

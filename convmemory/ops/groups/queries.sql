@@ -3,13 +3,13 @@
 SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^distributing_(?:[0-9]+|ids)$'
 
 -- name: owner_sizes
--- Every account with what it has: messages and passages.
+-- Every archive with what it has: messages and passages.
 SELECT
-    u.id,
-    (SELECT count(*) FROM conversations_message AS m WHERE m.owner_id = u.id)
-    + (SELECT count(*) FROM search_passage AS p WHERE p.owner_id = u.id)
-FROM auth_user AS u
-ORDER BY u.id
+    a.id,
+    (SELECT count(*) FROM conversations_message AS m WHERE m.owner_id = a.id)
+    + (SELECT count(*) FROM search_passage AS p WHERE p.owner_id = a.id)
+FROM accounts_archive AS a
+ORDER BY a.id
 
 -- name: forget_places
 -- Forget which owners belong to which groups.

@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import content_page
 from convmemory.ops.dashboard_tasks import enqueue_map, enqueue_sample
@@ -54,11 +55,11 @@ def turn_map(request: HttpRequest) -> HttpResponse:
     return content_page(
         request,
         site=admin.site,
-        owner_id=owner.pk,
+        archive_id=owner.pk,
         owner_name=owner.get_username(),
         what="the map of turns",
         template="admin/turn_map.html",
-        content=lambda: map_of(owner, is_own=owner.pk == request.user.pk),
+        content=lambda: map_of(Caller.of(owner), is_own=owner.pk == request.user.pk),
         frame={"title": f"Map of the turns of {owner.get_username()}", "owner": owner},
     )
 
@@ -67,16 +68,16 @@ def turn_map(request: HttpRequest) -> HttpResponse:
 def compute_map(request: HttpRequest) -> HttpResponse:
     """Enqueue the computation of a new map."""
     owner = User.objects.filter(username=request.POST.get("owner", "")).first()
-    if owner is None or not may_read_content(reader=request.user, owner_id=owner.pk):
+    if owner is None or not may_read_content(reader=request.user, archive_id=owner.pk):
         raise PermissionDenied
     enqueue_map(owner.pk)
     messages.info(request, "A worker computes the map; load this page again in a moment.")
     return redirect(reverse("turn-map", query={"owner": owner.get_username()}))
 
 
-def map_of(owner: User, *, is_own: bool) -> dict[str, Any]:
+def map_of(caller: Caller, *, is_own: bool) -> dict[str, Any]:
     """Return the stored map of one user with links to the turns, for its template."""
-    found = TurnMap.objects.filter(owner=owner).select_related("space").first()
+    found = TurnMap.objects.filter(archive_id=caller.archive_id).select_related("space").first()
     points = shown_points(found) if found else []
     for number, point in enumerate(points):
         point["cx"], point["cy"] = map_place(point["x"], point["y"])

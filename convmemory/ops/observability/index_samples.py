@@ -26,7 +26,7 @@ ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 def take_sample() -> IndexSample:
     """Count once, store the counts, and delete samples older than `KEPT_DAYS`."""
-    counts = count_index(owner_id=None)
+    counts = count_index(archive_id=None)
     names = ("space", "name", "active", "turns", "passages")
     sample = IndexSample.objects.create(
         turns=counts.items,

@@ -79,7 +79,7 @@ class _Installation:
         waiting = GaugeMetricFamily(
             "convmemory_queue_oldest_seconds", "How long the oldest task of each kind is due", labels=["function"]
         )
-        due = waiting_tasks().exclude(owner=None).filter(due_at__lte=timezone.now())
+        due = waiting_tasks().exclude(archive=None).filter(due_at__lte=timezone.now())
         for function, at in due.values_list("func").annotate(at=Min("due_at")).order_by("func"):
             waiting.add_metric([function], (timezone.now() - at).total_seconds())
         yield waiting
@@ -104,10 +104,10 @@ class _Installation:
         stored = GaugeMetricFamily(
             "convmemory_owner_stored_bytes", f"What the {LARGEST_OWNERS} largest owners have stored", labels=["owner"]
         )
-        for owner_id, count in StoredUse.objects.order_by("-stored_bytes").values_list("owner_id", "stored_bytes")[
+        for archive_id, count in StoredUse.objects.order_by("-stored_bytes").values_list("archive_id", "stored_bytes")[
             :LARGEST_OWNERS
         ]:
-            stored.add_metric([str(owner_id)], count)
+            stored.add_metric([str(archive_id)], count)
         yield stored
 
 
@@ -138,7 +138,7 @@ class _Collector:
         yield GaugeMetricFamily("convmemory_queue_oldest_task_seconds", "How long the oldest waiting task waits", age)
         failed = Task.objects.filter(success=False).count()
         yield GaugeMetricFamily("convmemory_failed_tasks", "Tasks in the history that failed", failed)
-        space, counts = active_space(), count_index(owner_id=None)
+        space, counts = active_space(), count_index(archive_id=None)
         turns = GaugeMetricFamily("convmemory_turns", "Turns by the state of their index", labels=["state"])
         states = {"all": counts.items, "behind": counts.pending, "given_up": counts.given_up, "failed": counts.failed}
         for state, count in states.items():
@@ -153,7 +153,7 @@ class _Collector:
         yield GaugeMetricFamily("convmemory_conversations", "Conversations", counts.sources)
         yield GaugeMetricFamily("convmemory_messages", "Messages", counts.elements)
         yield GaugeMetricFamily("convmemory_passages", "Passages of the active space", counts.passages)
-        yield GaugeMetricFamily("convmemory_users", "Accounts", User.objects.filter(space=None).count())
+        yield GaugeMetricFamily("convmemory_users", "Accounts", User.objects.count())
         info = GaugeMetricFamily(
             "convmemory_active_space_info", "The active embedding space", labels=["provider", "model"]
         )

@@ -18,15 +18,15 @@ MAX_POINTS = 1_000
 DIGITS = 4
 
 
-def compute_map(*, owner_id: int) -> TurnMap | None:
+def compute_map(*, archive_id: int) -> TurnMap | None:
     """Compute the owner's map in the active space from a sample of `MAX_POINTS` turns; return None without turns."""
     space = active_space()
     with connection.cursor() as cursor:
-        parameters = {"owner": owner_id, "space": space.pk, "limit": MAX_POINTS}
+        parameters = {"owner": archive_id, "space": space.pk, "limit": MAX_POINTS}
         cursor.execute(load_sql("convmemory.ops.observability", "map_sample"), parameters)
         rows = cursor.fetchall()
     if not rows:
-        TurnMap.objects.filter(owner_id=owner_id).delete()
+        TurnMap.objects.filter(archive_id=archive_id).delete()
         return None
     plane, explained = principal_plane(np.array([row[2] for row in rows], dtype=np.float32))
     places = plane.round(DIGITS).tolist()
@@ -37,7 +37,7 @@ def compute_map(*, owner_id: int) -> TurnMap | None:
         "explained": explained,
         "points": [[row[0], row[1], *place] for row, place in zip(rows, places, strict=True)],
     }
-    return TurnMap.objects.update_or_create(owner_id=owner_id, defaults=values)[0]
+    return TurnMap.objects.update_or_create(archive_id=archive_id, defaults=values)[0]
 
 
 def principal_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
@@ -64,7 +64,7 @@ def shown_points(turn_map: TurnMap) -> list[dict[str, Any]]:
     """
     places = {(source, item): (x, y) for source, item, x, y in turn_map.points}
     parameters: dict[str, Any] = {
-        "owner": turn_map.owner_id,
+        "owner": turn_map.archive_id,
         "sources": [source for source, _ in places],
         "items": [item for _, item in places],
     }

@@ -32,6 +32,7 @@ from convmemory.core.files.private_files import drop_drafts_of, has_digest, writ
 from convmemory.core.files.uploads import PrivateStorage
 from convmemory.core.postgres import server
 from convmemory.core.sql import load_sql
+from convmemory.core.upgrading import missing_for_upgrade
 from convmemory.documents.storage import document_storage, place_of
 
 FORMAT = "convmemory-backup"
@@ -103,8 +104,13 @@ def verify(source: Path | IO[bytes], *, name: str = "") -> dict[str, Any]:
         raise InvalidInput(f"{path} is damaged or no backup: {error}. Nothing was changed.") from error
     if digest != manifest["dump"]["sha256"]:
         raise InvalidInput(f"{path} is damaged: its checksum is not the one it was written with. Nothing was changed.")
-    unknown = {tuple(migration) for migration in manifest["migrations"]} - set(known_migrations())
-    if unknown:
+    applied: set[tuple[str, str]] = {(app, migration) for app, migration in manifest["migrations"]}
+    if missing := missing_for_upgrade(applied):
+        raise InvalidInput(
+            f"{path} is of an older version (without the migration {missing}): restore it with commit 5e9aed6e, "
+            "and make a new backup there."
+        )
+    if unknown := applied - set(known_migrations()):
         raise InvalidInput(
             f"{path} is of a newer version (with the migration {'.'.join(min(unknown))}): update convmemory first."
         )
@@ -329,7 +335,7 @@ def _is_place(place: str) -> bool:
     return (
         _is_owner(owner)
         and is_digest
-        and place in [makes(owner_id=int(owner), digest=digest) for makes in (place_of, kept_place)]
+        and place in [makes(archive_id=int(owner), digest=digest) for makes in (place_of, kept_place)]
     )
 
 

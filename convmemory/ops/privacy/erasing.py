@@ -18,11 +18,12 @@ from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.holds import refuse_held
-from convmemory.accounts.models import LegalHold
+from convmemory.accounts.models import Archive, LegalHold, Membership
 from convmemory.accounts.users import end_sessions
 from convmemory.core.acting import in_archive_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
+from convmemory.core.numbers import space_number
 from convmemory.core.postgres import groups, server
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import ErasedUser, Erasure
@@ -35,7 +36,7 @@ BATCH = 5_000
 PASSES = 5
 ErasedAccount = tuple[int, datetime]
 """The id of an account and when it was created."""
-LAST = (Erasure, OwnerGroup)
+LAST = (Archive, Erasure, OwnerGroup)
 """Rows that a further run needs are deleted with the user's own row."""
 # An erasure that began later may still be running.
 RESUME_AFTER = timedelta(minutes=10)
@@ -72,8 +73,37 @@ def user_to_erase(username: str) -> User:
         user = User.objects.get(username=username)
     except User.DoesNotExist:
         raise NotFound(f"There is no user {username!r}: nothing is left to erase.") from None
-    refuse_held(owner_id=user.pk, conversation_ids=None)
+    refuse_held(archive_id=user.pk, conversation_ids=None)
     return user
+
+
+def space_to_erase(name: str) -> Archive | None:
+    """Return the space that is called like this in the administration, such as "space 7"; None for any other name.
+
+    Raises: NotFound, OnLegalHold.
+    """
+    if (space_id := space_number(name)) is None:
+        return None
+    space = Archive.objects.filter(pk=space_id, kind=Archive.Kind.SPACE).first()
+    if space is None:
+        raise NotFound(f"There is no {name}: nothing is left to erase.")
+    refuse_held(archive_id=space.pk, conversation_ids=None)
+    return space
+
+
+def erase_space(*, space: Archive) -> Receipt:
+    """Delete a space with all that it holds; its members lose it first. Run again to finish a run that was killed.
+
+    Raises: OnLegalHold, StillInUse, FilesLeft.
+    """
+    refuse_held(archive_id=space.pk, conversation_ids=None)
+    receipt = Receipt(str(space))
+    receipt.add(Membership._meta.db_table, Membership.objects.filter(archive_id=space.pk).delete()[0])
+    with in_archive_of(space.pk):
+        _erase(space.pk, space.created_at, receipt, float("inf"))
+    receipt.finished = True
+    record(Action.ERASED, what=receipt.username, person_id=None)
+    return receipt
 
 
 def shut_out(*, user: AbstractBaseUser) -> Receipt:
@@ -91,11 +121,11 @@ def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
     Raises: OnLegalHold if the user or one of their conversations is held; StillInUse if rows keep arriving, FilesLeft
     if files cannot be deleted; the user stays shut out then.
     """
-    refuse_held(owner_id=user.pk, conversation_ids=None)
+    refuse_held(archive_id=user.pk, conversation_ids=None)
     receipt, user_id = shut_out(user=user), user.pk
     try:
         with in_archive_of(user.pk):
-            _erase(user, receipt, deadline)
+            _erase(user.pk, user.date_joined, receipt, deadline)
     except _OutOfTime:
         return receipt
     receipt.finished = True
@@ -107,7 +137,7 @@ def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
 def unfinished() -> list[int]:
     """Return the users whose erasure began a while ago and is not finished, unless they are held since."""
     begun = timezone.now() - RESUME_AFTER
-    held = LegalHold.objects.filter(lifted_at=None).values("owner_id")
+    held = LegalHold.objects.filter(lifted_at=None).values("archive_id")
     begun_earlier = Erasure.objects.filter(requested_at__lt=begun).exclude(user_id__in=held)
     return list(begun_earlier.values_list("user_id", flat=True))
 
@@ -129,32 +159,34 @@ def erase_again(accounts: Iterable[ErasedAccount]) -> list[str]:
     ErasedUser.objects.bulk_create(rows, ignore_conflicts=True)
     back = User.objects.filter(pk__in=[account for account, _ in known]).order_by("pk")
     found = [user for user in back if (user.pk, user.date_joined) in set(known)]
+    spaces = Archive.objects.filter(kind=Archive.Kind.SPACE, pk__in=[account for account, _ in known]).order_by("pk")
+    erased_spaces = [space for space in spaces if (space.pk, space.created_at) in set(known)]
     # Holds of an old backup: they were lifted since, because no held person is erased.
-    LegalHold.objects.filter(owner__in=found, lifted_at=None).update(
+    LegalHold.objects.filter(archive_id__in=[owner.pk for owner in (*found, *erased_spaces)], lifted_at=None).update(
         lifted_at=timezone.now(), lift_reason="lifted before the person was erased; restored from a backup"
     )
     for user in found:  # all of them before the first is erased, which may take long
         shut_out(user=user)
-    return [erase_user(user=user).username for user in found]
+    receipts = [*(erase_user(user=user) for user in found), *(erase_space(space=space) for space in erased_spaces)]
+    return [receipt.username for receipt in receipts]
 
 
-def count_rows(user: AbstractBaseUser) -> dict[str, int]:
-    """Return the number of the user's rows in each table."""
+def count_rows(owner: AbstractBaseUser | Archive) -> dict[str, int]:
+    """Return the number of a user's, or of a space's, rows in each table."""
     counts = {}
-    with in_archive_of(user.pk), connection.cursor() as cursor:
+    with in_archive_of(owner.pk), connection.cursor() as cursor:
         for table in owned_tables():
             statement = load_sql("convmemory.ops.privacy", "count_owned").format(
                 table=table.name, condition=table.condition
             )
-            cursor.execute(statement, {"owner": user.pk})
+            cursor.execute(statement, {"owner": owner.pk})
             (counts[table.name],) = cursor.fetchone()
     return {name: count for name, count in counts.items() if count}
 
 
-def _erase(user: User, receipt: Receipt, deadline: float) -> None:
-    owner_id: int = user.pk
-    receipt.add("queued tasks", drop_queued(owner_id))
-    receipt.add("finished tasks", drop_finished(owner_id))
+def _erase(archive_id: int, joined_at: datetime, receipt: Receipt, deadline: float) -> None:
+    receipt.add("queued tasks", drop_queued(archive_id))
+    receipt.add("finished tasks", drop_finished(archive_id))
     # Delete entries of the admin's log about rows of the user, whose text names the row.
     dropped = 0
     for table in owned_tables():
@@ -166,45 +198,48 @@ def _erase(user: User, receipt: Receipt, deadline: float) -> None:
             table=table.name, condition=table.condition, pk=table.model._meta.pk.column
         )
         with connection.cursor() as cursor:
-            cursor.execute(statement, {"owner": owner_id, "kind": kind.get().pk})
+            cursor.execute(statement, {"owner": archive_id, "kind": kind.get().pk})
             dropped += cursor.rowcount
     receipt.add("django_admin_log", dropped)
-    receipt.add("files", sum(_drop_stored_files(table, owner_id) for table in owned_tables()))
-    receipt.add("files", drop_files_of(owner_id))
+    receipt.add("files", sum(_drop_stored_files(table, archive_id) for table in owned_tables()))
+    receipt.add("files", drop_files_of(archive_id))
     # Older versions let the embedded server log texts, and an administrator can still turn that on.
     folder = connection.settings_dict.get("EMBEDDED_PATH")
     receipt.add("logs of the embedded server", server.clear_log(Path(folder)) if folder else 0)
     *tables, person = owned_tables()
+    last = [*(table for table in tables if table.model is Archive), person]
     tables = [table for table in tables if table.model not in LAST]
     for _ in range(PASSES):
         try:
-            _drop_rows(tables, owner_id, receipt, deadline)
-            receipt.add("queued tasks", drop_queued(owner_id))
-            receipt.add("finished tasks", drop_finished(owner_id))
+            _drop_rows(tables, last, archive_id, receipt, deadline)
+            receipt.add("queued tasks", drop_queued(archive_id))
+            receipt.add("finished tasks", drop_finished(archive_id))
             with transaction.atomic():  # together: an erasure without its mark would never be finished
-                Erasure.objects.filter(user_id=owner_id).delete()
-                OwnerGroup.objects.filter(owner_id=owner_id).delete()
+                Erasure.objects.filter(user_id=archive_id).delete()
+                OwnerGroup.objects.filter(archive_id=archive_id).delete()
                 with connection.cursor() as cursor:
-                    statement = load_sql("convmemory.ops.privacy", "drop_person").format(
-                        table=person.name, condition=person.condition
-                    )
-                    cursor.execute(statement, {"owner": owner_id})
-                    count: int = cursor.rowcount
+                    for table in last:
+                        statement = load_sql("convmemory.ops.privacy", "drop_person").format(
+                            table=table.name, condition=table.condition
+                        )
+                        cursor.execute(statement, {"owner": archive_id})
+                        receipt.add(table.name, cursor.rowcount)
                     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-                receipt.add(person.name, count)
                 # The ledger: a backup that is restored later must not bring the user back.
-                ErasedUser.objects.get_or_create(account=owner_id, joined_at=user.date_joined)
+                ErasedUser.objects.get_or_create(account=archive_id, joined_at=joined_at)
                 if groups.layout().groups:
-                    _refuse_rows_left(tables, owner_id)
-                receipt.add("files", drop_files_of(owner_id))  # files written meanwhile
+                    _refuse_rows_left(tables, archive_id)
+                receipt.add("files", drop_files_of(archive_id))  # files written meanwhile
             return
         except IntegrityError:
             continue  # a worker has just written for this user
     raise StillInUse("Rows of this person keep arriving: stop what writes them, then erase again.")
 
 
-def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadline: float) -> None:
-    for model, key, rows in loose_references([*tables, owned_tables()[-1]]):
+def _drop_rows(
+    tables: list[OwnedTable], last: list[OwnedTable], archive_id: int, receipt: Receipt, deadline: float
+) -> None:
+    for model, key, rows in loose_references([*tables, *last]):
         # Set a nullable reference to the user's rows to null, in the given rows of the model.
         target = next(table for table in owned_tables() if table.model is key.related_model)
         statement = load_sql("convmemory.ops.privacy", "clear_references").format(
@@ -212,15 +247,15 @@ def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadli
             pk=target.model._meta.pk.column, target=target.name, condition=target.condition,
         )  # fmt: skip
         with connection.cursor() as cursor:
-            cursor.execute(statement, {"owner": owner_id})
+            cursor.execute(statement, {"owner": archive_id})
     for table in tables:
-        for count in _in_batches("drop_owned", table, owner_id):
+        for count in _in_batches("drop_owned", table, archive_id):
             receipt.add(table.name, count)
             if count and time.monotonic() > deadline:  # each run deletes at least one batch
                 raise _OutOfTime
 
 
-def _refuse_rows_left(tables: list[OwnedTable], owner_id: int) -> None:
+def _refuse_rows_left(tables: list[OwnedTable], archive_id: int) -> None:
     """Refuse to finish while tables on nodes have rows of the user: their foreign keys to accounts are dropped.
 
     Raises: IntegrityError, as a foreign key does elsewhere.
@@ -230,23 +265,23 @@ def _refuse_rows_left(tables: list[OwnedTable], owner_id: int) -> None:
             statement = load_sql("convmemory.ops.privacy", "count_owned").format(
                 table=table.name, condition=table.condition
             )
-            cursor.execute(statement, {"owner": owner_id})
+            cursor.execute(statement, {"owner": archive_id})
             if cursor.fetchone() != (0,):
                 raise IntegrityError(f"{table.name} still has rows of the person.")
 
 
-def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
+def _in_batches(name: str, table: OwnedTable, archive_id: int) -> Iterator[int]:
     statement = load_sql("convmemory.ops.privacy", name).format(table=table.name, condition=table.condition)
     while True:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(statement, {"owner": owner_id, "batch": BATCH})
+            cursor.execute(statement, {"owner": archive_id, "batch": BATCH})
             count = cursor.rowcount
         yield count
         if count < BATCH:
             return
 
 
-def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
+def _drop_stored_files(table: OwnedTable, archive_id: int) -> int:
     """Delete the files that rows name, wherever they are; return their number."""
     dropped = 0
     for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
@@ -254,7 +289,7 @@ def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
             statement = load_sql("convmemory.ops.privacy", "owned_files").format(
                 column=file_field.column, table=table.name, condition=table.condition
             )
-            cursor.execute(statement, {"owner": owner_id})
+            cursor.execute(statement, {"owner": archive_id})
             names = [name for (name,) in cursor.fetchall() if name]
         for name in filter(file_field.storage.exists, names):
             file_field.storage.delete(name)

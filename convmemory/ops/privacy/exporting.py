@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, connection, transaction
 from django.urls import reverse
 from django.utils import timezone
@@ -22,6 +22,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.mail import notify
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.acting import in_archive_of
@@ -84,7 +85,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
                     count += 1
             rows[table.name] = count
         # Documents' files get the names that their rows contain.
-        for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
+        for place in Document.objects.filter(archive_id=user.pk).order_by("pk").values_list("file", flat=True):
             if document_storage().exists(place):
                 archive.write(document_storage().path(place), f"files/{place}")
         archive.writestr(
@@ -145,46 +146,50 @@ ENDED: dict[str, tuple[Promise, Promise]] = {
 """Subject and text of the mail about an archive that has ended."""
 
 
-def request_archive(*, owner: User) -> OwnArchive:
+def request_archive(*, caller: Caller) -> OwnArchive:
     """Create a row that waits for a worker, and delete the owner's failed ones; the caller enqueues it.
 
     Raises: InvalidInput while one is being written, or if the owner has as many as are kept.
     """
-    own = OwnArchive.objects.filter(owner_id=owner.pk)
+    own = OwnArchive.objects.filter(person_id=caller.user.pk)
     if own.exclude(state=OwnArchive.State.FAILED).count() >= MAX_KEPT:
         raise InvalidInput(f"At most {MAX_KEPT} archives are kept for you: delete one of them first.")
     try:
         with transaction.atomic():
             own.filter(state=OwnArchive.State.FAILED).delete()
-            return OwnArchive.objects.create(owner=owner)
+            return OwnArchive.objects.create(person_id=caller.user.pk)
     except IntegrityError:
         raise InvalidInput("Your archive is being written already: wait until it is complete.") from None
 
 
-def archives_of(*, owner: User) -> list[OwnArchive]:
+def archives_of(*, caller: Caller) -> list[OwnArchive]:
     """Return the owner's archives, newest first."""
-    return list(OwnArchive.objects.filter(owner_id=owner.pk).order_by("-pk"))
+    return list(OwnArchive.objects.filter(person_id=caller.user.pk).order_by("-pk"))
 
 
-def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
+def get_archive(*, caller: Caller, own_archive_id: int) -> OwnArchive:
     """Return the owner's archive. Raises: NotFound."""
-    found = OwnArchive.objects.filter(owner_id=owner.pk, pk=archive_id).first()
+    found = OwnArchive.objects.filter(person_id=caller.user.pk, pk=own_archive_id).first()
     if found is None:
-        raise NotFound(f"There is no archive {archive_id}.")
+        raise NotFound(f"There is no archive {own_archive_id}.")
     return found
 
 
-def write_archive(*, owner_id: int, archive_id: int) -> str:
+def write_archive(*, archive_id: int, own_archive_id: int) -> str:
     """Write the archive; return its state afterwards, "" if it was written or removed meanwhile."""
-    row = OwnArchive.objects.select_related("owner").filter(owner_id=owner_id, pk=archive_id, state__in=WORKING).first()
+    row = (
+        OwnArchive.objects.select_related("person")
+        .filter(person_id=archive_id, pk=own_archive_id, state__in=WORKING)
+        .first()
+    )
     if row is None:
         return ""
     OwnArchive.objects.filter(pk=row.pk).update(state=OwnArchive.State.RUNNING)
-    place = f"archives/{row.owner_id}/{secrets.token_hex(16)}.zip"
+    place = f"archives/{row.person_id}/{secrets.token_hex(16)}.zip"
     path = Path(document_storage().path(place))
     private_folder(path.parent)
     try:
-        size = export_user(user=row.owner, path=path).size
+        size = export_user(user=row.person, path=path).size
     except ConvMemoryError as error:
         return _end(row, OwnArchive.State.FAILED, error=str(error))
     state = _end(row, OwnArchive.State.DONE, file=place, size=size)
@@ -199,13 +204,13 @@ def _end(row: OwnArchive, state: str, **values: object) -> str:
         if not working.update(state=state, ended_at=timezone.now(), **values):
             return ""
         subject, text = ENDED[state]
-        notify(row.owner, began_at=row.created_at, path=reverse("data"), subject=subject, text=text)
+        notify(row.person, began_at=row.created_at, path=reverse("data"), subject=subject, text=text)
     return state
 
 
-def remove_archive(*, owner: User, archive_id: int) -> None:
+def remove_archive(*, caller: Caller, own_archive_id: int) -> None:
     """Delete an archive before it expires. Raises: NotFound."""
-    _remove(get_archive(owner=owner, archive_id=archive_id))
+    _remove(get_archive(caller=caller, own_archive_id=own_archive_id))
 
 
 def remove_old() -> int:

@@ -1,7 +1,8 @@
-"""Derives from the models' foreign keys which rows of which tables belong to a user.
+"""Derives from the models' foreign keys which rows of which tables belong to an archive or to its person.
 
-A table belongs to users if it has a cascading foreign key to the user, which nearly all call `owner`. No table is
-listed by name, so a new model with an owner is exported and erased from its first day. Tables without such a key must
+A table belongs to archives if it has a cascading foreign key to the archive, which nearly all call `archive`, or to the
+user: a person's own archive has the person's number. No table is listed by name, so a new model with an archive is
+exported and erased from its first day. Tables without such a key must
 be named in `SHARED`; tests check both.
 """
 
@@ -14,6 +15,8 @@ from typing import Any
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.db import models
+
+from convmemory.accounts.models import Archive
 
 SHARED = {
     "accounts.AuditEntry": "an entry outlives the persons whom it names, without their names",
@@ -62,6 +65,11 @@ class OwnedTable:
         return self.model._meta.label
 
 
+def owner_field(model: type[models.Model]) -> str | None:
+    """Return the field that names the archive, or the person, whose rows the model's table has."""
+    return next((field.attname for field in _fields(model) if field.column == "owner_id"), None)
+
+
 def user_model() -> type[models.Model]:
     return get_user_model()
 
@@ -75,12 +83,13 @@ def all_models() -> list[type[models.Model]]:
 @cache
 def owned_tables() -> tuple[OwnedTable, ...]:
     """Return the tables with users' rows, referencing ones before referenced ones; the user's own is the last."""
-    owned = {user_model(), *(model for model in all_models() if _owner_keys(model))}
+    roots: tuple[type[models.Model], ...] = (user_model(), Archive)
+    owned: set[type[models.Model]] = {*roots, *(model for model in all_models() if _owner_keys(model))}
     order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
     in_order = [*(model for model in order if model is not user_model()), user_model()]
     found = []
     for model in in_order:
-        columns = [model._meta.pk.column] if model is user_model() else [field.column for field in _owner_keys(model)]
+        columns = [model._meta.pk.column] if model in roots else [field.column for field in _owner_keys(model)]
         found.append(
             OwnedTable(
                 model,
@@ -125,8 +134,9 @@ def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Mod
 
 
 def _owner_keys(model: type[models.Model]) -> list[Foreign]:
-    """Return foreign keys to the user, whose deletion cascades to this row."""
-    return [field for field in foreign_keys(model) if _target(field) is user_model() and not _outlives(field)]
+    """Return foreign keys to the archive or the user, whose deletion cascades to this row."""
+    roots = (user_model(), Archive)
+    return [field for field in foreign_keys(model) if _target(field) in roots and not _outlives(field)]
 
 
 def _outlives(field: Foreign) -> bool:

@@ -40,6 +40,15 @@ INSERT INTO ops_erasure (user_id, requested_at)
 SELECT id, now() - interval '1 day' FROM auth_user WHERE id = %s AND date_joined = %s
 ON CONFLICT DO NOTHING
 
+-- name: has_archives
+-- Whether the database has the table of archives.
+SELECT to_regclass('accounts_archive') IS NOT NULL
+
+-- name: shut_members_out
+-- Take a space that was erased after the backup from its members.
+DELETE FROM accounts_membership
+WHERE archive_id IN (SELECT id FROM accounts_archive WHERE id = %s AND created_at = %s AND kind = 'space')
+
 -- name: has_ledger
 -- Whether the database has the table of erased users.
 SELECT to_regclass('ops_eraseduser') IS NOT NULL

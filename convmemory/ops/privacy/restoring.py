@@ -140,6 +140,9 @@ def _begin_erasures(link: psycopg.Connection, erased: Collection[ErasedAccount])
     row = link.execute(load_sql("convmemory.ops.privacy", "has_ledger").encode()).fetchone()
     if row and row[0]:  # in a backup of an older version, `erase_again` adds the ledger after the migrations
         statements.append("add_to_ledger")
+    row = link.execute(load_sql("convmemory.ops.privacy", "has_archives").encode()).fetchone()
+    if row and row[0]:
+        statements.append("shut_members_out")
     for name in statements:
         link.cursor().executemany(load_sql("convmemory.ops.privacy", name).encode(), list(erased))
 
@@ -233,6 +236,7 @@ RESTORED = frozenset({
 MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
 """Entries that need a superuser; `new_database` has created these objects."""
 MADE_AFTER = (
+    "convmemory_caller_of_key(",
     "convmemory_owner_of_key(",
     "convmemory_owner_of_identity(",
     "convmemory_owner_of_share_link(",

@@ -30,6 +30,7 @@ from convmemory.core.files.private_files import DRAFT_SUFFIX
 from convmemory.core.files.uploads import PrivateStorage
 from convmemory.core.files.work_folders import NO_OWNER, drop_work_folders
 from convmemory.documents.storage import document_storage
+from convmemory.ops.privacy.ownership import owner_field
 
 ORPHANED_AFTER = timedelta(hours=1)
 MAX_EXAMINED = 50_000
@@ -74,18 +75,18 @@ def roots() -> list[Root]:
     return [*(Root(kind, media) for kind in kinds), Root("", upload_storage())]
 
 
-def drop_files_of(owner_id: int) -> int:
+def drop_files_of(archive_id: int) -> int:
     """Delete the user's folders with all files in them, and work folders; return the number of files.
 
     Raises: FilesLeft.
     """
-    folders = [root.folder / str(owner_id) for root in roots()]
+    folders = [root.folder / str(archive_id) for root in roots()]
     count = sum(path.is_file() for folder in folders for path in folder.rglob("*"))
     try:
         for folder in folders:
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)
-        count += drop_work_folders(owner_id)
+        count += drop_work_folders(archive_id)
         left = [folder for folder in folders if folder.exists()]
     except OSError as error:
         raise FilesLeft(f"{error.filename} cannot be deleted: {error.strerror}. Remove it and erase again.") from error
@@ -168,6 +169,6 @@ def _named(storage: PrivateStorage, names: Collection[str], *, owners: Collectio
         and isinstance(field.storage, PrivateStorage)
         and field.storage.location == storage.location
         for name in model._base_manager.filter(
-            **{f"{field.name}__in": names}, **({} if NO_OWNER in owners else {"owner_id__in": owners})
+            **{f"{field.name}__in": names}, **({} if NO_OWNER in owners else {f"{owner_field(model)}__in": owners})
         ).values_list(field.name, flat=True)
     }

@@ -1,7 +1,7 @@
 """Finds which users' rows a task names in its arguments, by the names of its function's parameters.
 
-`conversation_id` means a conversation, `owner_id` a user. Used to find the entries about a user in the queue and its
-history; a test checks that all tasks' parameters are understood.
+`conversation_id` means a conversation, `archive_id` an archive. Used to find the entries about a user in the queue and
+its history; a test checks that all tasks' parameters are understood.
 """
 
 import inspect
@@ -15,9 +15,9 @@ from django_q.models import Task
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue.fair_queue import find_task
 from convmemory.core.sql import load_sql
-from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name
+from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name, owner_field
 
-PERSONS = ("owner", "user", "caller")
+PERSONS = ("user", "person")
 NAMED_ELSEWHERE = frozenset({"space_id"})
 """Parameters that name no row of a user."""
 
@@ -54,8 +54,8 @@ def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) ->
     """Return the owners of the rows that a call concerns; none for a call that names the users themselves."""
     found: set[int] = set()
     for row in named_rows(func, args, kwargs):
-        if hasattr(row.table.model, "owner"):
-            found |= set(row.table.model._default_manager.filter(pk=row.pk).values_list("owner_id", flat=True))
+        if field := owner_field(row.table.model):
+            found |= set(row.table.model._default_manager.filter(pk=row.pk).values_list(field, flat=True))
     return found
 
 
@@ -72,15 +72,15 @@ def table_of_parameter(name: str) -> OwnedTable | None:
     return tables.get(word) or (matching[0] if len(matching) == 1 else None)
 
 
-def drop_queued(owner_id: int) -> int:
+def drop_queued(archive_id: int) -> int:
     """Remove tasks from the queue that name rows of this user, or deleted rows; return their number."""
-    dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
-    own = OwnerTask.objects.filter(owner=None)
+    dropped: int = OwnerTask.objects.filter(archive_id=archive_id).delete()[0]
+    own = OwnerTask.objects.filter(archive=None)
     calls = [(pk, named_rows(func, args, {})) for pk, func, args in own.values_list("pk", "func", "args")]
-    return dropped + own.filter(pk__in=_about(calls, owner_id)).delete()[0]
+    return dropped + own.filter(pk__in=_about(calls, archive_id)).delete()[0]
 
 
-def drop_finished(owner_id: int) -> int:
+def drop_finished(archive_id: int) -> int:
     """Delete finished and failed tasks that name rows of this user, or deleted rows; return their number.
 
     Tasks with unreadable arguments are deleted too: they may name the user.
@@ -89,11 +89,11 @@ def drop_finished(owner_id: int) -> int:
     for batch in _batches(Task.objects.order_by("pk").values_list("pk", "func", "args", "kwargs").iterator()):
         unreadable = [pk for pk, _, args, kwargs in batch if args is None or kwargs is None]
         calls = [(pk, named_rows(func, args or (), kwargs or {})) for pk, func, args, kwargs in batch]
-        dropped += Task.objects.filter(pk__in=[*unreadable, *_about(calls, owner_id)]).delete()[0]
+        dropped += Task.objects.filter(pk__in=[*unreadable, *_about(calls, archive_id)]).delete()[0]
     return dropped
 
 
-def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:
+def _about(calls: list[tuple[Any, list[NamedRow]]], archive_id: int) -> list[Any]:
     """Return the keys of the calls that name a row of the user, or one that no longer exists."""
     by_table: dict[OwnedTable, set[int]] = {}
     for _, rows in calls:
@@ -106,7 +106,7 @@ def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:
             pk=table.model._meta.pk.column, table=table.name, condition=table.condition
         )
         with connection.cursor() as cursor:
-            cursor.execute(statement, {"pks": sorted(pks), "owner": owner_id})
+            cursor.execute(statement, {"pks": sorted(pks), "owner": archive_id})
             kept[table] = {pk for (pk,) in cursor.fetchall()}
     return [key for key, rows in calls if any(row.pk not in kept[row.table] for row in rows)]
 

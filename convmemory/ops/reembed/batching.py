@@ -53,9 +53,9 @@ def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell
             else:
                 row.delete()
         taken = _take_all(api, space, tell)
-        for owner_id, texts in _files(space, source_ids):
-            with acting_for(owner_id):
-                row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
+        for archive_id, texts in _files(space, source_ids):
+            with acting_for(archive_id):
+                row = EmbeddingBatch.objects.create(archive_id=archive_id, space=space, requests=len(texts))
             row.remote_id = api.submit(texts, mark=str(row.pk))
             row.save(update_fields=["remote_id"])
             tell(f"Batch {row.remote_id} of {len(texts):,} texts is handed in.")
@@ -73,18 +73,20 @@ def _waiting(space: EmbeddingSpace) -> list[EmbeddingBatch]:
 def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield owners with distinct texts, by hash, as many as fit one batch."""
     held: dict[str, str] = {}
-    size, owner_id = 0, 0
-    for source in Source.objects.filter(pk__in=source_ids).order_by("owner_id", "pk").iterator():
+    size, archive_id = 0, 0
+    for source in Source.objects.filter(pk__in=source_ids).order_by("archive_id", "pk").iterator():
         for text in texts_to_embed(source, space):
             name = content_hash(text).hex()
-            if held and (source.owner_id != owner_id or len(held) == MAX_REQUESTS or size + len(text) > MAX_BYTES // 4):
-                yield owner_id, held
+            if held and (
+                source.archive_id != archive_id or len(held) == MAX_REQUESTS or size + len(text) > MAX_BYTES // 4
+            ):
+                yield archive_id, held
                 held, size = {}, 0
-            owner_id = source.owner_id
+            archive_id = source.archive_id
             size += len(text) if name not in held else 0
             held[name] = text
     if held:
-        yield owner_id, held
+        yield archive_id, held
 
 
 def _take_all(api: BatchApi, space: EmbeddingSpace, tell: Tell) -> int:
@@ -112,8 +114,8 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
             for name, vector in some.items()
             if len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")
         }
-        with acting_for(row.owner_id):
-            store_vectors(row.space, known, owner_id=row.owner_id)
+        with acting_for(row.archive_id):
+            store_vectors(row.space, known, archive_id=row.archive_id)
         taken += len(known)
     EmbeddingBatch.objects.filter(pk=row.pk, ended_at=None).update(
         ended_at=timezone.now(), vectors=taken, status=batch.status

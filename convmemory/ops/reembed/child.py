@@ -52,14 +52,14 @@ def step(space_id: int, source_id: int) -> StepResult:
     deadline = time.monotonic() + SLICE_S
     try:
         space = EmbeddingSpace.objects.get(pk=space_id)
-        owner_id = Source.objects.values_list("owner_id", flat=True).filter(pk=source_id).first()
-        if owner_id is None:  # the source was deleted meanwhile
+        archive_id = Source.objects.values_list("archive_id", flat=True).filter(pk=source_id).first()
+        if archive_id is None:  # the source was deleted meanwhile
             return StepResult(finished=True)
-        with acting_for(owner_id):
+        with acting_for(archive_id):
             if space.is_active:
-                done = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
+                done = index_source(archive_id=archive_id, source_id=source_id, deadline=deadline)
             else:
-                done = build_source(owner_id=owner_id, source_id=source_id, space=space, deadline=deadline)
+                done = build_source(archive_id=archive_id, source_id=source_id, space=space, deadline=deadline)
     except EmbedderUnavailable as error:
         return StepResult(finished=False, unavailable=str(error))
     except Exception as error:  # one bad source must not stop the others; it is reported

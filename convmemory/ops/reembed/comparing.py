@@ -10,8 +10,8 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.errors import InvalidInput
@@ -31,7 +31,7 @@ DECIDES = ("fused", "mrr")
 
 
 def compare_on_own(
-    owner: AbstractBaseUser,
+    caller: Caller,
     *,
     against: Sequence[str],
     turns: int,
@@ -44,7 +44,7 @@ def compare_on_own(
     Raises: InvalidInput if the archive is too small; EmbedderUnavailable or SettingError if a model cannot be used.
     """
     embedders = [embedder_for(active_space()), *(checked_embedder(target_options(model=name)) for name in against)]
-    sample = sample_turns(owner, turns=turns, seed=seed)
+    sample = sample_turns(caller, turns=turns, seed=seed)
     asked = make_questions(sample, at_most=questions, seed=seed)
     if not asked:
         raise InvalidInput("No question can be made from these turns: they are too short. Try more with --turns.")
@@ -128,12 +128,14 @@ PASSAGES_OF_ONE = 40
 MIN_CONVERSATIONS = 5
 
 
-def sample_turns(owner: AbstractBaseUser, *, turns: int, seed: int = 0) -> list[OwnTurn]:
+def sample_turns(caller: Caller, *, turns: int, seed: int = 0) -> list[OwnTurn]:
     """Return turns of randomly drawn conversations, up to `turns` turns; the same seed draws the same ones.
 
     Raises: InvalidInput if the owner has too few conversations for a comparison.
     """
-    ids = sorted(Conversation.objects.filter(owner_id=owner.pk, turn_count__gt=0).values_list("pk", flat=True))
+    ids = sorted(
+        Conversation.objects.filter(archive_id=caller.archive_id, turn_count__gt=0).values_list("pk", flat=True)
+    )
     if len(ids) < MIN_CONVERSATIONS:
         raise InvalidInput(
             f"The archive has {len(ids)} conversations with turns: {MIN_CONVERSATIONS} are needed to compare models on."
@@ -143,7 +145,7 @@ def sample_turns(owner: AbstractBaseUser, *, turns: int, seed: int = 0) -> list[
     for conversation_id in ids:
         if len(found) >= turns:
             break
-        conversation = Conversation.objects.get(pk=conversation_id, owner_id=owner.pk)
+        conversation = Conversation.objects.get(pk=conversation_id, archive_id=caller.archive_id)
         items = items_of(messages_of_turns(conversation, 0, TURNS_OF_ONE - 1))
         found += [_turn(conversation, item) for item in items]
     return found[:turns]

@@ -19,7 +19,7 @@ import psutil
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from convmemory.core.acting import acting_for
+from convmemory.accounts.callers import Caller, acting_as
 from convmemory.core.config import Config, config
 from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError
@@ -153,8 +153,8 @@ def load_pending_samples(var_folder: Path) -> int:
     owner = User.objects.filter(username=ADMIN_NAME).first()
     count = 0
     if owner:
-        with acting_for(owner.pk):
-            count = load_samples(owner)
+        with acting_as(Caller.of(owner)) as caller:
+            count = load_samples(caller)
     marker.unlink(missing_ok=True)
     return count
 

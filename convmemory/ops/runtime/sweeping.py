@@ -195,22 +195,22 @@ def reconcile_storage() -> int:
         cursor.execute(load_sql("convmemory.ops.runtime", "count_documents"))
         counted += cursor.rowcount
         cursor.execute(load_sql("convmemory.ops.runtime", "owners_with_storage"))
-        owners = [owner_id for (owner_id,) in cursor.fetchall()]
-    counted += sum(_reconcile(owner_id) for owner_id in owners)
+        owners = [archive_id for (archive_id,) in cursor.fetchall()]
+    counted += sum(_reconcile(archive_id) for archive_id in owners)
     return counted
 
 
-def _reconcile(owner_id: int) -> bool:
+def _reconcile(archive_id: int) -> bool:
     """Set the owner's sum; return whether it was wrong.
 
     The row is locked first. A transaction that stores data changes the row last, so that the sum is taken either before
     or after all of its data.
     """
     with transaction.atomic():
-        StoredUse.objects.get_or_create(owner_id=owner_id)
-        row = StoredUse.objects.select_for_update().get(owner_id=owner_id)
+        StoredUse.objects.get_or_create(archive_id=archive_id)
+        row = StoredUse.objects.select_for_update().get(archive_id=archive_id)
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.ops.runtime", "stored_by_owner"), {"owner": owner_id})
+            cursor.execute(load_sql("convmemory.ops.runtime", "stored_by_owner"), {"owner": archive_id})
             stored = tuple(cursor.fetchone())
         if (row.stored_bytes, row.turns, row.documents) == stored:
             return False

@@ -8,10 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
-from convmemory.accounts.spaces import SpaceName, spaces_of
+from convmemory.accounts.callers import Caller, SpaceName, acting_as
 from convmemory.accounts.users import user_named
 from convmemory.conversations.filters import add_filter_arguments, filters_of
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
@@ -43,19 +42,18 @@ class Command(ArchiveCommand):
                 filters=filters_of(options, kinds=TURNS_ALONE),
                 has_operators=True,
             )
-            caller = user_named(options["user"])
-            with acting_for(caller.pk):
+            caller = Caller.of(user_named(options["user"]))
+            with acting_as(caller):
                 results = search(
                     caller=caller,
-                    spaces=spaces_of(caller),
                     chosen=options["space"],
                     query=query,
                     cursor=options["cursor"],
                 )
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        with acting_for(caller.pk):
-            failed = index_status(owner=caller).failed
+        with acting_as(caller):
+            failed = index_status(caller=caller).failed
         if options["json"]:
             document = as_document(results, failed=failed)
             self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))

@@ -11,6 +11,7 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import ModelUse, Quota
 from convmemory.accounts.quota import estimated_tokens, metered, model_use, require_quota, reserve, settle
 from convmemory.core.errors import QuotaUsedUp
@@ -32,72 +33,72 @@ def endpoint(settings: Settings) -> Iterator[FakeEndpoint]:
 
 
 def used(owner: User) -> tuple[int, int]:
-    use = model_use(owner_id=owner.pk).today
+    use = model_use(archive_id=owner.pk).today
     return use.tokens, use.requests
 
 
 def test_reserved_tokens_count_until_settled(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 100
-    first = reserve(owner_id=owner.pk, tokens=90)
-    second = reserve(owner_id=owner.pk, tokens=90)
+    first = reserve(archive_id=owner.pk, tokens=90)
+    second = reserve(archive_id=owner.pk, tokens=90)
     assert used(owner) == (180, 2)
     with pytest.raises(QuotaUsedUp):
-        reserve(owner_id=owner.pk, tokens=1)
+        reserve(archive_id=owner.pk, tokens=1)
     settle(first, tokens=30)
     settle(second, tokens=20)
     assert used(owner) == (50, 2)
-    require_quota(owner_id=owner.pk)
-    reserve(owner_id=owner.pk, tokens=1)
+    require_quota(archive_id=owner.pk)
+    reserve(archive_id=owner.pk, tokens=1)
 
 
 def test_quota_error_says_when_quota_ends(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 1_000
-    reserve(owner_id=owner.pk, tokens=1_000)
+    reserve(archive_id=owner.pk, tokens=1_000)
     with pytest.raises(QuotaUsedUp, match=r"1,000 tokens of today.*again from \d{4}-\d\d-\d\d 00:00") as caught:
-        require_quota(owner_id=owner.pk)
+        require_quota(archive_id=owner.pk)
     assert 0 < caught.value.retry_after_s <= 86_400
-    assert caught.value.ends_at == model_use(owner_id=owner.pk).today.ends_at
+    assert caught.value.ends_at == model_use(archive_id=owner.pk).today.ends_at
 
 
 def test_quota_is_counted_per_day_and_owner(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 10
     yesterday = timezone.localdate() - timedelta(days=1)
-    ModelUse.objects.create(owner=owner, day=yesterday, tokens=1_000)
-    reserve(owner_id=owner.pk, tokens=10)
-    reserve(owner_id=make_user().pk, tokens=10)
+    ModelUse.objects.create(archive_id=owner.pk, day=yesterday, tokens=1_000)
+    reserve(archive_id=owner.pk, tokens=10)
+    reserve(archive_id=make_user().pk, tokens=10)
     with pytest.raises(QuotaUsedUp):
-        reserve(owner_id=owner.pk, tokens=1)
+        reserve(archive_id=owner.pk, tokens=1)
 
 
 def test_quota_of_month_counts_earlier_days_and_ends_with_month(owner: User) -> None:
-    Quota.objects.create(owner=owner, monthly_tokens=1_000)
+    Quota.objects.create(archive_id=owner.pk, monthly_tokens=1_000)
     today = timezone.localdate()
     for month, day in ((today.month, 1), (today.month % 12 + 1, 1)):
-        ModelUse.objects.create(owner=owner, day=today.replace(month=month, day=day), tokens=900)
+        ModelUse.objects.create(archive_id=owner.pk, day=today.replace(month=month, day=day), tokens=900)
     if today.day > 1:
-        reserve(owner_id=owner.pk, tokens=100)
+        reserve(archive_id=owner.pk, tokens=100)
     else:
         ModelUse.objects.filter(day=today).update(tokens=1_000)
     with pytest.raises(QuotaUsedUp, match=r"1,000 of your 1,000 tokens of this month.*again from \d{4}-\d\d-01 00:00"):
-        reserve(owner_id=owner.pk, tokens=1)
+        reserve(archive_id=owner.pk, tokens=1)
     with pytest.raises(QuotaUsedUp) as caught:
-        require_quota(owner_id=owner.pk)
-    assert caught.value.ends_at == model_use(owner_id=owner.pk).month.ends_at
-    reserve(owner_id=make_user().pk, tokens=1)
+        require_quota(archive_id=owner.pk)
+    assert caught.value.ends_at == model_use(archive_id=owner.pk).month.ends_at
+    reserve(archive_id=make_user().pk, tokens=1)
 
 
 def test_use_is_counted_without_limit(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 0
     for _ in range(3):
-        reserve(owner_id=owner.pk, tokens=10**9)
-    require_quota(owner_id=owner.pk)
+        reserve(archive_id=owner.pk, tokens=10**9)
+    require_quota(archive_id=owner.pk)
     assert used(owner) == (3 * 10**9, 3)
 
 
 def test_failed_request_costs_no_tokens(owner: User) -> None:
-    with pytest.raises(RuntimeError), metered(owner_id=owner.pk, tokens=100):
+    with pytest.raises(RuntimeError), metered(archive_id=owner.pk, tokens=100):
         raise RuntimeError
-    with metered(owner_id=owner.pk, tokens=100) as note_cost:
+    with metered(archive_id=owner.pk, tokens=100) as note_cost:
         assert used(owner)[0] == 100
         note_cost(7)
     assert used(owner) == (7, 2)
@@ -115,7 +116,7 @@ def test_many_processes_at_once_exceed_limit_by_one_request_at_most(owner: User,
 
     def ask(_: int) -> bool:
         try:
-            reserve(owner_id=owner.pk, tokens=30)
+            reserve(archive_id=owner.pk, tokens=30)
         except QuotaUsedUp:
             return False
         finally:
@@ -133,29 +134,29 @@ def test_many_processes_at_once_exceed_limit_by_one_request_at_most(owner: User,
 
 def summary_of(owner: User, **values: Any) -> ConversationSummary:
     conversation = make_conversation(owner, exchange(("Which flour?", "A strong one."), ("And water?", "Some.")))
-    return request_summary(owner=owner, conversation_id=conversation.pk, **values)
+    return request_summary(caller=Caller.of(owner), conversation_id=conversation.pk, **values)
 
 
 def test_summary_by_model_counts(owner: User, endpoint: FakeEndpoint) -> None:
-    outcome = make_summary(owner_id=owner.pk, summary_id=summary_of(owner).pk)
+    outcome = make_summary(archive_id=owner.pk, summary_id=summary_of(owner).pk)
     assert outcome is not None
     assert outcome.status == "completed"
     tokens, requests = used(owner)
     assert requests == 1
     assert 0 < tokens < 1_000
     extract = summary_of(owner, method="extractive")
-    make_summary(owner_id=extract.owner_id, summary_id=extract.pk)
+    make_summary(archive_id=extract.archive_id, summary_id=extract.pk)
     assert used(owner) == (tokens, 1)
 
 
 def test_summary_is_not_begun_where_quota_is_used_up(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
     done = summary_of(owner)
     settings.CHAT_DAILY_TOKENS = 10
-    reserve(owner_id=owner.pk, tokens=10)
+    reserve(archive_id=owner.pk, tokens=10)
     with pytest.raises(QuotaUsedUp):
         summary_of(owner)
     with pytest.raises(QuotaUsedUp):
-        regenerate_summary(owner=owner, conversation_id=done.conversation_id, summary_id=done.pk)
+        regenerate_summary(caller=Caller.of(owner), conversation_id=done.conversation_id, summary_id=done.pk)
     assert summary_of(owner, method="extractive").status == "pending"
     assert summary_of(make_user()).status == "pending"
 
@@ -163,17 +164,17 @@ def test_summary_is_not_begun_where_quota_is_used_up(owner: User, endpoint: Fake
 def test_summary_waits_for_next_day(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
     summary = summary_of(owner)
     settings.CHAT_DAILY_TOKENS = 10
-    reserve(owner_id=owner.pk, tokens=10)
-    outcome = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
+    reserve(archive_id=owner.pk, tokens=10)
+    outcome = make_summary(archive_id=summary.archive_id, summary_id=summary.pk)
     assert outcome is not None
     assert (outcome.status, endpoint.requests) == ("pending", [])
     summary.refresh_from_db()
-    assert (summary.due_at, summary.attempts) == (model_use(owner_id=owner.pk).today.ends_at, 0)
+    assert (summary.due_at, summary.attempts) == (model_use(archive_id=owner.pk).today.ends_at, 0)
     assert "again from" in summary.error
     assert summaries_to_make(limit=9) == []
     ModelUse.objects.all().delete()
     ConversationSummary.objects.update(due_at=timezone.now())
-    again = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
+    again = make_summary(archive_id=summary.archive_id, summary_id=summary.pk)
     assert again is not None
     assert again.status == "completed"
 
@@ -184,8 +185,8 @@ def test_summary_waits_for_next_day(owner: User, endpoint: FakeEndpoint, setting
 def test_erasure_deletes_owners_quota_row(owner: User) -> None:
     other = make_user()
     for person in (owner, other):
-        reserve(owner_id=person.pk, tokens=5)
+        reserve(archive_id=person.pk, tokens=5)
     assert count_rows(owner)["accounts_modeluse"] == 1
     receipt = erase_user(user=owner)
     assert receipt.deleted["accounts_modeluse"] == 1
-    assert list(ModelUse.objects.values_list("owner", flat=True)) == [other.pk]
+    assert list(ModelUse.objects.values_list("archive", flat=True)) == [other.pk]

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.capture import Captured, Origin, ReceivedReply, ReplyReader, read_exchange, record_exchange
 from convmemory.chat.models import Reply
 from convmemory.chat.wires import CHAT, RESPONSES
@@ -36,9 +37,9 @@ def test_broken_exchange_with_any_model_name_is_recorded(model: str) -> None:
     asked = {"model": model, "messages": [{"role": "user", "content": "Peru?"}]}
     captured = read_exchange(origin(), json.dumps(asked).encode(), broken_reply(), cut_by="It broke.")
     assert captured is not None
-    record_exchange(owner=owner, captured=captured)
+    record_exchange(caller=Caller.of(owner), captured=captured)
     reply = Reply.objects.get()
-    assert (reply.owner, reply.conversation, reply.error) == (owner, Conversation.objects.get(), "It broke.")
+    assert (reply.archive_id, reply.conversation, reply.error) == (owner.pk, Conversation.objects.get(), "It broke.")
 
 
 def test_broken_exchange_without_question_is_recorded_without_one() -> None:
@@ -46,7 +47,7 @@ def test_broken_exchange_without_question_is_recorded_without_one() -> None:
         origin(), b'{"messages": [{"role": "system", "content": "Speak."}]}', broken_reply(), cut_by="It broke."
     )
     assert captured is not None
-    record_exchange(owner=make_user(), captured=captured)
+    record_exchange(caller=Caller.of(make_user()), captured=captured)
     assert Reply.objects.get().question is None
 
 
@@ -90,7 +91,7 @@ def exchanges(count: int) -> list[Captured]:
 
 
 def texts_of(owner: User) -> list[list[str]]:
-    conversations = Conversation.objects.filter(owner_id=owner.pk).order_by("pk")
+    conversations = Conversation.objects.filter(archive_id=owner.pk).order_by("pk")
     return [[row.parts[0]["text"] for row in each.messages.order_by("position")] for each in conversations]
 
 
@@ -98,15 +99,15 @@ def texts_of(owner: User) -> list[list[str]]:
 def test_exchanges_recorded_in_any_order_make_one_conversation(order: tuple[int, ...]) -> None:
     owner, made = make_user(), exchanges(3)
     for number in order:
-        record_exchange(owner=owner, captured=made[number])
+        record_exchange(caller=Caller.of(owner), captured=made[number])
     assert texts_of(owner) == [[f"{what} {number}" for number in range(3) for what in ("question", "answer")]]
 
 
 def test_same_exchange_at_later_time_is_another_conversation() -> None:
     owner, (first, *_) = make_user(), exchanges(1)
-    record_exchange(owner=owner, captured=first)
+    record_exchange(caller=Caller.of(owner), captured=first)
     later = exchanges(1)[0]
-    record_exchange(owner=owner, captured=later)
+    record_exchange(caller=Caller.of(owner), captured=later)
     assert texts_of(owner) == [["question 0", "answer 0"]] * 2
     assert later.origin.arrived_at - first.origin.arrived_at < timedelta(minutes=1)
 
@@ -124,9 +125,9 @@ def test_response_that_continues_another_by_its_id_continues_its_conversation() 
         asked = {"input": f"question {number}", "previous_response_id": f"resp_{number - 1}" if number else None}
         captured = read_exchange(Origin(RESPONSES, timezone.now()), json.dumps(asked).encode(), reply.received())
         assert captured is not None
-        record_exchange(owner=owner, captured=captured)
+        record_exchange(caller=Caller.of(owner), captured=captured)
     stranger = make_user()
     assert captured is not None
-    record_exchange(owner=stranger, captured=captured)
+    record_exchange(caller=Caller.of(stranger), captured=captured)
     assert texts_of(owner) == [[f"{what} {number}" for number in range(3) for what in ("question", "answer")]]
     assert texts_of(stranger) == [["question 2", "answer 2"]], "another owner's response id names nothing"

@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.admin import received_messages
 from convmemory.chat.models import Reply
 from convmemory.chat.pages import received_parts
@@ -36,8 +37,8 @@ def owner(settings: Settings) -> User:
 
 def abandoned(owner: User, partial: Any) -> Conversation:
     """A conversation whose writer has died with `partial` received; the oldest is taken back first."""
-    pk = start_conversation(owner=owner, text="Tell me a story", agent_id=None).pk
-    job = begin_reply(owner=owner, conversation_id=pk, text="Tell me a story")
+    pk = start_conversation(caller=Caller.of(owner), text="Tell me a story", agent_id=None).pk
+    job = begin_reply(caller=Caller.of(owner), conversation_id=pk, text="Tell me a story")
     Reply.objects.filter(pk=job.reply_id).update(partial=partial)
     Conversation.objects.filter(pk=pk).update(processing_until=timezone.now() - timedelta(hours=1))
     return Conversation.objects.get(pk=pk)
@@ -86,7 +87,7 @@ def test_sound_partial_reply_is_moved_out_of_its_row(owner: User) -> None:
 
 def test_damaged_partial_reply_does_not_refuse_next_message(owner: User) -> None:
     conversation = abandoned(owner, [DAMAGED])
-    begin_reply(owner=owner, conversation_id=conversation.pk, text="Are you there?")
+    begin_reply(caller=Caller.of(owner), conversation_id=conversation.pk, text="Are you there?")
     assert [reply.status for reply in Reply.objects.order_by("pk")] == ["interrupted", "running"]
 
 

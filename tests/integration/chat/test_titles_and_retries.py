@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat.live import _replace_title, clean_title, first_turn_of
 from convmemory.chat.models import Reply
 from convmemory.chat.replies import (
@@ -35,8 +36,8 @@ def _endpoint(settings: Settings) -> None:
 def asked(
     owner: User, text: str = QUESTION, *, chat: Conversation | None = None, replaces: int | None = None
 ) -> ReplyJob:
-    chat = chat or start_conversation(owner=owner, text=text, agent_id=None)
-    return begin_reply(owner=owner, conversation_id=chat.pk, text=text, replaces=replaces)
+    chat = chat or start_conversation(caller=Caller.of(owner), text=text, agent_id=None)
+    return begin_reply(caller=Caller.of(owner), conversation_id=chat.pk, text=text, replaces=replaces)
 
 
 def answered(
@@ -67,10 +68,10 @@ def test_generated_title_replaces_only_question_as_title(owner: User) -> None:
     turn = first_turn_of(job)
     assert turn is not None
     assert (turn.title, turn.question) == (QUESTION, QUESTION)
-    change_conversation(owner=owner, conversation_id=job.conversation_id, values={"title": "Mine"})
+    change_conversation(caller=Caller.of(owner), conversation_id=job.conversation_id, values={"title": "Mine"})
     assert first_turn_of(job) is None
     assert not _replace_title(job, QUESTION, "Flour")
-    change_conversation(owner=owner, conversation_id=job.conversation_id, values={"title": QUESTION})
+    change_conversation(caller=Caller.of(owner), conversation_id=job.conversation_id, values={"title": QUESTION})
     assert _replace_title(job, QUESTION, "Flour")
     assert Conversation.objects.get().title == "Flour"
 
@@ -110,7 +111,7 @@ def test_only_current_questions_of_chat_can_be_replaced(owner: User) -> None:
         with pytest.raises(NotFound):
             answered(owner, chat=home, replaces=message_id)
     with pytest.raises(NotFound):
-        question_asked_here(owner=make_user(), conversation_id=chat.pk, message_id=job.question_id)
+        question_asked_here(caller=Caller.of(make_user()), conversation_id=chat.pk, message_id=job.question_id)
     answered(owner, chat=chat, replaces=job.question_id)
     with pytest.raises(NotFound):
         answered(owner, chat=chat, replaces=job.question_id)
@@ -128,7 +129,7 @@ def test_chosen_version_comes_back_with_what_followed_it(owner: User) -> None:
         return list(real.values_list("pk", "turn_number"))
 
     def choose(message_id: int, *, by: User = owner) -> None:
-        choose_version(owner=by, conversation_id=chat.pk, message_id=message_id)
+        choose_version(caller=Caller.of(by), conversation_id=chat.pk, message_id=message_id)
 
     assert thread() == [(other.question_id, 0)]
     choose(first.question_id)

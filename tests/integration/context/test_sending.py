@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from convmemory.accounts.callers import Caller
 from convmemory.context.sending import context_filtered, prepare_context, preview_context
 from convmemory.context.values import ContextRecipe
 from convmemory.context.wire import wire_messages
@@ -35,7 +36,7 @@ def test_short_conversation_is_sent_as_it_is(told: list[dict[str, Any]], django_
     conversation = make_conversation(owner, exchange(("hello", "good day"), ("and?", "fine")))
     recipe = ContextRecipe(window=4_096, reply_tokens=500, system_prompt="Be brief.")
     with django_assert_num_queries(2):
-        result = prepare_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+        result = prepare_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe)
     sent = wire_messages(result.system_prompt, result.messages)
     assert [m["content"] for m in sent] == ["Be brief.", "hello", "good day", "and?", "fine"]
     assert told == []
@@ -45,12 +46,12 @@ def test_long_conversation_is_cut_and_announced_by_signal(told: list[dict[str, A
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question " * 50, "answer " * 50)] * 20))
     recipe = ContextRecipe(window=2_000, reply_tokens=200)
-    preview = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    preview = preview_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe)
     assert told == []
-    result = prepare_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    result = prepare_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe)
     assert result == preview
     assert told == [
-        {"signal": context_filtered, "conversation_id": conversation.pk, "owner_id": owner.pk, "result": result}
+        {"signal": context_filtered, "conversation_id": conversation.pk, "archive_id": owner.pk, "result": result}
     ]
     newest = conversation.messages.order_by("-position").values_list("pk", flat=True)
     assert [message.message_id for message in reversed(result.messages)] == list(newest[: len(result.messages)])
@@ -62,7 +63,7 @@ def test_strategies_follow_context_settings(settings: Any) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question", "answer")] * 20))
     recipe = ContextRecipe(window=4_000, reply_tokens=0, strategies=("sliding_window",))
-    assert len(preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe).messages) == 3
+    assert len(preview_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe).messages) == 3
 
 
 def test_foreign_conversation_is_not_found() -> None:
@@ -70,7 +71,7 @@ def test_foreign_conversation_is_not_found() -> None:
     recipe = ContextRecipe(window=4_000, reply_tokens=0)
     for number in (conversation.pk, conversation.pk + 1_000):
         with pytest.raises(NotFound):
-            prepare_context(owner=make_user(), conversation_id=number, recipe=recipe)
+            prepare_context(caller=Caller.of(make_user()), conversation_id=number, recipe=recipe)
 
 
 def test_unknown_strategy_is_refused() -> None:
@@ -78,7 +79,7 @@ def test_unknown_strategy_is_refused() -> None:
     conversation = make_conversation(owner, exchange(("a", "b")))
     recipe = ContextRecipe(window=4_000, reply_tokens=0, strategies=("magic",))
     with pytest.raises(InvalidInput, match="token_budget"):
-        preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+        preview_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe)
 
 
 def test_relevant_dropped_messages_are_recalled() -> None:
@@ -92,10 +93,12 @@ def test_relevant_dropped_messages_are_recalled() -> None:
     for row in (conversation, stranger):
         index_conversation(conversation_id=row.pk)
     ingest.append_messages(
-        owner=owner, conversation_id=conversation.pk, drafts=[user_says('On which "port" is the -billing service?')]
+        caller=Caller.of(owner),
+        conversation_id=conversation.pk,
+        drafts=[user_says('On which "port" is the -billing service?')],
     )
     recipe = ContextRecipe(window=3_000, reply_tokens=200, strategies=("token_budget", "resurrection"))
-    result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    result = preview_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe)
     first = result.messages[0]
     (text,) = [part_text(part) for part in first.parts]
     assert (first.role, first.message_id) == ("user", None)
@@ -112,6 +115,6 @@ def test_no_messages_are_recalled_while_memory_is_off(settings: Any) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question " * 50, "answer " * 50)] * 20))
     recipe = ContextRecipe(window=2_000, reply_tokens=200, strategies=("token_budget", "resurrection"))
-    result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    result = preview_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe)
     assert result.steps[1].added == 0
     assert result.fits

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import browsing, curating
 from convmemory.conversations.browsing import LibraryChoice, ProjectFolder, Shelf
 from convmemory.conversations.models import Conversation, Tag
@@ -24,7 +25,7 @@ def at(conversation: Conversation, moment: datetime, **values: object) -> Conver
 
 
 def shelves_of(owner: User, choice: LibraryChoice = ALL, cursor: str = "") -> tuple[list[Shelf], str | None]:
-    return browsing.page_of_shelves(owner=owner, choice=choice, cursor=cursor, today=TODAY)
+    return browsing.page_of_shelves(caller=Caller.of(owner), choice=choice, cursor=cursor, today=TODAY)
 
 
 def titles(shelves: list[Shelf]) -> dict[str, list[str]]:
@@ -33,14 +34,14 @@ def titles(shelves: list[Shelf]) -> dict[str, list[str]]:
 
 def test_stars_and_pins_are_set_once_and_taken_off(owner: User) -> None:
     conversation = make_conversation(owner)
-    curating.set_star(owner=owner, conversation_id=conversation.pk, starred=True)
+    curating.set_star(caller=Caller.of(owner), conversation_id=conversation.pk, starred=True)
     conversation.refresh_from_db()
     first = conversation.starred_at
-    curating.set_star(owner=owner, conversation_id=conversation.pk, starred=True)
+    curating.set_star(caller=Caller.of(owner), conversation_id=conversation.pk, starred=True)
     conversation.refresh_from_db()
     assert conversation.starred_at == first
-    curating.set_star(owner=owner, conversation_id=conversation.pk, starred=False)
-    curating.set_pin(owner=owner, conversation_id=conversation.pk, pinned=True)
+    curating.set_star(caller=Caller.of(owner), conversation_id=conversation.pk, starred=False)
+    curating.set_pin(caller=Caller.of(owner), conversation_id=conversation.pk, pinned=True)
     conversation.refresh_from_db()
     assert conversation.starred_at is None
     assert conversation.pinned_at is not None
@@ -48,30 +49,30 @@ def test_stars_and_pins_are_set_once_and_taken_off(owner: User) -> None:
 
 def test_tags_are_cleaned_and_never_doubled(owner: User) -> None:
     one, two = make_conversation(owner), make_conversation(owner)
-    assert curating.add_tag(owner=owner, conversation_ids=[one.pk], name=" #night  shift ") == [one.pk]
-    assert curating.add_tag(owner=owner, conversation_ids=[one.pk, two.pk], name="night shift") == [two.pk]
-    assert curating.tags_of(owner=owner, conversation_ids=[one.pk, two.pk]) == {
+    assert curating.add_tag(caller=Caller.of(owner), conversation_ids=[one.pk], name=" #night  shift ") == [one.pk]
+    assert curating.add_tag(caller=Caller.of(owner), conversation_ids=[one.pk, two.pk], name="night shift") == [two.pk]
+    assert curating.tags_of(caller=Caller.of(owner), conversation_ids=[one.pk, two.pk]) == {
         one.pk: ["night shift"],
         two.pk: ["night shift"],
     }
-    assert curating.tag_counts(owner=owner) == [("night shift", 2)]
-    assert curating.remove_tag(owner=owner, conversation_ids=[one.pk], name="night shift") == [one.pk]
+    assert curating.tag_counts(caller=Caller.of(owner)) == [("night shift", 2)]
+    assert curating.remove_tag(caller=Caller.of(owner), conversation_ids=[one.pk], name="night shift") == [one.pk]
     with pytest.raises(InvalidInput, match="cannot be empty"):
-        curating.add_tag(owner=owner, conversation_ids=[one.pk], name=" # ")
+        curating.add_tag(caller=Caller.of(owner), conversation_ids=[one.pk], name=" # ")
     for number in range(curating.MAX_TAGS):
-        curating.add_tag(owner=owner, conversation_ids=[one.pk], name=f"tag {number}")
+        curating.add_tag(caller=Caller.of(owner), conversation_ids=[one.pk], name=f"tag {number}")
     with pytest.raises(InvalidInput, match="at most"):
-        curating.add_tag(owner=owner, conversation_ids=[one.pk], name="one more")
+        curating.add_tag(caller=Caller.of(owner), conversation_ids=[one.pk], name="one more")
 
 
 def test_curating_foreign_conversations_changes_nothing(owner: User) -> None:
     foreign = make_conversation(make_user(), title="theirs")
     with pytest.raises(NotFound):
-        curating.set_star(owner=owner, conversation_id=foreign.pk, starred=True)
-    assert curating.star_all(owner=owner, conversation_ids=[foreign.pk], starred=True) == []
-    assert curating.archive_all(owner=owner, conversation_ids=[foreign.pk], archived=True) == []
-    assert curating.add_tag(owner=owner, conversation_ids=[foreign.pk], name="mine") == []
-    assert curating.delete_all(owner=owner, conversation_ids=[foreign.pk]) == []
+        curating.set_star(caller=Caller.of(owner), conversation_id=foreign.pk, starred=True)
+    assert curating.star_all(caller=Caller.of(owner), conversation_ids=[foreign.pk], starred=True) == []
+    assert curating.archive_all(caller=Caller.of(owner), conversation_ids=[foreign.pk], archived=True) == []
+    assert curating.add_tag(caller=Caller.of(owner), conversation_ids=[foreign.pk], name="mine") == []
+    assert curating.delete_all(caller=Caller.of(owner), conversation_ids=[foreign.pk]) == []
     foreign.refresh_from_db()
     assert (foreign.archived_at, foreign.starred_at, Tag.objects.count()) == (None, None, 0)
 
@@ -79,12 +80,12 @@ def test_curating_foreign_conversations_changes_nothing(owner: User) -> None:
 def test_archive_all_returns_only_conversations_that_changed(owner: User) -> None:
     rows = [make_conversation(owner) for _ in range(3)]
     numbers = [row.pk for row in rows]
-    curating.archive_all(owner=owner, conversation_ids=numbers[:1], archived=True)
-    assert curating.archive_all(owner=owner, conversation_ids=numbers, archived=True) == numbers[1:]
-    assert curating.archive_all(owner=owner, conversation_ids=numbers[1:], archived=False) == numbers[1:]
+    curating.archive_all(caller=Caller.of(owner), conversation_ids=numbers[:1], archived=True)
+    assert curating.archive_all(caller=Caller.of(owner), conversation_ids=numbers, archived=True) == numbers[1:]
+    assert curating.archive_all(caller=Caller.of(owner), conversation_ids=numbers[1:], archived=False) == numbers[1:]
     assert Conversation.objects.filter(archived_at__isnull=False).count() == 1
     with pytest.raises(InvalidInput, match="At most"):
-        curating.archive_all(owner=owner, conversation_ids=list(range(1000)), archived=True)
+        curating.archive_all(caller=Caller.of(owner), conversation_ids=list(range(1000)), archived=True)
 
 
 def test_conversations_are_listed_by_day_and_month(owner: User) -> None:
@@ -109,13 +110,13 @@ def test_child_conversations_are_listed_below_their_parent(owner: User) -> None:
     parent = make_conversation(owner, title="parent")
     child = make_conversation(owner, title="child")
     Conversation.objects.filter(pk=child.pk).update(parent=parent)
-    curating.add_tag(owner=owner, conversation_ids=[child.pk], name="sub")
+    curating.add_tag(caller=Caller.of(owner), conversation_ids=[child.pk], name="sub")
     (shelf,) = shelves_of(owner)[0]
     (row,) = shelf.rows
     assert [(below.conversation.title, below.tags) for below in row.children] == [("child", ("sub",))]
     (shelf,) = shelves_of(owner, LibraryChoice(tag="sub"))[0]
     assert [below.conversation.title for below in shelf.rows] == ["child"]
-    curating.archive_all(owner=owner, conversation_ids=[parent.pk], archived=True)
+    curating.archive_all(caller=Caller.of(owner), conversation_ids=[parent.pk], archived=True)
     (shelf,) = shelves_of(owner)[0]
     assert [below.conversation.title for below in shelf.rows] == ["child"], "lost with its parent"
 
@@ -135,7 +136,7 @@ def test_pages_follow_each_other_without_gap(owner: User, django_assert_num_quer
 def test_projects_are_tree_of_folders(owner: User) -> None:
     for project in ("/home/ada/src/mill", "/home/ada/src/mill", "/home/ada/src/oven/door", "notes"):
         make_conversation(owner, project=project)
-    tree = browsing.project_tree(owner=owner)
+    tree = browsing.project_tree(caller=Caller.of(owner))
     assert tree == [
         ProjectFolder("notes", "notes", 1),
         ProjectFolder("src", "/home/ada/src", 3, [
@@ -150,9 +151,9 @@ def test_projects_are_tree_of_folders(owner: User) -> None:
 def test_library_filters_by_star_and_counts_agents(owner: User) -> None:
     one = make_conversation(owner, exchange(("q", "a")), title="one", agent="codex")
     make_conversation(owner, title="two", agent="codex")
-    curating.set_star(owner=owner, conversation_id=one.pk, starred=True)
+    curating.set_star(caller=Caller.of(owner), conversation_id=one.pk, starred=True)
     assert titles(shelves_of(owner, LibraryChoice(starred=True))[0]).popitem()[1] == ["one"]
     make_conversation(owner, title="three", source="chat")
-    assert browsing.agent_counts(owner=owner) == [("codex", 2), ("chat", 1)]
+    assert browsing.agent_counts(caller=Caller.of(owner)) == [("codex", 2), ("chat", 1)]
     assert titles(shelves_of(owner, LibraryChoice(agent="chat"))[0]).popitem()[1] == ["three"]
     assert shelves_of(owner, LibraryChoice(archived=True))[0] == []

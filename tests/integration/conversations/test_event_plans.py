@@ -21,9 +21,9 @@ def test_words_of_events_are_looked_up_in_their_index_by_their_owner() -> None:
     conversations = [make_conversation(owner, exchange(("what runs?", "a worker"))) for owner in owners]
     with connection.cursor() as cursor:
         for conversation in conversations:
-            cursor.execute(FILL, [conversation.owner_id, conversation.pk, EVENTS])
+            cursor.execute(FILL, [conversation.archive_id, conversation.pk, EVENTS])
         cursor.execute("ANALYZE conversations_event")
     statement = load_sql("convmemory.conversations", "matching_events")
     for owner in owners:
-        plan = plan_of(statement, ["'worker7'", f"'owner {owner.pk}'"], [], owner_id=owner.pk)
+        plan = plan_of(statement, ["'worker7'", f"'owner {owner.pk}'"], [], archive_id=owner.pk)
         assert "Bitmap Index Scan on event_owned_words" in plan, plan

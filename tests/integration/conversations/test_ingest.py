@@ -9,6 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
@@ -48,7 +49,7 @@ def test_later_answer_completes_turn() -> None:
     owner = make_user()
     conversation = make_conversation(owner, [*exchange(*GREETING), user_says("and you?")])
     assert numbers(conversation)[-1] is None
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("well")])
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("well")])
     assert numbers(conversation) == [0, 0, 1, 1, 2, 2]
 
 
@@ -60,7 +61,7 @@ def test_turn_grows_when_more_is_said() -> None:
         MessageDraft("user", (ToolResultPart("t", "blue"),)),
         assistant_says("it is blue"),
     ]
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=more)
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=more)
     assert numbers(conversation) == [0, 0, 1, 1, 1, 1, 1]
 
 
@@ -71,7 +72,7 @@ def test_numbering_one_more_turn_reads_only_end() -> None:
         connection,
     ) as queries:
         ingest.append_messages(
-            owner=owner, conversation_id=conversation.pk, drafts=[user_says("last"), assistant_says("yes")]
+            caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[user_says("last"), assistant_says("yes")]
         )
     assert numbers(conversation)[-2:] == [50, 50]
     assert len(queries) <= 22, [q["sql"] for q in queries]
@@ -81,7 +82,7 @@ def test_new_dated_conversation_is_stored_without_reading_what_it_cannot_have() 
     owner, when = make_user(), datetime(2026, 3, 1, tzinfo=UTC)
     messages = [replace(message, created_at=when) for message in exchange(*GREETING)]
     with CaptureQueriesContext(connection) as queries:
-        result = ingest.sync_conversation(owner=owner, draft=replace(draft_of(messages), written_at=when))
+        result = ingest.sync_conversation(caller=Caller.of(owner), draft=replace(draft_of(messages), written_at=when))
     assert (result.added, result.turns) == (4, 2)
     assert Conversation.objects.get().updated_at == when
     assert len(queries) <= 15, [q["sql"][:80] for q in queries]
@@ -92,7 +93,7 @@ def test_older_version_of_message_does_not_replace_newer() -> None:
     older = assistant_says("I look it up.", source_key="a")
     newer = replace(older, parts=(*older.parts, ToolCallPart("t", "look", {"at": "sky"})))
     results = [
-        ingest.sync_conversation(owner=owner, draft=draft_of([user_says("what?", source_key="u"), answer]))
+        ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of([user_says("what?", source_key="u"), answer]))
         for answer in (older, newer, older, newer)
     ]
     assert [(result.added, result.updated, result.unchanged) for result in results] == [
@@ -105,7 +106,7 @@ def test_older_version_of_message_does_not_replace_newer() -> None:
 
 def test_unchanged_import_adds_nothing_and_sends_no_signal() -> None:
     owner = make_user()
-    first = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    first = ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(exchange(*GREETING)))
     heard: list[int] = []
 
     def listen(sender: object, *, conversation: Conversation, **kwargs: object) -> None:
@@ -113,7 +114,7 @@ def test_unchanged_import_adds_nothing_and_sends_no_signal() -> None:
 
     conversation_changed.connect(listen)
     try:
-        again = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+        again = ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(exchange(*GREETING)))
     finally:
         conversation_changed.disconnect(listen)
     assert (first.created, first.added) == (True, 4)
@@ -124,7 +125,7 @@ def test_unchanged_import_adds_nothing_and_sends_no_signal() -> None:
 
 def test_importing_grown_file_appends_and_announces_first_turn_that_changed() -> None:
     owner = make_user()
-    ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(exchange(*GREETING)))
     heard: list[int] = []
 
     def listen(sender: object, *, first_turn: int, **kwargs: object) -> None:
@@ -132,7 +133,9 @@ def test_importing_grown_file_appends_and_announces_first_turn_that_changed() ->
 
     conversation_changed.connect(listen)
     try:
-        result = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING, ("bye", "see you"))))
+        result = ingest.sync_conversation(
+            caller=Caller.of(owner), draft=draft_of(exchange(*GREETING, ("bye", "see you")))
+        )
     finally:
         conversation_changed.disconnect(listen)
     assert (result.added, result.unchanged, result.turns) == (2, 4, 3)
@@ -141,10 +144,10 @@ def test_importing_grown_file_appends_and_announces_first_turn_that_changed() ->
 
 def test_messages_in_middle_of_source_land_in_middle() -> None:
     owner = make_user()
-    ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(exchange(*GREETING)))
     old = exchange(*GREETING)
     late = [user_says("wait", source_key="w"), assistant_says("ok", source_key="x")]
-    ingest.sync_conversation(owner=owner, draft=draft_of([*old[:2], *late, *old[2:]]))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of([*old[:2], *late, *old[2:]]))
     conversation = Conversation.objects.get()
     assert texts(conversation) == ["hello", "hi", "wait", "ok", "how are you?", "fine"]
     assert numbers(conversation) == [0, 0, 1, 1, 2, 2]
@@ -153,18 +156,18 @@ def test_messages_in_middle_of_source_land_in_middle() -> None:
 def test_messages_that_source_dropped_stay_where_they_were() -> None:
     owner = make_user()
     old = exchange(*GREETING)
-    ingest.sync_conversation(owner=owner, draft=draft_of(old))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(old))
     new = [*old[:1], *old[2:], user_says("new", source_key="n"), assistant_says("yes", source_key="m")]
-    ingest.sync_conversation(owner=owner, draft=draft_of(new))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(new))
     assert texts(Conversation.objects.get()) == ["hello", "hi", "how are you?", "fine", "new", "yes"]
 
 
 def test_changed_message_is_updated_in_place() -> None:
     owner = make_user()
     old = exchange(*GREETING)
-    ingest.sync_conversation(owner=owner, draft=draft_of(old))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(old))
     changed = [*old[:3], replace(old[3], parts=(TextPart("splendid"),))]
-    result = ingest.sync_conversation(owner=owner, draft=draft_of(changed))
+    result = ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(changed))
     assert (result.added, result.updated, result.unchanged) == (0, 1, 3)
     assert texts(Conversation.objects.get())[3] == "splendid"
     assert Conversation.objects.get().turns_version == 2
@@ -173,7 +176,7 @@ def test_changed_message_is_updated_in_place() -> None:
 def test_repeated_message_is_stored_once() -> None:
     owner = make_user()
     drafts = exchange(*GREETING)
-    ingest.sync_conversation(owner=owner, draft=draft_of([*drafts, *drafts]))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of([*drafts, *drafts]))
     assert Message.objects.count() == 4
 
 
@@ -182,23 +185,25 @@ def test_keys_longer_than_column_stay_distinct() -> None:
     long = "k" * KEY_CHARS
     keys = (f"{long}1", f"{long}2", long, "n\x00", "n")
     draft = draft_of([user_says(f"say {key[-2:]!r}", source_key=key) for key in keys])
-    assert ingest.sync_conversation(owner=owner, draft=draft).added == 4  # PostgreSQL stores no NUL: "n" came twice
-    again = ingest.sync_conversation(owner=owner, draft=draft)
+    assert (
+        ingest.sync_conversation(caller=Caller.of(owner), draft=draft).added == 4
+    )  # PostgreSQL stores no NUL: "n" came twice
+    again = ingest.sync_conversation(caller=Caller.of(owner), draft=draft)
     assert (again.added, again.unchanged) == (0, 4)
 
 
 def test_children_find_parents_that_came_later() -> None:
     owner = make_user()
     child = replace(draft_of(exchange(("a", "b"))), source_id="one/agent", parent_source_id="one")
-    ingest.sync_conversation(owner=owner, draft=child)
-    ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
-    assert link_children(owner=owner) == 1
+    ingest.sync_conversation(caller=Caller.of(owner), draft=child)
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(exchange(*GREETING)))
+    assert link_children(caller=Caller.of(owner)) == 1
     assert Conversation.objects.get(source_id="one/agent").parent == Conversation.objects.get(source_id="one")
 
 
 def test_same_source_id_of_two_owners_is_two_conversations() -> None:
     for owner in (make_user(), make_user()):
-        ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+        ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(exchange(*GREETING)))
     assert Conversation.objects.count() == 2
 
 
@@ -206,7 +211,7 @@ def test_events_are_added_once() -> None:
     owner = make_user()
     events = [EventDraft(line_number=n, type="tool:pre", tool="bash", payload={"n": "\x00"}) for n in range(3)]
     for _ in range(2):
-        ingest.sync_conversation(owner=owner, draft=draft_of([], events=events))
+        ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of([], events=events))
     assert Event.objects.count() == 3
 
 
@@ -214,7 +219,7 @@ def test_event_log_that_starts_at_line_0_is_added_once() -> None:
     owner = make_user()
     for lines in ((0,), (0, 1)):
         events = [EventDraft(line_number=number, type="note") for number in lines]
-        ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING), events=events))
+        ingest.sync_conversation(caller=Caller.of(owner), draft=draft_of(exchange(*GREETING), events=events))
     assert list(Event.objects.order_by("line_number").values_list("line_number", flat=True)) == [0, 1]
 
 
@@ -227,18 +232,20 @@ def test_nul_and_surrogates_are_removed_before_storing() -> None:
 def test_appending_while_processing_is_refused_until_lease_ends() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*GREETING))
-    responses.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("And now?"))
+    responses.begin_response(caller=Caller.of(owner), conversation_id=conversation.pk, question=user_says("And now?"))
     with pytest.raises(ConversationBusy):
-        ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("x")])
+        ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[user_says("x")])
     Conversation.objects.update(processing_until=timezone.now() - timedelta(seconds=1))
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("x")])
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[user_says("x")])
 
 
 def test_end_of_response_numbers_its_turn_and_frees_conversation() -> None:
     owner = make_user()
     conversation = make_conversation(owner)
-    question_id = responses.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("hello"))
-    responses.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("hi")])
+    question_id = responses.begin_response(
+        caller=Caller.of(owner), conversation_id=conversation.pk, question=user_says("hello")
+    )
+    responses.finish_response(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("hi")])
     conversation.refresh_from_db()
     assert conversation.status == "idle"
     assert numbers(conversation) == [0, 0]
@@ -249,7 +256,7 @@ def test_question_with_unstorable_characters_becomes_title() -> None:
     owner = make_user()
     conversation = make_conversation(owner)
     responses.begin_response(
-        owner=owner, conversation_id=conversation.pk, question=user_says("nul \x00 and \ud800 lone")
+        caller=Caller.of(owner), conversation_id=conversation.pk, question=user_says("nul \x00 and \ud800 lone")
     )
     conversation.refresh_from_db()
     assert (conversation.title, conversation.message_count, conversation.status) == (
@@ -262,7 +269,9 @@ def test_question_with_unstorable_characters_becomes_title() -> None:
 def test_response_in_foreign_conversation_is_refused() -> None:
     conversation = make_conversation(make_user())
     with pytest.raises(NotFound), transaction.atomic():
-        responses.begin_response(owner=make_user(), conversation_id=conversation.pk, question=user_says("hello"))
+        responses.begin_response(
+            caller=Caller.of(make_user()), conversation_id=conversation.pk, question=user_says("hello")
+        )
     conversation.refresh_from_db()
     assert (conversation.status, conversation.message_count) == ("idle", 0)
 
@@ -272,7 +281,7 @@ def test_foreign_and_unknown_conversations_raise_same_error() -> None:
     conversation = make_conversation(other, exchange(*GREETING))
     for conversation_id in (conversation.pk, conversation.pk + 999):
         with pytest.raises(NotFound, match=f"There is no conversation {conversation_id}"):
-            ingest.append_messages(owner=mine, conversation_id=conversation_id, drafts=[user_says("x")])
+            ingest.append_messages(caller=Caller.of(mine), conversation_id=conversation_id, drafts=[user_says("x")])
 
 
 def test_taken_source_id_is_refused_on_create() -> None:
@@ -308,9 +317,10 @@ def test_title_is_first_question_that_says_something_unless_owner_chose_one() ->
     assert renew_titles(limit=10) == 0
     titles = Conversation.objects.order_by("pk").values_list("title", flat=True)
     assert list(titles) == ["The oven", "How hot?", "# My own"]
-    ingest.change_conversation(owner=owner, conversation_id=old.pk, values={"title": "42"})
+    ingest.change_conversation(caller=Caller.of(owner), conversation_id=old.pk, values={"title": "42"})
     more = exchange(("More?", "Yes."))
     ingest.sync_conversation(
-        owner=owner, draft=ConversationDraft(messages=more, title="From the file", source="codex", source_id="old")
+        caller=Caller.of(owner),
+        draft=ConversationDraft(messages=more, title="From the file", source="codex", source_id="old"),
     )
     assert Conversation.objects.get(pk=old.pk).title == "42"

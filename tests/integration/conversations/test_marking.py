@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from convmemory.accounts.keys import create_key, user_of_key
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.marking import marks_of, set_mark
 from convmemory.conversations.messages import ingest
@@ -21,7 +22,7 @@ from memory.context import build_memory_context
 from memory.recall import WRONG_LEFT_OUT, Recall, RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
-from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
+from tests.factories import NEW_YEAR, caller_for, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -41,11 +42,11 @@ def kiln(owner: User) -> Conversation:
 
 
 def recalled(owner: User) -> Recall:
-    return recall(owner=owner, query=RecallQuery(QUERY, min_relevance=0.0))
+    return recall(caller=Caller.of(owner), query=RecallQuery(QUERY, min_relevance=0.0))
 
 
 def mark(kiln: Conversation, value: Mark | None, turn: int = 0) -> Mark | None:
-    return set_mark(owner=kiln.owner, conversation_id=kiln.pk, turn_number=turn, mark=value)
+    return set_mark(caller=caller_for(kiln.archive), conversation_id=kiln.pk, turn_number=turn, mark=value)
 
 
 def test_recall_leaves_wrong_turn_out_until_mark_is_taken_off(owner: User, kiln: Conversation) -> None:
@@ -81,14 +82,14 @@ def test_recall_says_which_turn_is_outdated(owner: User, kiln: Conversation) -> 
 @pytest.mark.parametrize("mode", ["hybrid", "full_text"])
 def test_hit_shows_mark(owner: User, kiln: Conversation, mode: str) -> None:
     mark(kiln, WRONG)
-    hits = search(caller=owner, query=SearchQuery(text=QUERY, mode=mode)).hits
+    hits = search(caller=Caller.of(owner), query=SearchQuery(text=QUERY, mode=mode)).hits
     assert {hit.number: hit.turn.mark for hit in hits} == {0: WRONG, 1: None}
 
 
 @pytest.mark.parametrize("tool", ["search", "ConversationSearch", "search_chat_history"])
 def test_search_tools_show_mark(owner: User, kiln: Conversation, tool: str) -> None:
     mark(kiln, WRONG)
-    rows = run_tool(tool, {"query": QUERY}, owner)["results"]
+    rows = run_tool(tool, {"query": QUERY}, Caller.of(owner))["results"]
     marks = {row.get("turn_number", row.get("turnNumber")): row.get("mark") for row in rows}
     assert marks == {0: "marked wrong by the user: it is 1240", 1: None}
 
@@ -96,8 +97,10 @@ def test_search_tools_show_mark(owner: User, kiln: Conversation, tool: str) -> N
 def test_read_conversation_shows_marks_of_turns_read(owner: User, kiln: Conversation) -> None:
     mark(kiln, WRONG)
     read = {"conversation_id": kiln.pk}
-    assert run_tool("read_conversation", read, owner)["marks"] == ["turn 0: marked wrong by the user: it is 1240"]
-    assert "marks" not in run_tool("read_conversation", {**read, "from_turn": 1}, owner)
+    assert run_tool("read_conversation", read, Caller.of(owner))["marks"] == [
+        "turn 0: marked wrong by the user: it is 1240"
+    ]
+    assert "marks" not in run_tool("read_conversation", {**read, "from_turn": 1}, Caller.of(owner))
 
 
 def test_mark_follows_its_turn_when_turns_are_renumbered(owner: User) -> None:
@@ -105,22 +108,27 @@ def test_mark_follows_its_turn_when_turns_are_renumbered(owner: User) -> None:
         drafts = exchange(*PAIRS)
         messages = [message for pair in pairs for message in drafts[2 * pair : 2 * pair + 2]]
         draft = ConversationDraft(messages=messages, source="codex", source_id="kiln", created_at=NEW_YEAR)
-        return Conversation.objects.get(pk=ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
+        return Conversation.objects.get(
+            pk=ingest.sync_conversation(caller=Caller.of(owner), draft=draft).conversation_id
+        )
 
     stored = synced(1)
     mark(stored, WRONG)
-    assert marks_of(owner_id=owner.pk) == {(stored.pk, 0): WRONG}
+    assert marks_of(archive_id=owner.pk) == {(stored.pk, 0): WRONG}
     synced(0, 1)
-    assert marks_of(owner_id=owner.pk) == {(stored.pk, 1): WRONG}
+    assert marks_of(archive_id=owner.pk) == {(stored.pk, 1): WRONG}
 
 
 def test_foreign_or_missing_turn_cannot_be_marked(kiln: Conversation) -> None:
     stranger = make_user()
-    for owner, turn, said in ((stranger, 0, f"no conversation {kiln.pk}"), (kiln.owner, 2, "its turns are 0 to 1")):
+    for owner, turn, said in (
+        (stranger.archive, 0, f"no conversation {kiln.pk}"),
+        (kiln.archive, 2, "its turns are 0 to 1"),
+    ):
         with pytest.raises(NotFound, match=said):
-            set_mark(owner=owner, conversation_id=kiln.pk, turn_number=turn, mark=WRONG)
+            set_mark(caller=caller_for(owner), conversation_id=kiln.pk, turn_number=turn, mark=WRONG)
     mark(kiln, WRONG)
-    assert marks_of(owner_id=stranger.pk) == {}
+    assert marks_of(archive_id=stranger.pk) == {}
 
 
 def test_mark_is_exported_imported_once_and_erased(owner: User, kiln: Conversation, tmp_path: Path) -> None:
@@ -128,12 +136,12 @@ def test_mark_is_exported_imported_once_and_erased(owner: User, kiln: Conversati
     archive = tmp_path / "archive.zip"
     export_user(user=owner, path=archive)
     other = make_user()
-    import_paths(owner=other, paths=[archive])
-    assert list(marks_of(owner_id=other.pk).values()) == [WRONG]
-    copy = Conversation.objects.get(owner=other)
-    set_mark(owner=other, conversation_id=copy.pk, turn_number=0, mark=None)
-    import_paths(owner=other, paths=[archive])
-    assert marks_of(owner_id=other.pk) == {}, "what its owner took off stays off"
+    import_paths(caller=Caller.of(other), paths=[archive])
+    assert list(marks_of(archive_id=other.pk).values()) == [WRONG]
+    copy = Conversation.objects.get(archive_id=other.pk)
+    set_mark(caller=Caller.of(other), conversation_id=copy.pk, turn_number=0, mark=None)
+    import_paths(caller=Caller.of(other), paths=[archive])
+    assert marks_of(archive_id=other.pk) == {}, "what its owner took off stays off"
     erase_user(user=owner)
     assert not TurnMark.objects.exists()
 
@@ -141,18 +149,18 @@ def test_mark_is_exported_imported_once_and_erased(owner: User, kiln: Conversati
 def test_tool_marks_only_if_setting_and_key_allow(owner: User, kiln: Conversation, settings: Any) -> None:
     arguments = {"conversation_id": kiln.pk, "turn": 0, "mark": "wrong", "reason": "it is 1240"}
     with pytest.raises(NotFound, match="no tool 'mark_turn'"):
-        run_tool("mark_turn", arguments, owner)
+        run_tool("mark_turn", arguments, Caller.of(owner))
     settings.MCP_MARKING = True
     assert mcp_tools()[-1].name == "mark_turn"
-    reader = user_of_key(create_key(owner=owner, read_only=True), writes=False)
+    reader = caller_of_key(create_key(person=owner, read_only=True), writes=False)
     with pytest.raises(ReadOnlyKey, match="may write"):
         run_tool("mark_turn", arguments, reader)
-    assert marks_of(owner_id=owner.pk) == {}
+    assert marks_of(archive_id=owner.pk) == {}
     with pytest.raises(NotFound, match=f"no conversation {kiln.pk}"):
-        run_tool("mark_turn", arguments, make_user())
-    writer = user_of_key(create_key(owner=owner), writes=False)
+        run_tool("mark_turn", arguments, Caller.of(make_user()))
+    writer = caller_of_key(create_key(person=owner), writes=False)
     said = "Turn 0 is marked wrong by the user: it is 1240."
     assert run_tool("mark_turn", arguments, writer) == {"said": said}
-    assert marks_of(owner_id=owner.pk) == {(kiln.pk, 0): WRONG}
+    assert marks_of(archive_id=owner.pk) == {(kiln.pk, 0): WRONG}
     run_tool("mark_turn", {**arguments, "mark": "none"}, writer)
-    assert marks_of(owner_id=owner.pk) == {}
+    assert marks_of(archive_id=owner.pk) == {}

@@ -3,6 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.ingest import create_conversation
 from convmemory.conversations.models import Conversation
@@ -19,7 +20,7 @@ def stored(owner: User, project: str) -> Conversation:
 
 
 def indexed(owner: User) -> list[str]:
-    return list(Source.objects.filter(owner_id=owner.pk).order_by("pk").values_list("project", flat=True))
+    return list(Source.objects.filter(archive_id=owner.pk).order_by("pk").values_list("project", flat=True))
 
 
 def test_renamed_project_takes_folders_index_and_later_imports_along(owner: User) -> None:
@@ -27,14 +28,14 @@ def test_renamed_project_takes_folders_index_and_later_imports_along(owner: User
     stored(stranger, "/srv/oven")
     for project in ("/srv/oven", "/srv/oven/door", "/srv/ovens"):
         stored(owner, project)
-    renamed = rename_project(owner=owner, project="/srv/oven", name="stove")
+    renamed = rename_project(caller=Caller.of(owner), project="/srv/oven", name="stove")
     assert (renamed.new, renamed.merged, len(renamed.conversation_ids)) == ("/srv/stove", False, 2)
     assert indexed(owner) == ["/srv/stove", "/srv/stove/door", "/srv/ovens"]
     assert indexed(stranger) == ["/srv/oven"]
     draft = ConversationDraft(messages=exchange(), project="/srv/oven/door", source_id="later")
-    assert create_conversation(owner=owner, draft=draft).project == "/srv/stove/door"
+    assert create_conversation(caller=Caller.of(owner), draft=draft).project == "/srv/stove/door"
     assert [current_name(who.pk, "/srv/oven") for who in (owner, stranger)] == ["/srv/stove", "/srv/oven"]
-    undo_rename(owner=owner, rename_id=renamed.pk)
+    undo_rename(caller=Caller.of(owner), rename_id=renamed.pk)
     assert indexed(owner) == ["/srv/oven", "/srv/oven/door", "/srv/ovens", "/srv/stove/door"]
     assert current_name(owner.pk, "/srv/oven") == "/srv/oven"
 
@@ -42,22 +43,22 @@ def test_renamed_project_takes_folders_index_and_later_imports_along(owner: User
 def test_merged_projects_part_again_when_undone(owner: User) -> None:
     for project in ("C:\\work\\old", "/srv/new"):
         stored(owner, project)
-    renamed = rename_project(owner=owner, project="C:\\work\\old", name="/srv/new/")
+    renamed = rename_project(caller=Caller.of(owner), project="C:\\work\\old", name="/srv/new/")
     assert renamed.merged
-    assert projects_of(owner=owner) == [("/srv/new", 2)]
-    undo_rename(owner=owner, rename_id=renamed.pk)
-    assert projects_of(owner=owner) == [("/srv/new", 1), ("C:\\work\\old", 1)]
+    assert projects_of(caller=Caller.of(owner)) == [("/srv/new", 2)]
+    undo_rename(caller=Caller.of(owner), rename_id=renamed.pk)
+    assert projects_of(caller=Caller.of(owner)) == [("/srv/new", 1), ("C:\\work\\old", 1)]
 
 
 def test_renaming_of_unknown_or_foreign_project_is_refused(owner: User) -> None:
     stored(owner, "/srv/oven")
     stranger = make_user()
-    renamed = rename_project(owner=owner, project="/srv/oven", name="stove")
+    renamed = rename_project(caller=Caller.of(owner), project="/srv/oven", name="stove")
     for project, by in (("/srv/stove", stranger), ("/srv/oven", owner), ("", owner)):
         with pytest.raises(NotFound):
-            rename_project(owner=by, project=project, name="kiln")
+            rename_project(caller=Caller.of(by), project=project, name="kiln")
     with pytest.raises(NotFound):
-        undo_rename(owner=stranger, rename_id=renamed.pk)
+        undo_rename(caller=Caller.of(stranger), rename_id=renamed.pk)
     for name in ("", "stove", "\x00"):
         with pytest.raises(InvalidInput):
-            rename_project(owner=owner, project="/srv/stove", name=name)
+            rename_project(caller=Caller.of(owner), project="/srv/stove", name=name)

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.browsing import LibraryChoice, page_of_shelves
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
@@ -34,9 +35,9 @@ def test_messages_models_and_tools_are_counted_and_added_up(owner: User) -> None
     make_conversation(owner, [*said(1, model="large"), *said(2, model="small")], agent="codex", project="/src/mill")
     make_conversation(owner, said(2, model="large"), agent="codex")
     make_conversation(make_user(), said(3, model="foreign"), agent="foreign", project="foreign")
-    assert uncounted(owner=owner) == 2
-    assert count_changed(owner_id=owner.pk) == 2
-    found = statistics_of(owner=owner, today=TODAY)
+    assert uncounted(caller=Caller.of(owner)) == 2
+    assert count_changed(archive_id=owner.pk) == 2
+    found = statistics_of(caller=Caller.of(owner), today=TODAY)
     assert (found.conversations, found.turns, found.messages, found.uncounted) == (2, 3, 6, 0)
     assert [(row.name, row.count, row.share) for row in found.models] == [("large", 2, 100), ("small", 1, 50)]
     assert [(row.name, row.count) for row in found.tools] == [("Bash", 3)]
@@ -57,36 +58,38 @@ def test_messages_models_and_tools_are_counted_and_added_up(owner: User) -> None
 def test_only_changed_conversations_are_counted_again(owner: User) -> None:
     one = make_conversation(owner, exchange(("q", "a")))
     make_conversation(owner, exchange(("q", "a")))
-    count_changed(owner_id=owner.pk)
-    assert count_changed(owner_id=owner.pk) == 0
-    ingest.append_messages(owner=owner, conversation_id=one.pk, drafts=[user_says("more"), assistant_says("yes")])
-    assert uncounted(owner=owner) == 1
-    assert count_changed(owner_id=owner.pk) == 1
+    count_changed(archive_id=owner.pk)
+    assert count_changed(archive_id=owner.pk) == 0
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=one.pk, drafts=[user_says("more"), assistant_says("yes")]
+    )
+    assert uncounted(caller=Caller.of(owner)) == 1
+    assert count_changed(archive_id=owner.pk) == 1
     assert Figures.objects.get(conversation=one).message_count == 4
     assert Figures.objects.count() == 2
-    ingest.delete_conversation(owner=owner, conversation_id=one.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=one.pk)
     assert Figures.objects.count() == 1
 
 
 def test_task_counts_everything_and_can_run_twice(owner: User) -> None:
     for _ in range(25):
         make_conversation(owner, exchange(("q", "a")))
-    assert count_for_statistics(owner_id=owner.pk) == {"counted": 25}
-    assert count_for_statistics(owner_id=owner.pk) == {"counted": 0}
+    assert count_for_statistics(archive_id=owner.pk) == {"counted": 25}
+    assert count_for_statistics(archive_id=owner.pk) == {"counted": 0}
 
 
 def test_damaged_dates_and_empty_conversations_do_no_harm(owner: User) -> None:
     make_conversation(owner)
     make_conversation(owner, [MessageDraft("user", (TextPart("q"),), created_at=datetime(1, 1, 1, tzinfo=UTC))])
-    count_changed(owner_id=owner.pk)
-    assert statistics_of(owner=owner, today=TODAY).months[-1].messages == 0
-    assert sum(day.messages for week in days_of(owner=owner, today=TODAY) for day in week) == 0
+    count_changed(archive_id=owner.pk)
+    assert statistics_of(caller=Caller.of(owner), today=TODAY).months[-1].messages == 0
+    assert sum(day.messages for week in days_of(caller=Caller.of(owner), today=TODAY) for day in week) == 0
 
 
 def test_days_are_grouped_in_weeks_up_to_today(owner: User) -> None:
     make_conversation(owner, [*said(1), *said(3), *said(3)])
-    count_changed(owner_id=owner.pk)
-    weeks = days_of(owner=owner, today=TODAY)
+    count_changed(archive_id=owner.pk)
+    weeks = days_of(caller=Caller.of(owner), today=TODAY)
     assert len(weeks) == 53
     assert [day.day for day in weeks[-1]] == [date(2026, 3, 2), date(2026, 3, 3), date(2026, 3, 4)]
     assert [day.messages for day in weeks[-1]] == [0, 4, 0]
@@ -98,9 +101,9 @@ def test_days_are_grouped_in_weeks_up_to_today(owner: User) -> None:
 def test_conversations_are_chosen_by_model_and_tool(owner: User) -> None:
     one = make_conversation(owner, said(1, model="large"), title="one")
     make_conversation(owner, exchange(("q", "a")), title="two")
-    count_changed(owner_id=owner.pk)
+    count_changed(archive_id=owner.pk)
     for choice in (LibraryChoice(model="large"), LibraryChoice(tool="Bash")):
-        (shelf,) = page_of_shelves(owner=owner, choice=choice)[0]
+        (shelf,) = page_of_shelves(caller=Caller.of(owner), choice=choice)[0]
         assert [row.conversation.pk for row in shelf.rows] == [one.pk]
 
 
@@ -114,7 +117,7 @@ def test_statistics_page_takes_few_queries_and_reports_pending_counts(
     page = client.get("/statistics").content.decode()
     assert "is still being counted" in page
     assert asked_for("convmemory.conversations.tasks.count_for_statistics").count() == 1
-    count_for_statistics(owner_id=owner.pk)
+    count_for_statistics(archive_id=owner.pk)
     with django_assert_max_num_queries(12):
         page = client.get("/statistics").content.decode()
     assert "being counted" not in page

@@ -68,7 +68,7 @@ def owners_served(user_by_id: dict[int, str], count: int) -> list[str]:
     served = []
     for number in range(count):
         task = claim(NOON + timedelta(seconds=number))
-        served.append(user_by_id[task.owner_id or 0] if task else "-")
+        served.append(user_by_id[task.archive_id or 0] if task else "-")
         if task:
             task.delete()
     return served
@@ -112,7 +112,7 @@ def test_owner_with_running_task_waits_for_owners_without() -> None:
     first = claim(NOON)
     ask(bob, 200, 201)
     claims = [first, *(claim(NOON + timedelta(seconds=number)) for number in (1, 2, 3))]
-    owners = [task.owner_id if task else None for task in claims]
+    owners = [task.archive_id if task else None for task in claims]
     assert owners == [ada.pk, bob.pk, ada.pk, bob.pk]
 
 
@@ -177,7 +177,7 @@ def test_task_that_cannot_stop_is_always_long(func: str) -> None:
 def test_lease_is_renewed_while_child_process_runs(answer: Callable[[Answer], None]) -> None:
     leases: list[datetime | None] = []
 
-    def convert_in_child(number: int, *, owner_id: int) -> dict[str, Any]:
+    def convert_in_child(number: int, *, archive_id: int) -> dict[str, Any]:
         before = OwnerTask.objects.get().leased_until
         fair_queue.keep_task()
         leases.extend([before, OwnerTask.objects.get().leased_until])
@@ -206,7 +206,7 @@ def test_two_people_can_ask_for_task_that_has_no_arguments() -> None:
     people = make_user(), make_user()
     for person in people:
         assert enqueue_for(person.pk, "convmemory.conversations.tasks.count_for_statistics")
-    assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {person.pk for person in people}
+    assert set(OwnerTask.objects.values_list("archive_id", flat=True)) == {person.pk for person in people}
 
 
 def test_task_of_deleted_owner_is_not_enqueued() -> None:
@@ -220,7 +220,7 @@ def test_task_of_deleted_owner_is_not_enqueued() -> None:
 def test_task_enqueued_during_its_run_is_run_again(answer: Callable[[Answer], None]) -> None:
     ada, done = make_user(), []
 
-    def index(number: int, *, owner_id: int) -> dict[str, Any]:
+    def index(number: int, *, archive_id: int) -> dict[str, Any]:
         done.append(number)
         if len(done) == 1:
             enqueue_for(ada.pk, FUNC, number)
@@ -263,7 +263,7 @@ def test_task_that_kills_its_worker_is_given_up() -> None:
 
 
 def test_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], None]) -> None:
-    def fail(number: int, *, owner_id: int) -> dict[str, Any]:
+    def fail(number: int, *, archive_id: int) -> dict[str, Any]:
         raise OSError("the disk is full")
 
     answer(fail)
@@ -280,7 +280,7 @@ def test_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], None]
 def test_task_with_progress_may_take_any_number_of_slices(answer: Callable[[Answer], None]) -> None:
     left = [3 * fair_queue.MAX_ATTEMPTS]
 
-    def index(number: int, *, owner_id: int) -> dict[str, Any]:
+    def index(number: int, *, archive_id: int) -> dict[str, Any]:
         left[0] -= 1
         return {"again_in_s": 0.0} if left[0] else {}
 
@@ -292,7 +292,7 @@ def test_task_with_progress_may_take_any_number_of_slices(answer: Callable[[Answ
 
 
 def test_waiting_task_keeps_its_attempts(answer: Callable[[Answer], None]) -> None:
-    answer(lambda number, owner_id: {"again_in_s": 600.0})
+    answer(lambda number, archive_id: {"again_in_s": 600.0})
     ask(make_user(), 1)
     OwnerTask.objects.update(attempts=3)
     work()
@@ -312,11 +312,11 @@ def test_erasure_drops_queued_tasks_of_owner_only() -> None:
     ask(ada, 1, 2)
     ask(bob, 3)
     assert drop_queued(ada.pk) >= 2
-    assert list(OwnerTask.objects.values_list("owner", flat=True)) == [bob.pk]
+    assert list(OwnerTask.objects.values_list("archive", flat=True)) == [bob.pk]
 
 
 def test_history_shows_task_and_not_entry_of_broker(answer: Callable[[Answer], None]) -> None:
-    answer(lambda number, owner_id: {})
+    answer(lambda number, archive_id: {})
     ask(make_user(), 7)
     entry = brokers.entry() | {"success": True}
     measures.on_start(None, task=entry)
@@ -336,7 +336,7 @@ def test_every_task_is_done_in_rounds(broker: FairBroker, answer: Callable[[Answ
     done: list[int] = []
     slices = {number: 3 if number < 100 else 1 for number in (1, 2, 3, 100, 101)}
 
-    def index(number: int, *, owner_id: int) -> dict[str, Any]:
+    def index(number: int, *, archive_id: int) -> dict[str, Any]:
         done.append(number)
         slices[number] -= 1
         return {"again_in_s": 0.0} if slices[number] else {}
@@ -362,7 +362,7 @@ def test_end_of_long_task_wakes_worker_for_one_that_waited_for_its_place(
     enqueue_for(bob.pk, LONG, 2)
     done: list[int] = []
 
-    def convert(number: int, *, owner_id: int) -> dict[str, Any]:
+    def convert(number: int, *, archive_id: int) -> dict[str, Any]:
         if not done:
             assert not take(broker), "the other worker may do no long task"
         done.append(number)
@@ -424,7 +424,12 @@ def test_installation_goes_first_and_leaves_worker_for_owners(settings: Any) -> 
         enqueue("convmemory.ops.tasks.erase", number)
     now = timezone.now()
     assert numbers_of(*(claim(now) for _ in range(4))) == [0, 1, 1, None]
-    assert [task.owner_id is None for task in OwnerTask.objects.order_by("-leased_until")] == [True, True, True, False]
+    assert [task.archive_id is None for task in OwnerTask.objects.order_by("-leased_until")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_running_task_of_installation_is_added_again_but_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,7 +465,7 @@ def test_failed_task_of_installation_is_tried_again(monkeypatch: pytest.MonkeyPa
 
 
 def make_spaces(person: User, count: int) -> list[int]:
-    return [spaces.create_space(person=person, name=f"Room {number}").account.pk for number in range(count)]
+    return [spaces.create_space(person=person, name=f"Room {number}").pk for number in range(count)]
 
 
 def test_person_with_eight_archives_counts_as_one_caller() -> None:
@@ -472,7 +477,7 @@ def test_person_with_eight_archives_counts_as_one_caller() -> None:
         enqueue_for(bob.pk, FUNC, number)
     assert set(OwnerTask.objects.values_list("person", flat=True)) == {ada.pk, None}
     claims = [claim(timezone.now() + timedelta(seconds=number)) for number in range(4)]
-    assert [task.owner_id == bob.pk for task in claims if task] == [False, True, False, True]
+    assert [task.archive_id == bob.pk for task in claims if task] == [False, True, False, True]
 
 
 def test_hanging_long_tasks_of_person_in_eight_archives_delay_no_other_person(settings: Any) -> None:
@@ -499,7 +504,7 @@ def test_archives_of_one_person_take_turns() -> None:
     for second_s in range(6):
         task = claim(timezone.now() + timedelta(seconds=second_s))
         assert task
-        served.append(task.owner_id)
+        served.append(task.archive_id)
         task.delete()
     assert served == [first, second, ada.pk, first, second, first]
 
@@ -507,11 +512,11 @@ def test_archives_of_one_person_take_turns() -> None:
 def test_task_enqueued_by_task_counts_for_same_person(answer: Callable[[Answer], None]) -> None:
     ada = make_user()
     (space,) = make_spaces(ada, 1)
-    answer(lambda number, owner_id: {"asked": enqueue_for(owner_id, FUNC, number + 1)})
+    answer(lambda number, archive_id: {"asked": enqueue_for(archive_id, FUNC, number + 1)})
     with acting_for(space, person_id=ada.pk):
         enqueue_for(space, FUNC, 1)
     work()
-    assert list(OwnerTask.objects.values_list("args", "owner", "person")) == [([2], space, ada.pk)]
+    assert list(OwnerTask.objects.values_list("args", "archive", "person")) == [([2], space, ada.pk)]
 
 
 def test_sweep_that_asks_again_leaves_task_to_person() -> None:

@@ -292,7 +292,7 @@ def test_task_history_of_error_holds_its_place_but_no_values(
     fail: Callable[[], None], written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django.db.close_old_connections", lambda: None)
-    monkeypatch.setattr(fair_queue, "function_of", lambda path: lambda source_id, owner_id: fail())
+    monkeypatch.setattr(fair_queue, "function_of", lambda path: lambda source_id, archive_id: fail())
     fair_queue.enqueue_for(make_user().pk, "search.tasks.index", 7)
     tasks: Queue[Any] = Queue()
     results: Queue[Any] = Queue()
@@ -329,7 +329,7 @@ def test_samples_of_index_keep_no_quotes() -> None:
     conversation = make_conversation(ada, exchange(("a", "b")))
     said = f"The endpoint answered 400: it does not take the request ({quoted(MARKER)})."
     SourceIndex.objects.update_or_create(
-        source_id=source_id(conversation), owner=ada, space=active_space(), defaults={"error": said}
+        source_id=source_id(conversation), archive_id=ada.pk, space=active_space(), defaults={"error": said}
     )
     (reason,) = failure_reasons()
     assert reason["reason"] == "The endpoint answered 400: it does not take the request (“…”)."

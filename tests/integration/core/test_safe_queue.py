@@ -129,8 +129,8 @@ def test_queue_of_earlier_version_is_not_read(harm: Path) -> None:
 @pytest.mark.parametrize("has_owner", [False, True])
 def test_forged_task_runs_no_other_function(harm: Path, func: str, has_owner: bool) -> None:
     now = timezone.now()
-    owner = make_user("ada") if has_owner else None
-    OwnerTask.objects.create(key="forged", func=func, args=[str(harm)], owner=owner, asked_at=now, due_at=now)
+    owner_id = make_user("ada").pk if has_owner else None
+    OwnerTask.objects.create(key="forged", func=func, args=[str(harm)], archive_id=owner_id, asked_at=now, due_at=now)
     (task,) = run_worker()
     assert not task["success"]
     assert "ValueError" in task["result"]

@@ -55,7 +55,7 @@ def test_documents_are_exported_with_their_files_and_erased(owner: User, tmp_pat
     assert [path.name for path in files()] == [other.digest]
     assert [row.pk for row in Document.objects.all()] == [other.pk]
     for model in (Section, Source, Item, Passage):
-        assert set(model.objects.values_list("owner__username", flat=True)) == {"bob"}, model
+        assert set(model.objects.values_list("archive__person__username", flat=True)) == {"bob"}, model
 
 
 def test_deep_sweep_finds_nothing_wrong_with_document(owner: User) -> None:
@@ -73,7 +73,7 @@ def test_doctor_finds_lost_file(owner: User) -> None:
 
 def test_deep_sweep_makes_room_where_pictures_of_pages_take_too_much(owner: User, settings: Settings) -> None:
     settings.MAX_PAGE_PICTURES_MB = 1
-    folder = pictures_folder(owner_id=owner.pk, digest="ab" * 32)
+    folder = pictures_folder(archive_id=owner.pk, digest="ab" * 32)
     folder.mkdir(parents=True)
     for page in (1, 2):
         (folder / f"{page}.json").write_text("{}")

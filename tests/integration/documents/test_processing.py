@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.models import OwnerTask
 from convmemory.core.processes.child_process import Ending
@@ -44,7 +45,7 @@ def test_upload_becomes_ready_and_is_embedded(owner: User, django_capture_on_com
     indexed(document)
     assert ItemEmbedding.objects.filter(source__kind="document").count() >= 1
     assert Passage.objects.filter(kind=Passage.Kind.DOCUMENT).count() >= 4
-    assert index_status(owner=owner).pending == 0
+    assert index_status(caller=Caller.of(owner)).pending == 0
 
 
 def test_documents_are_embedded_only_while_rag_is_on(owner: User, settings: Settings) -> None:
@@ -53,7 +54,7 @@ def test_documents_are_embedded_only_while_rag_is_on(owner: User, settings: Sett
     assert Item.objects.filter(source__object_id=document.pk).exists()
     assert not Passage.objects.exists()
     assert not ItemEmbedding.objects.exists()
-    assert index_status(owner=owner).pending == 0
+    assert index_status(caller=Caller.of(owner)).pending == 0
     assert find_damage(active_space(), ("missing",)) == []
     settings.RAG_ENABLED = True
     assert mark_damage(find_damage(active_space(), ("missing",)), active_space()) == 1
@@ -85,16 +86,16 @@ def test_foreign_and_unknown_documents_are_not_found_without_policies(owner: Use
     for number in (known, known + 1):
         for find in (library.get_document, library.delete_document, library.retry_document):
             with pytest.raises(NotFound, match=f"no document {number}"):
-                find(owner=stranger, document_id=number)
+                find(caller=Caller.of(stranger), document_id=number)
         with pytest.raises(NotFound, match=f"no document {number}"):
-            library.own_documents(owner=stranger, document_ids=[number])
-    assert library.get_document(owner=owner, document_id=known).pk == known
+            library.own_documents(caller=Caller.of(stranger), document_ids=[number])
+    assert library.get_document(caller=Caller.of(owner), document_id=known).pk == known
 
 
 def test_deleting_document_deletes_its_file_and_rows(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     document = indexed(upload(owner, GUIDE))
     with django_capture_on_commit_callbacks(execute=True):
-        library.delete_for_good(owner=owner, document_id=document.pk)
+        library.delete_for_good(caller=Caller.of(owner), document_id=document.pk)
     assert files() == []
     for model in (Document, Section, Source, Item, Passage, ItemEmbedding):
         assert not model.objects.exists(), model
@@ -110,7 +111,7 @@ def test_new_version_embeds_only_what_is_new(owner: User, django_capture_on_comm
     with django_capture_on_commit_callbacks(execute=True):
         read(document)
     source = Source.objects.get(kind="document", object_id=document.pk)
-    result = index_source(owner_id=source.owner_id, source_id=source.pk)
+    result = index_source(archive_id=source.archive_id, source_id=source.pk)
     assert 0 < result.computed <= 3
     assert kept <= set(Section.objects.values_list("pk", flat=True))
     assert len(files()) == 1
@@ -152,7 +153,7 @@ def test_child_that_ends_badly_is_failure_with_remedy(
     assert (document.status, document.failure) == ("failed", failure)
     assert said in document.error
     monkeypatch.setattr(processing, "run_child", convert_here)
-    assert read(library.retry_document(owner=owner, document_id=document.pk)).status == "ready"
+    assert read(library.retry_document(caller=Caller.of(owner), document_id=document.pk)).status == "ready"
 
 
 def test_document_that_kills_its_workers_fails_after_max_attempts(owner: User) -> None:
@@ -166,7 +167,7 @@ def test_sweep_enqueues_documents_without_task(owner: User) -> None:
     assert tasks.sweep() == {"enqueued": 1}
     assert OwnerTask.objects.get(func=tasks.PROCESS).args == [document.pk]
     assert tasks.sweep() == {"enqueued": 0}
-    assert tasks.process(document.pk, owner_id=owner.pk) == {"status": "ready"}
+    assert tasks.process(document.pk, archive_id=owner.pk) == {"status": "ready"}
 
 
 def test_document_and_library_limits_are_enforced(
@@ -176,12 +177,12 @@ def test_document_and_library_limits_are_enforced(
     with pytest.raises(TooLarge, match="MAX_DOCUMENT_MB"):
         library.require_acceptable(size=200 * 1024**2)
     upload(owner, b"x" * 1024**2)
-    library.require_capacity(owner=owner, size=1024**2)
+    library.require_capacity(caller=Caller.of(owner), size=1024**2)
     with pytest.raises(TooLarge, match="MAX_LIBRARY_MB"):
-        library.require_capacity(owner=owner, size=1024**2 + 1)
+        library.require_capacity(caller=Caller.of(owner), size=1024**2 + 1)
     monkeypatch.setattr(library, "MAX_UNFINISHED", 1)
     with pytest.raises(TooManyAtOnce):
-        library.require_capacity(owner=owner, size=1)
+        library.require_capacity(caller=Caller.of(owner), size=1)
 
 
 def test_reconcile_repairs_sources_changed_without_signal(owner: User) -> None:

@@ -51,7 +51,8 @@ class Scripted:
 
 @pytest.fixture(autouse=True)
 def owners() -> None:
-    User.objects.bulk_create([User(pk=ADA, username="ada"), User(pk=BOB, username="bob")])
+    for pk, name in ((ADA, "ada"), (BOB, "bob")):
+        User.objects.create(pk=pk, username=name)
 
 
 @pytest.fixture
@@ -76,56 +77,56 @@ def test_vectors_stored_ahead_are_found_again_and_first_ones_stay(
     space: EmbeddingSpace, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     stored = vectors_by_hash(["a", "b"])
-    store_vectors(space, stored, owner_id=ADA)
-    store_vectors(space, {digest: -vector for digest, vector in stored.items()}, owner_id=ADA)
+    store_vectors(space, stored, archive_id=ADA)
+    store_vectors(space, {digest: -vector for digest, vector in stored.items()}, archive_id=ADA)
     with django_assert_num_queries(1):
-        found = vectors_ahead(space, ["b", "c", "a"], owner_id=ADA)
+        found = vectors_ahead(space, ["b", "c", "a"], archive_id=ADA)
     assert set(found) == {"a", "b"}
     assert found["a"].dtype == np.float32
     np.testing.assert_allclose(found["a"], stored[content_hash("a")], atol=1e-3)
     assert len(bytes(CachedVector.objects.earliest("pk").vector)) == 2 * DIMENSIONS
     with django_assert_num_queries(1):
-        assert unknown_texts(space, ["c", "b", "c", "d"], owner_id=ADA) == ["c", "d"]
+        assert unknown_texts(space, ["c", "b", "c", "d"], archive_id=ADA) == ["c", "d"]
     with django_assert_num_queries(0):
-        assert unknown_texts(space, [], owner_id=ADA) == []
+        assert unknown_texts(space, [], archive_id=ADA) == []
 
 
 def test_neither_spaces_nor_owners_share_vectors(space: EmbeddingSpace) -> None:
     other = EmbeddingSpace.objects.create(provider="local", model="other", dimensions=DIMENSIONS, recipe_version=1)
-    store_vectors(space, vectors_by_hash(["a"]), owner_id=ADA)
-    assert vectors_ahead(other, ["a"], owner_id=ADA) == {}
-    assert vectors_ahead(space, ["a"], owner_id=BOB) == {}
+    store_vectors(space, vectors_by_hash(["a"]), archive_id=ADA)
+    assert vectors_ahead(other, ["a"], archive_id=ADA) == {}
+    assert vectors_ahead(space, ["a"], archive_id=BOB) == {}
 
 
 def test_query_vector_is_cached(space: EmbeddingSpace, embedder: Scripted) -> None:
-    first = query_vector(space, "why?", owner_id=ADA)
-    assert query_vector(space, "why?", owner_id=ADA) is first
+    first = query_vector(space, "why?", archive_id=ADA)
+    assert query_vector(space, "why?", archive_id=ADA) is first
     assert embedder.asked == [["why?"]]
-    assert len(query_embedding(space, "why?", owner_id=ADA).token_ids) == 0
+    assert len(query_embedding(space, "why?", archive_id=ADA).token_ids) == 0
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 1
 
 
 def test_query_vector_is_cached_per_owner(space: EmbeddingSpace, embedder: Scripted) -> None:
-    for owner_id in (ADA, BOB, ADA, BOB):
-        query_vector(space, "why?", owner_id=owner_id)
+    for archive_id in (ADA, BOB, ADA, BOB):
+        query_vector(space, "why?", archive_id=archive_id)
     assert embedder.asked == [["why?"], ["why?"]]
 
 
 def test_failure_is_not_remembered(space: EmbeddingSpace, embedder: Scripted) -> None:
     embedder.works_for = 0
     with pytest.raises(EmbeddingError):
-        query_vector(space, "why?", owner_id=ADA)
+        query_vector(space, "why?", archive_id=ADA)
     embedder.works_for = 1
-    assert query_vector(space, "why?", owner_id=ADA).shape == (DIMENSIONS,)
+    assert query_vector(space, "why?", archive_id=ADA).shape == (DIMENSIONS,)
 
 
 def test_default_model_end_to_end() -> None:
     space = active_space()
     texts = ["The worker restarts by itself.", "Paris is lovely in spring."]
     found: Any = embedder_for(space).embed_passages(texts) @ query_vector(
-        space, "how does the worker start again?", owner_id=ADA
+        space, "how does the worker start again?", archive_id=ADA
     )
     assert found[0] > 0.4 > found[1]
-    tokens = query_embedding(space, "how does the worker start again?", owner_id=ADA)
+    tokens = query_embedding(space, "how does the worker start again?", archive_id=ADA)
     assert tokens.token_vectors.shape == (8 - 1, space.dimensions)

@@ -128,7 +128,7 @@ def test_space_of_earlier_version_keeps_its_own_uncentred_tokens(settings: Setti
     own = {"token_model": key["model"], "token_dimensions": key["dimensions"], "token_location": str(folder)}
     space = EmbeddingSpace.objects.create(**key | own, location=str(folder), is_active=True)
     plain = open_small_model(folder, tmp_path / "cache").embed_query_tokens("the cat sat")
-    found = query_embedding(space, "the cat sat", owner_id=1)
+    found = query_embedding(space, "the cat sat", archive_id=1)
     np.testing.assert_allclose(found.token_vectors, plain.token_vectors, atol=1e-6)
     [warning] = check_active_space(None, databases=["default"])
     assert warning.hint == "Run `manage.py reembed` to change over."

@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import imports, work
 from convmemory.conversations.importing.models import Import
@@ -43,8 +44,8 @@ def good(tmp_path: Path) -> Path:
 
 
 def imported(owner: User, path: Path) -> ImportReport:
-    report = import_paths(owner=owner, paths=[path])
-    assert Message.objects.filter(owner=owner, source_key="g2").count() == 1
+    report = import_paths(caller=Caller.of(owner), paths=[path])
+    assert Message.objects.filter(archive_id=owner.pk, source_key="g2").count() == 1
     return report
 
 
@@ -65,7 +66,7 @@ def test_truncated_zstd_file_is_reported_and_imported_once_complete(owner: User,
     again = imported(owner, good.parents[1])
     assert not any(file.errors for file in again.files)
     count = Message.objects.count()
-    assert import_paths(owner=owner, paths=[path]).total("added") == 0
+    assert import_paths(caller=Caller.of(owner), paths=[path]).total("added") == 0
     assert Message.objects.count() == count
 
 
@@ -140,8 +141,8 @@ def test_zip_in_zip_is_read_and_damaged_one_is_named(owner: User, good: Path) ->
 
 def uploaded(owner: User) -> Import:
     data = "\n".join(json.dumps(line) for line in GOOD).encode()
-    row = imports.queue_import(owner=owner, file=SimpleUploadedFile(f"{SECOND}.jsonl", data))
-    tasks.run(row.pk, owner_id=row.owner_id)
+    row = imports.queue_import(caller=Caller.of(owner), file=SimpleUploadedFile(f"{SECOND}.jsonl", data))
+    tasks.run(row.pk, archive_id=row.archive_id)
     row.refresh_from_db()
     return row
 

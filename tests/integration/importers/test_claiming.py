@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.runner import ImportReport, import_paths
 from convmemory.conversations.models import Message
 from tests.factories import make_user
@@ -76,7 +77,7 @@ def owner() -> User:
 
 
 def spoken(owner: User) -> str:
-    rows = Message.objects.filter(owner=owner, role__in=["user", "assistant"]).values_list("parts", flat=True)
+    rows = Message.objects.filter(archive_id=owner.pk, role__in=["user", "assistant"]).values_list("parts", flat=True)
     return json.dumps(list(rows))
 
 
@@ -89,10 +90,10 @@ def test_foreign_shape_is_read_as_what_it_is_or_refused(owner: User, tmp_path: P
         path = write_lines(tmp_path / "session.jsonl", value if isinstance(value, list) else [value])
     else:
         path.write_text(json.dumps(value, indent=1))
-    report = import_paths(owner=owner, paths=[path])
+    report = import_paths(caller=Caller.of(owner), paths=[path])
     (file,) = report.files
     if file.is_refused:
-        assert not Message.objects.filter(owner=owner).exists()
+        assert not Message.objects.filter(archive_id=owner.pk).exists()
         assert (report.recognised, report.refused) == (0, 1)
         assert file.errors
     else:
@@ -101,7 +102,7 @@ def test_foreign_shape_is_read_as_what_it_is_or_refused(owner: User, tmp_path: P
 
 
 def refused(owner: User, path: Path) -> tuple[ImportReport, str]:
-    report = import_paths(owner=owner, paths=[path])
+    report = import_paths(caller=Caller.of(owner), paths=[path])
     return report, report.files[0].errors[0]
 
 
@@ -116,7 +117,7 @@ def test_next_importer_is_tried_when_likeliest_declines(owner: User, tmp_path: P
     plain = [{"role": "user", "content": Q}, {"role": "assistant", "content": A}]
     marks = {"type": "system", "uuid": "u", "subtype": "from-the-future"}
     path = write_lines(tmp_path / "a.jsonl", [marks, *plain])
-    report = import_paths(owner=owner, paths=[path])
+    report = import_paths(caller=Caller.of(owner), paths=[path])
     assert [file.format for file in report.files] == ["plain"]
     assert Q in spoken(owner)
     assert A in spoken(owner)
@@ -129,14 +130,14 @@ def test_session_of_tool_and_no_words_is_stored_unless_entries_are_unknown(owner
     unknown = {"type": "novel", "uuid": "n", "sessionId": "s", "body": "text"}
     report, error = refused(owner, write_lines(tmp_path / "a.jsonl", [line, unknown]))
     assert "nothing in it could be read" in error
-    report = import_paths(owner=owner, paths=[write_lines(tmp_path / "b.jsonl", [line])])
+    report = import_paths(caller=Caller.of(owner), paths=[write_lines(tmp_path / "b.jsonl", [line])])
     assert (report.recognised, report.total("added")) == (1, 1)
 
 
 def test_message_whose_text_is_in_unknown_fields_is_issue(owner: User, tmp_path: Path) -> None:
     answer = {"role": "assistant", "content": "", "contentChunks": [{"type": "text", "text": A}]}
     path = write_lines(tmp_path / "a.jsonl", [{"role": "user", "content": Q}, answer, {"role": "user", "content": ""}])
-    (file,) = import_paths(owner=owner, paths=[path]).files
+    (file,) = import_paths(caller=Caller.of(owner), paths=[path]).files
     assert [issue.reason for issue in file.issues] == [
         "the text of the message is in fields that are not known: contentChunks"
     ]

@@ -8,15 +8,15 @@ import pytest
 
 from convmemory.conversations.importing.runner import ImportReport, import_paths
 from convmemory.conversations.models import Conversation, Message
-from tests.factories import make_user
+from tests.factories import caller_for, make_user
 from tests.unit.importers.helpers import FIXTURES
 
 pytestmark = pytest.mark.django_db
 
 
 def imported(*paths: Path) -> ImportReport:
-    owner = make_user("mira") if not Conversation.objects.exists() else Conversation.objects.all()[0].owner
-    return import_paths(owner=owner, paths=paths)
+    owner = make_user("mira") if not Conversation.objects.exists() else Conversation.objects.all()[0].archive
+    return import_paths(caller=caller_for(owner), paths=paths)
 
 
 def rows() -> list[tuple[str, str, str, int | None, bool]]:

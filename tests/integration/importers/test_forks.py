@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.runner import import_paths
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
@@ -28,7 +29,7 @@ def test_forked_session_keeps_only_its_own_messages(tmp_path: Path) -> None:
     owner = make_user()
     paths = [write(tmp_path, SESSION, lines=OPENING), write(tmp_path, FORK, lines=OPENING + OWN, kind="bg")]
     for _ in range(2):
-        import_paths(owner=owner, paths=paths)
+        import_paths(caller=Caller.of(owner), paths=paths)
         assert said(SESSION) == ["Which glaze?", "A blue one."]
         assert said(FORK) == ["How hot?", "At 900 degrees."]
     parent = Conversation.objects.get(source_id=FORK).parent
@@ -37,6 +38,6 @@ def test_forked_session_keeps_only_its_own_messages(tmp_path: Path) -> None:
 
 
 def test_fork_without_its_session_is_stored_whole(tmp_path: Path) -> None:
-    import_paths(owner=make_user("eve"), paths=[write(tmp_path, SESSION, lines=OPENING)])
-    import_paths(owner=make_user(), paths=[write(tmp_path, FORK, lines=OPENING + OWN, kind="bg")])
+    import_paths(caller=Caller.of(make_user("eve")), paths=[write(tmp_path, SESSION, lines=OPENING)])
+    import_paths(caller=Caller.of(make_user()), paths=[write(tmp_path, FORK, lines=OPENING + OWN, kind="bg")])
     assert len(said(FORK)) == 4

@@ -14,6 +14,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.runner import ImportReport, import_paths
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.by_source import create_or_continue
@@ -47,7 +48,7 @@ def transcript(folder: Path) -> Path:
 
 
 def imported(owner: User, folder: Path) -> ImportReport:
-    return import_paths(owner=owner, paths=[transcript(folder)])
+    return import_paths(caller=Caller.of(owner), paths=[transcript(folder)])
 
 
 def whole_database() -> str:
@@ -66,7 +67,7 @@ def test_no_table_holds_key_as_it_was(tmp_path: Path) -> None:
     owner = make_user()
     report = imported(owner, tmp_path)
     assert report.total("hidden_keys") >= 3 * len(PLANTED)
-    index_source(owner_id=owner.pk, source_id=source_id(Conversation.objects.get()))
+    index_source(archive_id=owner.pk, source_id=source_id(Conversation.objects.get()))
     assert leaks(whole_database()) == []
     raw = [zlib.decompress(bytes(row.data)).decode() for row in MessageSource.objects.all()]
     assert leaks("\n".join(raw)) == []
@@ -77,7 +78,7 @@ def test_no_surface_shows_key(tmp_path: Path) -> None:
     owner = make_user()
     imported(owner, tmp_path)
     conversation = Conversation.objects.get()
-    index_source(owner_id=owner.pk, source_id=source_id(conversation))
+    index_source(archive_id=owner.pk, source_id=source_id(conversation))
     client = Client()
     client.force_login(owner)
     pages = [
@@ -86,9 +87,9 @@ def test_no_surface_shows_key(tmp_path: Path) -> None:
         client.get("/search", {"q": "settings of the bakery"}).content.decode(),
     ]
     answers = [
-        run_tool("ConversationSearch", {"query": "settings of the bakery"}, owner),
-        run_tool("read_conversation", {"conversation_id": conversation.pk}, owner),
-        run_tool("conversation_recall", {"query": "settings of the bakery"}, owner),
+        run_tool("ConversationSearch", {"query": "settings of the bakery"}, Caller.of(owner)),
+        run_tool("read_conversation", {"conversation_id": conversation.pk}, Caller.of(owner)),
+        run_tool("conversation_recall", {"query": "settings of the bakery"}, Caller.of(owner)),
     ]
     assert "[hidden " in pages[0]
     assert leaks("\n".join([*pages, *map(json.dumps, answers)])) == []
@@ -120,15 +121,15 @@ def test_hidden_key_is_revealed_to_its_owner_only(tmp_path: Path) -> None:
     owner, stranger = make_user(), make_user()
     imported(owner, tmp_path)
     conversation = Conversation.objects.get()
-    rows = keys_of(owner=owner, conversation_id=conversation.pk)
-    assert {reveal_key(owner=owner, key_id=row.pk) for row in rows} >= {secret(kind) for kind in PLANTED}
-    assert keys_of(owner=stranger, conversation_id=conversation.pk) == []
+    rows = keys_of(caller=Caller.of(owner), conversation_id=conversation.pk)
+    assert {reveal_key(caller=Caller.of(owner), key_id=row.pk) for row in rows} >= {secret(kind) for kind in PLANTED}
+    assert keys_of(caller=Caller.of(stranger), conversation_id=conversation.pk) == []
     with pytest.raises(NotFound):
-        reveal_key(owner=stranger, key_id=rows[0].pk)
+        reveal_key(caller=Caller.of(stranger), key_id=rows[0].pk)
     client = Client()
     client.force_login(owner)
     page = client.post(f"/conversations/{conversation.pk}/keys", {"key": rows[0].pk})
-    assert reveal_key(owner=owner, key_id=rows[0].pk)[:20] in page.content.decode()
+    assert reveal_key(caller=Caller.of(owner), key_id=rows[0].pk)[:20] in page.content.decode()
     assert "no-store" in page["Cache-Control"]
     client.force_login(stranger)
     assert client.post(f"/conversations/{conversation.pk}/keys", {"key": rows[0].pk}).status_code == 404
@@ -147,10 +148,10 @@ def test_keys_in_messages_of_program_are_hidden() -> None:
     owner = make_user()
     key = PLANTED["github-token"]
     draft = ConversationDraft(messages=[user_says(f"my token is {key}")], title=f"About {key}")
-    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    conversation = ingest.create_conversation(caller=Caller.of(owner), draft=draft)
     assert leaks(whole_database()) == []
     assert conversation.title == "About [hidden github-token 1]"
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says(f"again {key}")])
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[user_says(f"again {key}")])
     assert leaks(whole_database()) == []
 
 
@@ -160,9 +161,9 @@ def test_resent_conversation_is_recognised_despite_hidden_keys(settings: object,
     first, second = user_says(PLANTED["github-token"]), user_says("And the oven?")
     draft = ConversationDraft(messages=(first,), source="bakery", source_id="1")
     settings.HIDE_KEYS = hidden_at_first  # type: ignore[attr-defined]
-    stored, _ = create_or_continue(owner=owner, draft=draft)
+    stored, _ = create_or_continue(caller=Caller.of(owner), draft=draft)
     settings.HIDE_KEYS = True  # type: ignore[attr-defined]
-    again, is_new = create_or_continue(owner=owner, draft=replace(draft, messages=(first, second)))
+    again, is_new = create_or_continue(caller=Caller.of(owner), draft=replace(draft, messages=(first, second)))
     assert (again.pk, is_new, again.message_count) == (stored.pk, False, 2)
 
 
@@ -173,19 +174,20 @@ def test_hide_keys_command_hides_keys_stored_earlier(tmp_path: Path, settings: A
     event = EventDraft(1, "tool:pre", payload={"command": PLANTED["github-token"]})
     noted = ConversationDraft(messages=(), source="amplifier", source_id="noted-1", events=[event],
                               title=PLANTED["npm-token"])  # fmt: skip
-    ingest.sync_conversation(owner=owner, draft=noted)
+    ingest.sync_conversation(caller=Caller.of(owner), draft=noted)
     assert set(leaks(whole_database())) >= set(PLANTED) - {"private-key"}  # a row shows its line breaks twice escaped
     settings.HIDE_KEYS = True
     stored = Conversation.objects.get(source="claude-code")
-    index_source(owner_id=owner.pk, source_id=source_id(stored))
+    index_source(archive_id=owner.pk, source_id=source_id(stored))
     call_command("hide_keys", "--user", other.username, stdout=StringIO())
     assert len(leaks(whole_database())) >= len(PLANTED) - 1
     call_command("hide_keys", stdout=StringIO())
-    index_source(owner_id=owner.pk, source_id=source_id(stored))
+    index_source(archive_id=owner.pk, source_id=source_id(stored))
     assert leaks(whole_database()) == []
-    assert {reveal_key(owner=owner, key_id=row.pk) for row in keys_of(owner=owner, conversation_id=stored.pk)} >= {
-        secret(kind) for kind in PLANTED
-    }
+    assert {
+        reveal_key(caller=Caller.of(owner), key_id=row.pk)
+        for row in keys_of(caller=Caller.of(owner), conversation_id=stored.pk)
+    } >= {secret(kind) for kind in PLANTED}
     assert imported(owner, tmp_path).total("updated") == 0
     moved = Conversation.objects.get(pk=stored.pk)
     assert (moved.updated_at, moved.turn_count) == (stored.updated_at, stored.turn_count)
@@ -196,13 +198,18 @@ def test_hide_keys_command_hides_keys_stored_earlier(tmp_path: Path, settings: A
 
 def test_keys_of_chat_are_hidden_once_it_is_answered() -> None:
     owner, key = make_user(), PLANTED["github-token"]
-    chat = ingest.create_conversation(owner=owner, draft=ConversationDraft(messages=()))
-    responses.begin_response(owner=owner, conversation_id=chat.pk, question=user_says(f"Is {key} right?"))
+    chat = ingest.create_conversation(caller=Caller.of(owner), draft=ConversationDraft(messages=()))
+    responses.begin_response(caller=Caller.of(owner), conversation_id=chat.pk, question=user_says(f"Is {key} right?"))
     assert key in chat.messages.get().parts[0]["text"]
-    responses.finish_response(owner=owner, conversation_id=chat.pk, drafts=[assistant_says(f"Yes, {key} is.")])
+    responses.finish_response(
+        caller=Caller.of(owner), conversation_id=chat.pk, drafts=[assistant_says(f"Yes, {key} is.")]
+    )
     texts = [row.parts[0]["text"] for row in chat.messages.order_by("position")]
     assert texts == ["Is [hidden github-token 1] right?", "Yes, [hidden github-token 1] is."]
-    assert {reveal_key(owner=owner, key_id=row.pk) for row in keys_of(owner=owner, conversation_id=chat.pk)} == {key}
+    assert {
+        reveal_key(caller=Caller.of(owner), key_id=row.pk)
+        for row in keys_of(caller=Caller.of(owner), conversation_id=chat.pk)
+    } == {key}
     stored = Conversation.objects.get(pk=chat.pk)
     assert (stored.title, stored.turn_count) == ("Is [hidden github-token 1] right?", 1)
 
@@ -212,7 +219,7 @@ def test_secret_in_parameters_of_tool_is_recognised_by_its_name(tmp_path: Path) 
     call = {"type": "tool_use", "id": "c", "name": "set", "input": {"linnetApiKey": value, "sortKey": "name2"}}
     content = {"id": "m", "role": "assistant", "content": [call]}
     lines = [user_line("u", "Set it"), assistant_line("a", "") | {"message": content}]
-    import_paths(owner=make_user(), paths=[write_lines(tmp_path / "a.jsonl", lines)])
+    import_paths(caller=Caller.of(make_user()), paths=[write_lines(tmp_path / "a.jsonl", lines)])
     [part] = Message.objects.get(role="assistant").parts
     assert part["input"] == {"linnetApiKey": "[hidden assigned-secret 1]", "sortKey": "name2"}
     assert value not in whole_database()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import Walk
 from convmemory.conversations.importing.runner import import_paths
@@ -33,14 +34,16 @@ Turn = tuple[str, str]
 
 def stored(owner: User) -> "Counter[str]":
     """The owner's messages: source, speaker and content."""
-    rows = Message.objects.filter(owner=owner).values_list("conversation__source", "role", "parts")
+    rows = Message.objects.filter(archive_id=owner.pk).values_list("conversation__source", "role", "parts")
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
 
 
 def texts(owner: User) -> list[list[str]]:
     """The texts of each of the owner's conversations, in the order of their first messages."""
     found: dict[int, list[str]] = {}
-    for number, parts in Message.objects.filter(owner=owner).order_by("pk").values_list("conversation", "parts"):
+    for number, parts in (
+        Message.objects.filter(archive_id=owner.pk).order_by("pk").values_list("conversation", "parts")
+    ):
         found.setdefault(number, []).extend(part["text"] for part in parts if part["type"] == "text")
     return sorted(found.values())
 
@@ -52,14 +55,14 @@ def test_no_message_of_fixture_is_replaced_by_one_of_another_file_of_its_name(tm
         path.parent.mkdir()
         path.write_bytes(original.read_bytes())
         alone = make_user()
-        import_paths(owner=alone, paths=[path])
+        import_paths(caller=Caller.of(alone), paths=[path])
         paths.append(path)
         of_each.append(stored(alone))
     assert sum(map(bool, of_each)) > 20
     for in_order in (paths, paths[::-1]):
         together = make_user()
         for path in in_order:
-            import_paths(owner=together, paths=[path])
+            import_paths(caller=Caller.of(together), paths=[path])
         of_all = stored(together)
         assert [path for path, messages in zip(paths, of_each, strict=True) if messages - of_all] == []
 
@@ -177,7 +180,7 @@ def said(*conversations: list[Turn]) -> list[list[str]]:
 
 def imported(owner: User, *paths: Path) -> list[list[str]]:
     for path in paths:
-        (file,) = import_paths(owner=owner, paths=[path]).files
+        (file,) = import_paths(caller=Caller.of(owner), paths=[path]).files
         assert not file.errors
     return texts(owner)
 
@@ -186,9 +189,9 @@ def test_conversations_that_differ_anywhere_are_kept_apart(write: Callable[..., 
     paths = [write(turns) for turns in (FIRST, SECOND, THIRD)]
     owner = make_user()
     assert imported(owner, *paths) == said(FIRST, SECOND, THIRD)
-    before = Message.objects.filter(owner=owner).count()
+    before = Message.objects.filter(archive_id=owner.pk).count()
     assert imported(owner, *reversed(paths)) == said(FIRST, SECOND, THIRD)
-    assert Message.objects.filter(owner=owner).count() == before
+    assert Message.objects.filter(archive_id=owner.pk).count() == before
     assert imported(make_user(), *reversed(paths)) == said(FIRST, SECOND, THIRD)
 
 
@@ -206,11 +209,11 @@ def test_conversation_stored_under_its_former_id_is_found_again_if_its_messages_
 ) -> None:
     owner = make_user()
     imported(owner, write(FIRST))
-    found = Conversation.objects.get(owner=owner)
+    found = Conversation.objects.get(archive_id=owner.pk)
     former = next(iter(former_ids(write(FIRST))))
     Conversation.objects.filter(pk=found.pk).update(source_id=former)
     assert imported(owner, write([*FIRST, *THIRD])) == said([*FIRST, *THIRD])
-    Conversation.objects.filter(owner=owner).update(source_id=former)
+    Conversation.objects.filter(archive_id=owner.pk).update(source_id=former)
     assert imported(owner, write(SECOND)) == said([*FIRST, *THIRD], SECOND)
 
 
@@ -233,21 +236,21 @@ def test_strong_id_may_change_its_messages_and_weak_one_may_not(tmp_path: Path) 
             path.parent.mkdir()
             messages = [{"role": role, "content": text} for role, text in (GREETING[0], ("assistant", answer))]
             path.write_text(json.dumps([{"id": id, "messages": messages}]))
-            import_paths(owner=owner, paths=[path])
-        assert Conversation.objects.filter(owner=owner, source_id__startswith=id).count() == expected
+            import_paths(caller=Caller.of(owner), paths=[path])
+        assert Conversation.objects.filter(archive_id=owner.pk, source_id__startswith=id).count() == expected
 
 
 def test_answer_that_was_stored_with_its_thinking_is_split_when_it_comes_again(tmp_path: Path) -> None:
     owner, path = make_user(), tmp_path / "chat.jsonl"
     path.write_text(plain([("user", "Is it evergreen?"), ("assistant", "<think>\nhm\n</think>\n\nYes.")]))
-    import_paths(owner=owner, paths=[path])
-    answer = Message.objects.get(owner=owner, role="assistant")
+    import_paths(caller=Caller.of(owner), paths=[path])
+    answer = Message.objects.get(archive_id=owner.pk, role="assistant")
     assert answer.parts == [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "Yes."}]
     before = [{"type": "text", "text": "<think>\nhm\n</think>\n\nYes."}]
     Message.objects.filter(pk=answer.pk).update(parts=before, content_hash=b"0" * 32)
-    assert import_paths(owner=owner, paths=[path]).total("updated") == 1
+    assert import_paths(caller=Caller.of(owner), paths=[path]).total("updated") == 1
     assert Message.objects.get(pk=answer.pk).parts == answer.parts
-    assert Conversation.objects.filter(owner=owner).count() == 1
+    assert Conversation.objects.filter(archive_id=owner.pk).count() == 1
 
 
 @pytest.mark.parametrize(("id", "key", "expected"), [("7", "message:", 2), ("7", "u", 1), (UUID, "message:", 1)])
@@ -255,5 +258,5 @@ def test_messages_named_by_their_places_replace_none_under_short_id(id: str, key
     owner = make_user()
     for words in ("A barge.", "A boat."):
         said = (user_says("What is a wherry?", source_key=f"{key}1"), assistant_says(words, source_key=f"{key}2"))
-        sync_conversation(owner=owner, draft=ConversationDraft(messages=said, source="novel", source_id=id))
-    assert Conversation.objects.filter(owner=owner).count() == expected
+        sync_conversation(caller=Caller.of(owner), draft=ConversationDraft(messages=said, source="novel", source_id=id))
+    assert Conversation.objects.filter(archive_id=owner.pk).count() == expected

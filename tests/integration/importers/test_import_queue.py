@@ -12,6 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue, work
 from convmemory.conversations.importing.imports import create_import, queue_import, store_upload
@@ -43,7 +44,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: P
 
 
 def queued(owner: User, content: bytes = LINES, name: str = "chat.jsonl") -> Import:
-    return queue_import(owner=owner, file=SimpleUploadedFile(name, content))
+    return queue_import(caller=Caller.of(owner), file=SimpleUploadedFile(name, content))
 
 
 def enqueued() -> list[int]:
@@ -58,7 +59,7 @@ def states() -> list[str]:
 
 
 def try_to_claim(row: Import) -> Import | None:
-    return queue.claim(owner_id=row.owner_id, import_id=row.pk)
+    return queue.claim(archive_id=row.archive_id, import_id=row.pk)
 
 
 def claim(row: Import) -> Import:
@@ -73,13 +74,13 @@ def test_queued_upload_is_private_and_deleted_after_import() -> None:
     folder = config.import_folder
     assert (row.state, row.file.name, row.size) == ("queued", name, len(LINES))
     assert (folder.stat().st_mode & 0o777, (folder / name).stat().st_mode & 0o777) == (0o700, 0o600)
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
     row.refresh_from_db()
     assert row.report
     assert (row.report["total"]["added"], row.messages_read, row.files_read) == (2, 2, 1)
     assert (row.file.name, row.run, row.lease_until) == ("", None, None)
     assert uploads() == []
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "not now"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "not now"}
 
 
 def test_second_import_of_owner_waits_until_first_has_ended() -> None:
@@ -87,8 +88,8 @@ def test_second_import_of_owner_waits_until_first_has_ended() -> None:
     first, second, of_bob = queued(ada), queued(ada), queued(bob)
     claimed = claim(first)
     assert try_to_claim(first) is None
-    assert tasks.run(second.pk, owner_id=ada.pk) == {"state": "not now"}
-    assert tasks.run(of_bob.pk, owner_id=bob.pk) == {"state": "done"}
+    assert tasks.run(second.pk, archive_id=ada.pk) == {"state": "not now"}
+    assert tasks.run(of_bob.pk, archive_id=bob.pk) == {"state": "done"}
     with pytest.raises(IntegrityError), transaction.atomic():
         Import.objects.filter(pk=second.pk).update(state="running")
     assert tasks.sweep()["enqueued"] == 0
@@ -97,20 +98,20 @@ def test_second_import_of_owner_waits_until_first_has_ended() -> None:
     assert tasks.sweep()["enqueued"] == 0, "it is in the queue already"
     assert enqueued() == [second.pk]
     third = queued(ada)
-    assert tasks.run(second.pk, owner_id=ada.pk) == {"state": "done"}
+    assert tasks.run(second.pk, archive_id=ada.pk) == {"state": "done"}
     assert enqueued() == [third.pk]
 
 
 def test_imports_documents_and_drawings_share_places_of_long_tasks(settings: Any) -> None:
     settings.WORKERS = 3
     ada, bob, cy = make_user(), make_user(), make_user()
-    tasks.enqueue_import(owner_id=ada.pk, import_id=queued(ada, LINES * 9_000).pk)
-    enqueue_document(owner_id=ada.pk, document_id=1)
-    enqueue_drawing(owner_id=ada.pk, document_id=2, page=1)
-    enqueue_document(owner_id=bob.pk, document_id=3)
-    tasks.enqueue_import(owner_id=cy.pk, import_id=queued(cy).pk)
+    tasks.enqueue_import(archive_id=ada.pk, import_id=queued(ada, LINES * 9_000).pk)
+    enqueue_document(archive_id=ada.pk, document_id=1)
+    enqueue_drawing(archive_id=ada.pk, document_id=2, page=1)
+    enqueue_document(archive_id=bob.pk, document_id=3)
+    tasks.enqueue_import(archive_id=cy.pk, import_id=queued(cy).pk)
     taken = [fair_queue.claim() for _ in range(4)]
-    owners = [task and task.owner_id for task in taken]
+    owners = [task and task.archive_id for task in taken]
     assert owners == [ada.pk, bob.pk, None, None], "one of each owner, and the last worker is for none"
 
 
@@ -126,7 +127,7 @@ def test_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch: py
     Import.objects.update(lease_until=timezone.now() - PAST)
     assert tasks.sweep() == {"lost": 1, "tidied": 0, "enqueued": 1}
     assert not queue.renew(lost)
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "done"}
     assert (Message.objects.count(), Conversation.objects.count()) == (2, 1)
     assert SCHEDULES["imports"] == ("convmemory.conversations.tasks.sweep", 1)
 
@@ -134,7 +135,7 @@ def test_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch: py
 def test_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "run_child", lambda row, folder: Ending.CRASHED)
     row = queued(make_user())
-    seen = [tasks.run(row.pk, owner_id=row.owner_id)["state"] for _ in range(queue.MAX_ATTEMPTS)]
+    seen = [tasks.run(row.pk, archive_id=row.archive_id)["state"] for _ in range(queue.MAX_ATTEMPTS)]
     assert seen == ["queued"] * (queue.MAX_ATTEMPTS - 1) + ["failed"]
     row.refresh_from_db()
     assert (row.failure, uploads()) == ("interrupted", [])
@@ -158,7 +159,7 @@ def test_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest.Mo
 )
 def test_unreadable_upload_fails_with_reason(content: bytes, name: str, failure: str, error: str) -> None:
     row = queued(make_user(), content, name)
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == failure
     assert error in row.error
@@ -171,7 +172,7 @@ def test_internal_error_is_reported_without_its_message(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("convmemory.conversations.importing.work.import_upload", broken)
     row = queued(make_user())
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "failed"}
     row.refresh_from_db()
     assert (row.failure, row.error) == ("internal", "An error of the server ended it: RuntimeError.")
 
@@ -179,7 +180,7 @@ def test_internal_error_is_reported_without_its_message(monkeypatch: pytest.Monk
 def test_missing_upload_error_names_import_folder() -> None:
     row = queued(make_user())
     (config.import_folder / str(row.file.name)).unlink()
-    assert tasks.run(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    assert tasks.run(row.pk, archive_id=row.archive_id) == {"state": "failed"}
     row.refresh_from_db()
     assert "IMPORT_FOLDER has to name one folder" in row.error
 
@@ -198,7 +199,7 @@ def test_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.MonkeyPat
 def test_queued_imports_are_limited_by_count_and_size(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = make_user()
     with pytest.raises(InvalidInput, match="Unknown format 'magic'"):
-        queue_import(owner=ada, file=SimpleUploadedFile("a", LINES), format="magic")
+        queue_import(caller=Caller.of(ada), file=SimpleUploadedFile("a", LINES), format="magic")
     monkeypatch.setattr("convmemory.conversations.importing.imports.MAX_UNFINISHED", 2)
     queued(ada)
     queued(ada)
@@ -214,7 +215,7 @@ def test_queued_imports_are_limited_by_count_and_size(settings: Any, monkeypatch
 def test_tidy_deletes_rows_of_imports_that_ended_long_ago() -> None:
     queued(make_user())
     old = queued(make_user())
-    tasks.run(old.pk, owner_id=old.owner_id)
+    tasks.run(old.pk, archive_id=old.archive_id)
     Import.objects.filter(pk=old.pk).update(ended_at=timezone.now() - queue.KEPT_FOR - PAST)
     assert queue.tidy() == 1
     assert states() == ["queued"]
@@ -232,16 +233,16 @@ def test_import_that_meets_full_disk_fails_and_succeeds_later(monkeypatch: pytes
     ada = make_user()
     first = queued(ada, LINES * 100)
     with files_end_at(1_000):
-        tasks.run(first.pk, owner_id=ada.pk)
+        tasks.run(first.pk, archive_id=ada.pk)
     first.refresh_from_db()
     assert (first.state, "disk is full" in first.error) == ("failed", True)
-    tasks.run(queued(ada, LINES * 100).pk, owner_id=ada.pk)
+    tasks.run(queued(ada, LINES * 100).pk, archive_id=ada.pk)
     assert Message.objects.count() == 200
 
 
 def test_upload_whose_row_cannot_be_created_is_deleted() -> None:
     ada = make_user()
-    stored = store_upload(SimpleUploadedFile("a.jsonl", LINES), owner_id=ada.pk)
+    stored = store_upload(SimpleUploadedFile("a.jsonl", LINES), archive_id=ada.pk)
     with pytest.raises(DataError), transaction.atomic():
-        create_import(owner=ada, stored=replace(stored, name="x" * 1_000))
+        create_import(caller=Caller.of(ada), stored=replace(stored, name="x" * 1_000))
     assert uploads() == []

@@ -15,6 +15,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import DataError, connection
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.claude_code import MessageReader
 from convmemory.conversations.importing import runner
@@ -26,7 +27,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.ingest import SyncResult
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.core.errors import InvalidInput, TooLarge
-from tests.factories import make_conversation, make_user, user_says
+from tests.factories import caller_for, make_conversation, make_user, user_says
 from tests.unit.importers.helpers import FIXTURES, assistant_line, queue_line, user_line, write_lines
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +57,7 @@ def snapshot() -> list[Any]:
 def test_importing_all_fixtures_twice_changes_nothing() -> None:
     owner = make_user()
     folders = [FIXTURES / name for name in CHATS]
-    report = import_paths(owner=owner, paths=folders)
+    report = import_paths(caller=Caller.of(owner), paths=folders)
     assert (
         counts(report).items()
         >= {
@@ -86,7 +87,7 @@ def test_importing_all_fixtures_twice_changes_nothing() -> None:
     assert Message.objects.filter(superseded=True).count() == report.total("superseded") == 10
     assert Event.objects.count() == 7
     before = snapshot()
-    again = import_paths(owner=owner, paths=folders)
+    again = import_paths(caller=Caller.of(owner), paths=folders)
     assert (again.total("added"), again.total("updated"), again.total("events")) == (0, 0, 0)
     assert again.total("unchanged") == report.total("added")
     assert again.total("turns") == report.total("turns")
@@ -97,9 +98,9 @@ def test_children_are_linked_also_when_they_come_first() -> None:
     owner = make_user()
     folder = FIXTURES / "claude-code"
     child = folder / SESSION / "subagents" / "agent-b1c2d3.jsonl"
-    import_paths(owner=owner, paths=[child])
+    import_paths(caller=Caller.of(owner), paths=[child])
     assert Conversation.objects.get().parent is None
-    import_paths(owner=owner, paths=[folder, FIXTURES / "amplifier"])
+    import_paths(caller=Caller.of(owner), paths=[folder, FIXTURES / "amplifier"])
     parents = dict(Conversation.objects.exclude(parent=None).values_list("source_id", "parent__source_id"))
     sidechain = "5e5e5e5e-0000-4000-8000-000000000001"
     assert parents == {
@@ -130,23 +131,25 @@ def test_session_that_grows_line_by_line_ends_as_if_imported_at_once(tmp_path: P
     growing, at_once = make_user(), make_user()
     for count in range(1, len(lines) + 1):
         write_lines(path, lines[:count])
-        import_paths(owner=growing, paths=[path])
-    import_paths(owner=at_once, paths=[path])
+        import_paths(caller=Caller.of(growing), paths=[path])
+    import_paths(caller=Caller.of(at_once), paths=[path])
     stored = [
         list(
-            Message.objects.filter(owner=owner)
+            Message.objects.filter(archive_id=owner.pk)
             .order_by("position")
             .values_list("source_key", "parts", "turn_number", "is_real_user")
         )
         for owner in (growing, at_once)
     ]
     assert stored[0] == stored[1]
-    assert Conversation.objects.get(owner=growing).turn_count == 4
+    assert Conversation.objects.get(archive_id=growing.pk).turn_count == 4
 
 
 def test_raw_lines_are_kept(tmp_path: Path) -> None:
     line = user_line("u1", "hi", extraField={"kept": True})
-    import_paths(owner=make_user(), paths=[write_lines(tmp_path / "s.jsonl", [line, assistant_line("a1", "x")])])
+    import_paths(
+        caller=Caller.of(make_user()), paths=[write_lines(tmp_path / "s.jsonl", [line, assistant_line("a1", "x")])]
+    )
     source = MessageSource.objects.get(message__source_key="u1")
     assert json.loads(zlib.decompress(bytes(source.data))) == line
 
@@ -154,8 +157,8 @@ def test_raw_lines_are_kept(tmp_path: Path) -> None:
 def test_two_owners_have_copy_each() -> None:
     owners = [make_user(), make_user()]
     for owner in owners:
-        assert import_paths(owner=owner, paths=[FIXTURES / "plain"]).total("added") == 18
-    assert Conversation.objects.filter(owner=owners[0]).count() == 5
+        assert import_paths(caller=Caller.of(owner), paths=[FIXTURES / "plain"]).total("added") == 18
+    assert Conversation.objects.filter(archive_id=owners[0].pk).count() == 5
 
 
 @pytest.mark.parametrize("error", [InvalidInput("that is refused"), DataError("value out of range")])
@@ -164,13 +167,13 @@ def test_conversation_that_fails_is_reported_and_rest_goes_on(
 ) -> None:
     sync = ingest.sync_conversation
 
-    def failing(*, owner: Any, draft: ConversationDraft) -> SyncResult:
+    def failing(*, caller: Caller, draft: ConversationDraft) -> SyncResult:
         if draft.source_id.endswith(":x-1"):
             raise error
-        return sync(owner=owner, draft=draft)
+        return sync(caller=caller, draft=draft)
 
     monkeypatch.setattr(ingest, "sync_conversation", failing)
-    report = import_paths(owner=make_user(), paths=[FIXTURES / "claude-code" / "sidechain.jsonl"])
+    report = import_paths(caller=Caller.of(make_user()), paths=[FIXTURES / "claude-code" / "sidechain.jsonl"])
     (file,) = report.files
     assert file.conversations == 2
     assert file.errors == [f"5e5e5e5e-0000-4000-8000-000000000001:x-1: {error}"]
@@ -189,15 +192,15 @@ def test_unstorable_values_are_made_storable(tmp_path: Path) -> None:
     value = {"title": "t\0" * 400, "agent": "a" * 500, "id": "\0" * 400, "messages": messages}
     path = tmp_path / "a.json"
     path.write_text(json.dumps(value))
-    report = import_paths(owner=make_user(), paths=[path])
+    report = import_paths(caller=Caller.of(make_user()), paths=[path])
     assert report.files[0].errors == []
     assert report.total("added") == 2
-    assert import_paths(owner=Conversation.objects.get().owner, paths=[path]).total("unchanged") == 2
+    assert import_paths(caller=caller_for(Conversation.objects.get().archive), paths=[path]).total("unchanged") == 2
 
 
 def test_conversations_without_message_are_not_stored(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", [{"messages": []}, {"messages": [{"role": "user"}]}])
-    report = import_paths(owner=make_user(), paths=[tmp_path])
+    report = import_paths(caller=Caller.of(make_user()), paths=[tmp_path])
     assert not Conversation.objects.exists()
     assert len(report.files[0].notes) == 2
     assert report.files[0].skipped == 1
@@ -207,7 +210,7 @@ def test_conversations_without_message_are_not_stored(tmp_path: Path) -> None:
 def test_damaged_document_does_not_stop_others(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"role": "user", "content": "x"}, {"role"')
     write_lines(tmp_path / "b.jsonl", [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])
-    report = import_paths(owner=make_user(), paths=[tmp_path, tmp_path / "gone"], root=tmp_path)
+    report = import_paths(caller=Caller.of(make_user()), paths=[tmp_path, tmp_path / "gone"], root=tmp_path)
     assert [(file.path, file.conversations, bool(file.errors)) for file in report.files] == [
         ("a.json", 0, True),
         ("b.jsonl", 1, False),
@@ -221,7 +224,7 @@ def test_progress_is_reported_per_messages_and_file(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(runner, "PROGRESS_EVERY", 5)
     told: list[tuple[int, int]] = []
     import_paths(
-        owner=make_user(),
+        caller=Caller.of(make_user()),
         paths=[FIXTURES / "plain"],
         progress=lambda report: told.append((len(report.files), report.messages_read)),
     )
@@ -240,8 +243,8 @@ def zip_of(folder: Path) -> io.BytesIO:
 
 def test_uploaded_archive_gives_same_as_folder(tmp_path: Path) -> None:
     owner = make_user()
-    folder = import_paths(owner=owner, paths=[FIXTURES])
-    upload = import_upload(owner=owner, file=zip_of(FIXTURES), name="transcripts.zip", folder=tmp_path)
+    folder = import_paths(caller=Caller.of(owner), paths=[FIXTURES])
+    upload = import_upload(caller=Caller.of(owner), file=zip_of(FIXTURES), name="transcripts.zip", folder=tmp_path)
     read = folder.total("added") + folder.total("unchanged")  # one fixture is another's conversation once more
     assert (upload.total("added"), upload.total("unchanged")) == (0, read)
     assert f"transcripts/amplifier/sessions/{AMPLIFIER}" in {file.path for file in upload.files}
@@ -251,10 +254,12 @@ def test_uploaded_archive_gives_same_as_folder(tmp_path: Path) -> None:
 def test_uploaded_single_files_are_named_as_in_their_folder(tmp_path: Path) -> None:
     owner = make_user()
     paths = [FIXTURES / "claude-code" / f"{SESSION}.jsonl", FIXTURES / "plain" / "anthropic.jsonl"]
-    import_paths(owner=owner, paths=paths)
+    import_paths(caller=Caller.of(owner), paths=paths)
     for path in paths:
         folder = tmp_path / path.stem
-        report = import_upload(owner=owner, file=io.BytesIO(path.read_bytes()), name=path.name, folder=folder)
+        report = import_upload(
+            caller=Caller.of(owner), file=io.BytesIO(path.read_bytes()), name=path.name, folder=folder
+        )
         assert report.total("added") == 0
         assert [file.path for file in report.files] == [path.name]
 
@@ -263,16 +268,20 @@ def test_oversized_and_unknown_uploads_are_refused(tmp_path: Path) -> None:
     owner = make_user()
     with pytest.raises(TooLarge):
         import_upload(
-            owner=owner, file=zip_of(FIXTURES), name="a.zip", folder=tmp_path / "1", limits=UnpackLimits(max_bytes=1000)
+            caller=Caller.of(owner),
+            file=zip_of(FIXTURES),
+            name="a.zip",
+            folder=tmp_path / "1",
+            limits=UnpackLimits(max_bytes=1000),
         )
     image = io.BytesIO(b"\x89PNG\r\n")
-    report = import_upload(owner=owner, file=image, name="image.png", folder=tmp_path / "2")
+    report = import_upload(caller=Caller.of(owner), file=image, name="image.png", folder=tmp_path / "2")
     assert report.files[0].errors[0].startswith("it looks like none of the formats that can be read. ")
     assert not Conversation.objects.exists()
     shutil.copytree(FIXTURES / "plain", tmp_path / "plain")
     (tmp_path / "plain" / "notes.txt").write_text("x")
     report = import_upload(
-        owner=owner, file=zip_of(tmp_path / "plain"), name="a.zip", folder=tmp_path / "3", format="plain"
+        caller=Caller.of(owner), file=zip_of(tmp_path / "plain"), name="a.zip", folder=tmp_path / "3", format="plain"
     )
     assert (report.ignored_files, report.recognised) == (1, 3)
 
@@ -301,7 +310,7 @@ def test_messages_are_read_before_transaction_begins(monkeypatch: pytest.MonkeyP
         tmp_path / "a.jsonl",
         [line for n in range(9) for line in (user_line(f"u{n}", "q"), assistant_line(f"a{n}", "a"))],
     )
-    assert import_paths(owner=make_user(), paths=[tmp_path]).total("added") == 18
+    assert import_paths(caller=Caller.of(make_user()), paths=[tmp_path]).total("added") == 18
     assert inside == [False] * 18
 
 
@@ -310,9 +319,9 @@ def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPa
     sizes: list[int] = []
     insert = message_store.insert_messages
 
-    def counted(owner_id: int, conversation_id: int, drafts: Any, *rest: Any) -> Any:
+    def counted(archive_id: int, conversation_id: int, drafts: Any, *rest: Any) -> Any:
         sizes.append(len(drafts))
-        return insert(owner_id, conversation_id, drafts, *rest)
+        return insert(archive_id, conversation_id, drafts, *rest)
 
     monkeypatch.setattr(message_merging, "insert_messages", counted)
     make_conversation(make_user(), [user_says("x" * 600, source_key=str(number)) for number in range(5)])
@@ -334,7 +343,7 @@ def test_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
             archive.writestr(f"conversations-{number:03}.json", json.dumps([chat]))
         archive.writestr("chat.html", "<html></html>")
         archive.writestr("export_manifest.json", "{}")
-    report = runner.import_paths(owner=owner, paths=[path])
+    report = runner.import_paths(caller=Caller.of(owner), paths=[path])
     assert report.total("conversations") == SHARDS
     assert report.total("turns") == SHARDS
     assert not [error for file in report.files for error in file.errors]
@@ -357,17 +366,19 @@ def test_text_in_any_unicode_encoding_and_compressed_is_read_like_utf_8(tmp_path
         path.write_bytes(data)
         os.utime(path, (FILE_DATE.timestamp(), FILE_DATE.timestamp()))
     (tmp_path / "again.zip").write_bytes(zip_of_one("chat.jsonl", text.encode(encoding)))
-    report = import_paths(owner=owner, paths=[tmp_path], root=tmp_path)
+    report = import_paths(caller=Caller.of(owner), paths=[tmp_path], root=tmp_path)
     assert [file.path for file in report.files] == ["again.zip/chat.jsonl", "chat.jsonl", "packed.jsonl.gz"]
     assert [(file.messages, file.skipped, file.repaired) for file in report.files] == [(2, 0, 0)] * 3
-    (conversation,) = Conversation.objects.filter(owner=owner)
+    (conversation,) = Conversation.objects.filter(archive_id=owner.pk)
     assert [message.parts[0]["text"] for message in conversation.messages.order_by("position")] == [
         line["content"] for line in lines
     ]
     alone = make_user()
-    import_paths(owner=alone, paths=[tmp_path / "chat.jsonl"], format="plain")
-    assert Conversation.objects.get(owner=alone).created_at == FILE_DATE
-    upload = import_upload(owner=alone, file=io.BytesIO(text.encode(encoding)), name="a.jsonl", folder=tmp_path / "up")
+    import_paths(caller=Caller.of(alone), paths=[tmp_path / "chat.jsonl"], format="plain")
+    assert Conversation.objects.get(archive_id=alone.pk).created_at == FILE_DATE
+    upload = import_upload(
+        caller=Caller.of(alone), file=io.BytesIO(text.encode(encoding)), name="a.jsonl", folder=tmp_path / "up"
+    )
     assert (upload.total("unchanged"), upload.total("added")) == (2, 0)
 
 
@@ -383,14 +394,14 @@ def test_automated_sessions_are_tagged_and_archived_once(tmp_path: Path, setting
     settings.ARCHIVE_AUTOMATED = is_archived
     owner = make_user()
     path = write_lines(tmp_path / f"{SESSION}.jsonl", [user_line("u", "Observe.", entrypoint="sdk-py")])
-    import_paths(owner=owner, paths=[path])
-    conversation = Conversation.objects.get(owner=owner)
+    import_paths(caller=Caller.of(owner), paths=[path])
+    conversation = Conversation.objects.get(archive_id=owner.pk)
     assert [tag.name for tag in conversation.tags.all()] == ["automated"]
     assert (conversation.archived_at is not None) is is_archived
     Conversation.objects.filter(pk=conversation.pk).update(archived_at=None)
     write_lines(path, [user_line("u", "Observe.", entrypoint="sdk-py"), assistant_line("a", "Seen.")])
-    import_paths(owner=owner, paths=[path])
-    assert Conversation.objects.get(owner=owner).archived_at is None  # the owner took it out of the archive
+    import_paths(caller=Caller.of(owner), paths=[path])
+    assert Conversation.objects.get(archive_id=owner.pk).archived_at is None  # the owner took it out of the archive
 
 
 # --- events and dates -----------------------------------------------------------------------------
@@ -413,9 +424,9 @@ def import_session(owner: User, folder: Path, lines: list[Any], events: list[Any
         write_lines(folder / "events.jsonl", events)
     for file in folder.iterdir():
         os.utime(file, (FILE_DATE.timestamp(), FILE_DATE.timestamp()))
-    report = import_paths(owner=owner, paths=[folder])
+    report = import_paths(caller=Caller.of(owner), paths=[folder])
     assert not report.files[0].errors
-    return Conversation.objects.get(owner=owner)
+    return Conversation.objects.get(archive_id=owner.pk)
 
 
 def test_event_belongs_to_turn_of_its_prompt_once_turns_are_numbered(tmp_path: Path) -> None:
@@ -475,6 +486,6 @@ def test_files_of_archive_keep_their_dates(tmp_path: Path) -> None:
         entry = zipfile.ZipInfo("chat.json", FILE_DATE.timetuple()[:6])
         archive.writestr(entry, json.dumps([{"role": "user", "content": "One?"}]))
     packed.seek(0)
-    import_upload(owner=owner, file=packed, name="chats.zip", folder=tmp_path)
-    begun = Conversation.objects.get(owner=owner).created_at
+    import_upload(caller=Caller.of(owner), file=packed, name="chats.zip", folder=tmp_path)
+    begun = Conversation.objects.get(archive_id=owner.pk).created_at
     assert abs(begun - FILE_DATE) < timedelta(seconds=2)  # what a ZIP archive can tell apart

@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks
 from convmemory.conversations.importers import plain
 from convmemory.conversations.importing import imports, kept_uploads
@@ -41,8 +42,8 @@ def _at_once(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> 
 
 
 def imported(owner: User, data: bytes = CHAT, name: str = "chat.jsonl") -> Import:
-    row = imports.queue_import(owner=owner, file=SimpleUploadedFile(name, data))
-    tasks.run(row.pk, owner_id=row.owner_id)
+    row = imports.queue_import(caller=Caller.of(owner), file=SimpleUploadedFile(name, data))
+    tasks.run(row.pk, archive_id=row.archive_id)
     row.refresh_from_db()
     return row
 
@@ -76,13 +77,13 @@ def test_conversations_that_earlier_version_mixed_are_found_and_taken_apart() ->
     Message.objects.filter(conversation=second).update(conversation=first)
     Conversation.objects.filter(pk=first.pk).update(source_id="chat")
     second.delete()
-    KeptConversation.objects.create(owner=owner, upload=upload, conversation=first)
+    KeptConversation.objects.create(archive_id=owner.pk, upload=upload, conversation=first)
     [finding] = check_merged()
     assert "1 conversation" in finding.message
     reimported("--user", owner.username)
-    said = Message.objects.filter(owner=owner, role="user").values_list("parts", flat=True)
+    said = Message.objects.filter(archive_id=owner.pk, role="user").values_list("parts", flat=True)
     assert sorted(parts[0]["text"] for parts in said) == ["What is a ketch?", "What is a wherry?"]
-    assert Conversation.objects.filter(owner=owner).count() == 2
+    assert Conversation.objects.filter(archive_id=owner.pk).count() == 2
     assert list(check_merged()) == []
 
 
@@ -147,7 +148,7 @@ def test_deleted_conversation_loses_its_upload_and_is_not_reimported() -> None:
     imported(owner)
     imported(owner, CHAT.replace(b"rivers", b"lakes"), "other.jsonl")
     gone = Conversation.objects.order_by("pk")[0]
-    ingest.delete_for_good(owner=owner, conversation_id=gone.pk)
+    ingest.delete_for_good(caller=Caller.of(owner), conversation_id=gone.pk)
     assert len(files()) == 1
     reimported()
     assert Conversation.objects.count() == 1
@@ -156,8 +157,8 @@ def test_deleted_conversation_loses_its_upload_and_is_not_reimported() -> None:
 def test_import_that_is_undone_is_not_read_again() -> None:
     owner = make_user()
     row = imported(owner)
-    request_undo(owner=owner, import_id=row.pk)
-    assert undo(owner=owner, import_id=row.pk, deadline=time.monotonic() + 60)
+    request_undo(caller=Caller.of(owner), import_id=row.pk)
+    assert undo(caller=Caller.of(owner), import_id=row.pk, deadline=time.monotonic() + 60)
     assert files() == []
     assert "No upload is kept" in reimported()
 
@@ -185,9 +186,9 @@ def _hex(seed: int) -> Iterator[str]:
 
 
 def test_import_on_full_disk_succeeds_without_keeping_upload() -> None:
-    row = imports.queue_import(owner=make_user(), file=SimpleUploadedFile("chat.jsonl", CHAT))
+    row = imports.queue_import(caller=Caller.of(make_user()), file=SimpleUploadedFile("chat.jsonl", CHAT))
     with files_end_at(len(CHAT)):  # encrypted, it is longer
-        tasks.run(row.pk, owner_id=row.owner_id)
+        tasks.run(row.pk, archive_id=row.archive_id)
     row.refresh_from_db()
     assert (row.state, row.kept) == ("done", None)
     assert not KeptUpload.objects.exists()

@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.models import SyncedFile
 from convmemory.conversations.importing.runner import import_paths, import_upload
 from convmemory.conversations.importing.syncing import SyncReport, soon_deleted, sync_places
@@ -52,7 +53,7 @@ def session_file(home: Path, *questions: str) -> Path:
 
 
 def sync(owner: User, home: Path) -> SyncReport:
-    return sync_places(owner=owner, places=existing_places(home=home))
+    return sync_places(caller=Caller.of(owner), places=existing_places(home=home))
 
 
 def test_sync_tells_new_grown_and_rewritten_files_apart(home: Path) -> None:
@@ -121,7 +122,7 @@ def test_prompts_of_deleted_sessions_are_imported_from_history(home: Path) -> No
 
 def test_prompts_of_session_that_was_imported_before_stay_with_it(home: Path, tmp_path: Path) -> None:
     owner = make_user()
-    import_paths(owner=owner, paths=[session_file(tmp_path, "bread")])
+    import_paths(caller=Caller.of(owner), paths=[session_file(tmp_path, "bread")])
     line = {"display": "bread", "timestamp": 1767312000000, "project": "/p", "sessionId": SESSION}
     write_lines(home / ".claude" / "history.jsonl", [line])
     sync(owner, home)
@@ -166,7 +167,7 @@ def test_watch_imports_appended_lines_and_survives_deleted_folder(home: Path) ->
 
     def run() -> None:
         try:
-            watch_places(owner=owner, places=places, stop=stop, on_synced=reports.append)
+            watch_places(caller=Caller.of(owner), places=places, stop=stop, on_synced=reports.append)
         finally:
             connection.close()
 
@@ -199,7 +200,7 @@ def test_lines_written_before_watch_begins_are_imported(home: Path, monkeypatch:
 
     monkeypatch.setattr(watchfiles, "watch", watch)
     places = [place for place in known_places(home=home) if place.agent == "claude-code"]
-    watch_places(owner=make_user(), places=places, stop=stop, on_synced=lambda _: None)
+    watch_places(caller=Caller.of(make_user()), places=places, stop=stop, on_synced=lambda _: None)
     assert counts == [3]
 
 
@@ -234,10 +235,12 @@ def test_packed_upload_imports_same_as_local_sync(home: Path, tmp_path: Path, ki
     pack(items, tmp_path / "transcripts.zip")
     for attempt in range(2 if killed_after else 1):
         with (tmp_path / "transcripts.zip").open("rb") as file:
-            import_upload(owner=there, file=file, name="transcripts.zip", folder=tmp_path / f"unpacked-{attempt}")
+            import_upload(
+                caller=Caller.of(there), file=file, name="transcripts.zip", folder=tmp_path / f"unpacked-{attempt}"
+            )
 
     def told(owner: User) -> set[tuple[str, str, str, int, int]]:
-        rows = Conversation.objects.filter(owner=owner)
+        rows = Conversation.objects.filter(archive_id=owner.pk)
         return set(rows.values_list("source", "source_id", "project", "message_count", "turn_count"))
 
     assert told(there) == told(here)
@@ -245,4 +248,4 @@ def test_packed_upload_imports_same_as_local_sync(home: Path, tmp_path: Path, ki
         *("claude-code", "gemini-cli", "roo", "vscode-copilot", "mistral-vibe", "droid", "qwen-code", "kiro-cli"),
         "grok-build",
     }
-    assert Conversation.objects.get(owner=there, source="grok-build").title
+    assert Conversation.objects.get(archive_id=there.pk, source="grok-build").title

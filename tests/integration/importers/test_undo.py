@@ -9,6 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import Client
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importing import imports
@@ -44,16 +45,16 @@ def owner() -> User:
 
 
 def imported(owner: User, data: bytes, name: str = "chats.jsonl") -> Import:
-    row = imports.queue_import(owner=owner, file=SimpleUploadedFile(name, data))
-    tasks.run(row.pk, owner_id=row.owner_id)
+    row = imports.queue_import(caller=Caller.of(owner), file=SimpleUploadedFile(name, data))
+    tasks.run(row.pk, archive_id=row.archive_id)
     row.refresh_from_db()
     assert row.state == Import.State.DONE, row.error
     return row
 
 
 def undone(owner: User, row: Import) -> None:
-    request_undo(owner=owner, import_id=row.pk)
-    assert undo(owner=owner, import_id=row.pk, deadline=time.monotonic() + 60)
+    request_undo(caller=Caller.of(owner), import_id=row.pk)
+    assert undo(caller=Caller.of(owner), import_id=row.pk, deadline=time.monotonic() + 60)
     row.refresh_from_db()
     assert row.state == Import.State.UNDONE
 
@@ -95,7 +96,7 @@ def test_undo_keeps_messages_added_later(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     conversation = Conversation.objects.get()
     own = [MessageDraft("user", (TextPart("mine"),)), MessageDraft("assistant", (TextPart("yes"),))]
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=own)
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=own)
     undone(owner, row)
     conversation.refresh_from_db()
     assert said(conversation) == ["mine", "yes"]
@@ -111,22 +112,22 @@ def test_undo_of_unchanged_import_removes_nothing(owner: User) -> None:
 def test_interrupted_undo_resumes_and_can_be_requested_twice(owner: User) -> None:
     lines = b"".join(FIRST.replace(b"chat-0001", b"chat-%04d" % number) % ANSWER for number in range(3))
     row = imported(owner, lines)
-    request_undo(owner=owner, import_id=row.pk)
-    request_undo(owner=owner, import_id=row.pk)
-    assert not undo(owner=owner, import_id=row.pk, deadline=0)
+    request_undo(caller=Caller.of(owner), import_id=row.pk)
+    request_undo(caller=Caller.of(owner), import_id=row.pk)
+    assert not undo(caller=Caller.of(owner), import_id=row.pk, deadline=0)
     assert Conversation.objects.count() == 3
     Conversation.objects.all()[0].delete()
-    assert tasks.undo_import(row.pk, owner_id=owner.pk) == {"finished": True}
+    assert tasks.undo_import(row.pk, archive_id=owner.pk) == {"finished": True}
     assert not Conversation.objects.exists()
 
 
 def test_anothers_import_and_one_that_runs_cannot_be_undone(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     with pytest.raises(NotFound):
-        request_undo(owner=make_user(), import_id=row.pk)
+        request_undo(caller=Caller.of(make_user()), import_id=row.pk)
     Import.objects.filter(pk=row.pk).update(state=Import.State.QUEUED)
     with pytest.raises(InvalidInput, match="not ended"):
-        request_undo(owner=owner, import_id=row.pk)
+        request_undo(caller=Caller.of(owner), import_id=row.pk)
 
 
 def test_import_page_links_to_conversations_and_offers_undo(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +163,7 @@ def test_import_by_command_can_be_undone(owner: User, tmp_path: Path) -> None:
     path.write_bytes(FIRST % ANSWER)
     for _ in range(2):  # the second brings nothing, and is not listed
         call_command("import_conversations", path, "--user", owner.username, stdout=StringIO())
-    [row] = imports.imports_of(owner=owner, limit=10)
+    [row] = imports.imports_of(caller=Caller.of(owner), limit=10)
     assert (row.name, row.state, row.messages_read) == ("chats.jsonl", "done", 2)
     undone(owner, row)
     assert not Conversation.objects.exists()
@@ -172,12 +173,12 @@ def test_command_that_was_interrupted_can_be_undone(owner: User, tmp_path: Path)
     (tmp_path / "chats.jsonl").write_bytes(FIRST % ANSWER)
 
     def run(on_stored: OnStored) -> ImportReport:
-        import_paths(owner=owner, paths=[tmp_path], on_stored=on_stored)
+        import_paths(caller=Caller.of(owner), paths=[tmp_path], on_stored=on_stored)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        import_undoably(owner=owner, name="chats", run=run)
-    [row] = imports.imports_of(owner=owner, limit=10)
+        import_undoably(caller=Caller.of(owner), name="chats", run=run)
+    [row] = imports.imports_of(caller=Caller.of(owner), limit=10)
     assert (row.state, row.failure) == ("failed", "interrupted")
     undone(owner, row)
     assert not Conversation.objects.exists()
@@ -188,7 +189,7 @@ def test_sync_is_undone(owner: User, tmp_path: Path, monkeypatch: pytest.MonkeyP
     session = tmp_path / ".claude/projects/-p/0c5e2b7a-0000-4000-8000-00000000000a.jsonl"
     write_lines(session, [user_line("u1", "one?")])
     call_command("sync", "--user", owner.username, "--home", str(tmp_path), "--yes", stdout=StringIO())
-    [row] = imports.imports_of(owner=owner, limit=10)
+    [row] = imports.imports_of(caller=Caller.of(owner), limit=10)
     assert row.name == "sync of claude-code"
     undone(owner, row)
     assert not Conversation.objects.exists()
@@ -199,7 +200,7 @@ class Watch:
 
     def __init__(self, owner: User, folder: Path) -> None:
         self.owner, self.folder, self.lines = owner, folder, list[dict[str, object]]()
-        self.imports = WatchedImports(owner)
+        self.imports = WatchedImports(Caller.of(owner))
 
     def write(self, key: str, text: str) -> None:
         self.lines += [user_line(key, text), assistant_line(f"{key}-answer", f"About {text}")]
@@ -207,7 +208,7 @@ class Watch:
         self.sync()
 
     def sync(self) -> None:
-        report = import_paths(owner=self.owner, paths=[self.folder], on_stored=self.imports.on_stored)
+        report = import_paths(caller=Caller.of(self.owner), paths=[self.folder], on_stored=self.imports.on_stored)
         self.imports.add(report)
 
 
@@ -224,12 +225,12 @@ def test_watch_makes_one_import_per_day(owner: User, tmp_path: Path) -> None:
     watch.write("u1", "bread")
     watch.write("u2", "rolls")
     watch.sync()
-    [row] = imports.imports_of(owner=owner, limit=10)
+    [row] = imports.imports_of(caller=Caller.of(owner), limit=10)
     assert (row.state, row.files_read, row.messages_read) == ("done", 1, 4)
     assert added_by(row) == 4
     Import.objects.update(created_at=row.created_at - timedelta(days=1))
     watch.write("u3", "cake")
-    today, yesterday = imports.imports_of(owner=owner, limit=10)
+    today, yesterday = imports.imports_of(caller=Caller.of(owner), limit=10)
     assert (today.messages_read, yesterday.messages_read) == (6, 4)
     assert added_by(today) == 2
     undone(owner, today)
@@ -239,10 +240,10 @@ def test_watch_makes_one_import_per_day(owner: User, tmp_path: Path) -> None:
 def test_undone_watch_goes_on_in_another_import(owner: User, tmp_path: Path) -> None:
     watch = Watch(owner, tmp_path)
     watch.write("u1", "bread")
-    [first] = imports.imports_of(owner=owner, limit=10)
+    [first] = imports.imports_of(caller=Caller.of(owner), limit=10)
     undone(owner, first)
     watch.write("u2", "rolls")
-    second, _ = imports.imports_of(owner=owner, limit=10)
+    second, _ = imports.imports_of(caller=Caller.of(owner), limit=10)
     assert added_by(second) == 4
     first.refresh_from_db()
     assert first.state == Import.State.UNDONE

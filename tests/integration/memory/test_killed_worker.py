@@ -18,7 +18,7 @@ from memory.embedding import request_embeddings
 from memory.models import MessageEmbedding
 from memory.tasks import enqueue_embed, sweep
 from search.models import Passage
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import caller_for, exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 from tests.support.queue import drop_all
 from tests.support.worker import running_worker
@@ -60,14 +60,14 @@ def ids() -> list[int]:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     drop_all()  # the index would embed the messages, too
     ids = list(conversation.messages.values_list("pk", flat=True))
-    request_embeddings(owner=conversation.owner, conversation_id=conversation.pk, message_ids=ids)
+    request_embeddings(caller=caller_for(conversation.archive), conversation_id=conversation.pk, message_ids=ids)
     assert statuses() == {"pending"}
     return ids
 
 
 def enqueue(ids: list[int]) -> None:
     conversation = Message.objects.get(pk=ids[0]).conversation
-    enqueue_embed(owner_id=conversation.owner_id, conversation_id=conversation.pk, message_ids=ids)
+    enqueue_embed(archive_id=conversation.archive_id, conversation_id=conversation.pk, message_ids=ids)
 
 
 @pytest.mark.django_db(transaction=True)

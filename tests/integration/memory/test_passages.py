@@ -2,6 +2,7 @@
 
 import pytest
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
@@ -27,7 +28,7 @@ def test_every_sentence_is_passage_that_names_its_place() -> None:
     parts = {message.pk: message.typed_parts for message in conversation.messages}
     texts = [part_text(parts[p.element_id][p.part_index])[p.start : p.end] for p in passages]
     assert texts[:2] == ["How long do I boil an egg?", "I like it soft in the middle."]
-    assert all(p.owner_id == conversation.owner_id for p in passages)
+    assert all(p.archive_id == conversation.archive_id for p in passages)
     assert all(0 < len(p.tokens.vectors) < 48 * p.token_count for p in passages)  # all of them end in punctuation
 
 
@@ -37,7 +38,9 @@ def test_growing_turn_computes_only_what_is_new() -> None:
     index_conversation(conversation_id=conversation.pk)
     before = Passage.objects.count()
     ingest.append_messages(
-        owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("Put it into cold water at the end.")]
+        caller=Caller.of(owner),
+        conversation_id=conversation.pk,
+        drafts=[assistant_says("Put it into cold water at the end.")],
     )
     result = index_conversation(conversation_id=conversation.pk)
     assert result.computed == 1

@@ -7,8 +7,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import ProgrammingError
 
-from convmemory.accounts import spaces
-from convmemory.accounts.models import AuditEntry, LegalHold, ShareLink, SpaceMember
+from convmemory.accounts import callers
+from convmemory.accounts.callers import Caller, acting_as
+from convmemory.accounts.models import Archive, AuditEntry, LegalHold, Membership, ShareLink
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations import curating, marking
 from convmemory.conversations.messages import hidden_keys, ingest
@@ -26,7 +27,7 @@ from search.models import Item, ItemEmbedding, Passage, Source, TokenVectors
 from search.query import SearchQuery
 from search.searching import search
 from summaries.models import ConversationSummary
-from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, user_says
+from tests.factories import NEW_YEAR, assistant_says, caller_for, exchange, make_conversation, make_user, user_says
 from tests.support.documents import GUIDE, indexed, upload
 from tests.support.planted_keys import planted_keys
 
@@ -56,20 +57,21 @@ class Crew:
     carl: User
     rosa: User
     stan: User
-    space: User
+    space: Archive
     conversation: Conversation
 
-    def carry(self, person: User, *, to: User | None, number: int = 0, is_copy: bool = False, kind: Any = "") -> int:
-        return carry(
-            person=person, kind=kind or "conversation", object_id=number or self.conversation.pk,
-            space_id=to.pk if to else None, is_copy=is_copy,
-        )  # fmt: skip
+    def carry(self, person: User, *, to: Archive | None, number: int = 0, is_copy: bool = False, kind: Any = "") -> int:
+        with acting_as(Caller.of(person)) as caller:
+            return carry(
+                caller=caller, kind=kind or "conversation", object_id=number or self.conversation.pk,
+                space_id=to.pk if to else None, is_copy=is_copy,
+            )  # fmt: skip
 
 
 @pytest.fixture
 def crew() -> Crew:
     mia, carl, rosa, stan = (make_user(name) for name in ("mia", "carl", "rosa", "stan"))
-    space = create_space(person=mia, name="Boat house").account
+    space = create_space(person=mia, name="Boat house")
     for name, role in (("carl", "contributor"), ("rosa", "reader")):
         set_member(person=mia, space_id=space.pk, username=name, role=role)
     made = make_conversation(carl, MESSAGES, title="Moorings", source="api", source_id="m1")
@@ -77,17 +79,23 @@ def crew() -> Crew:
     return Crew(mia, carl, rosa, stan, space, made)
 
 
-def hits(owner: User, text: str = "which knot holds the mooring") -> list[str]:
-    return [hit.url for hit in search(caller=owner, query=SearchQuery(text=text)).hits]
+def hits(owner: User | Archive, text: str = "which knot holds the mooring") -> list[str]:
+    return [hit.url for hit in search(caller=caller_for(owner).alone(), query=SearchQuery(text=text)).hits]
 
 
-def rows_of(model: Any, owner: User, *fields: str) -> list[tuple[Any, ...]]:
-    rows = model.objects.filter(owner_id=owner.pk).order_by(*fields).values_list(*fields)
+def rows_of(model: Any, owner: User | Archive, *fields: str) -> list[tuple[Any, ...]]:
+    rows = model.objects.filter(archive_id=owner.pk).order_by(*fields).values_list(*fields)
     return [tuple(bytes(v) if isinstance(v, memoryview) else str(v) for v in row) for row in rows]
 
 
-def vectors_of(owner: User) -> list[list[tuple[Any, ...]]]:
+def vectors_of(owner: User | Archive) -> list[list[tuple[Any, ...]]]:
     return [rows_of(model, owner, *fields) for model, fields in VECTORS]
+
+
+def test_space_that_is_named_like_a_number_is_not_the_space_of_that_number(crew: Crew) -> None:
+    create_space(person=crew.carl, name="999999")
+    with acting_as(Caller.of(crew.carl)) as caller, pytest.raises(NotFound, match="999999"):
+        carry(caller=caller, kind="conversation", object_id=crew.conversation.pk, space_id=999_999, is_copy=False)
 
 
 def test_moved_conversation_keeps_address_turns_and_vectors(crew: Crew) -> None:
@@ -109,33 +117,33 @@ def test_moved_conversation_keeps_address_turns_and_vectors(crew: Crew) -> None:
 
 def test_moved_conversation_takes_tags_marks_and_summaries_but_no_star_link_or_key(crew: Crew) -> None:
     carl, number = crew.carl, crew.conversation.pk
-    curating.add_tag(owner=carl, conversation_ids=[number], name="knots")
-    curating.set_star(owner=carl, conversation_id=number, starred=True)
-    marking.set_mark(owner=carl, conversation_id=number, turn_number=1, mark=mark_of("wrong", "old token"))
-    create_link(owner=carl, conversation_id=number, turn=0, days=None, audience="people")
+    curating.add_tag(caller=Caller.of(carl), conversation_ids=[number], name="knots")
+    curating.set_star(caller=Caller.of(carl), conversation_id=number, starred=True)
+    marking.set_mark(caller=Caller.of(carl), conversation_id=number, turn_number=1, mark=mark_of("wrong", "old token"))
+    create_link(caller=Caller.of(carl), conversation_id=number, turn=0, days=None, audience="people")
     for status in ("completed", "pending"):
         ConversationSummary.objects.create(
-            owner=carl, conversation=crew.conversation, from_position=0, to_position=5, content="Knots.",
+            archive_id=carl.pk, conversation=crew.conversation, from_position=0, to_position=5, content="Knots.",
             status=status, method="extractive", due_at=NEW_YEAR,
         )  # fmt: skip
-    assert hidden_keys.count_keys(owner=carl, conversation_id=number) == 1
-    use = use_of_storage(owner_id=carl.pk)
+    assert hidden_keys.count_keys(caller=Caller.of(carl), conversation_id=number) == 1
+    use = use_of_storage(archive_id=carl.pk)
     assert (use.stored > 0, use.turns) == (True, 3)
 
     crew.carry(carl, to=crew.space)
     moved = Conversation.objects.get(pk=number)
-    assert (moved.owner_id, moved.title, moved.starred_at, moved.source_id) == (crew.space.pk, "Moorings", None, "m1")
+    assert (moved.archive_id, moved.title, moved.starred_at, moved.source_id) == (crew.space.pk, "Moorings", None, "m1")
     assert rows_of(Tag, crew.space, "name", "conversation_id") == [("knots", str(number))]
     (mark,) = TurnMark.objects.all()
-    assert (mark.owner_id, mark.note, mark.message.turn_number) == (crew.space.pk, "old token", 1)
+    assert (mark.archive_id, mark.note, mark.message.turn_number) == (crew.space.pk, "old token", 1)
     assert rows_of(ConversationSummary, crew.space, "content") == [("Knots.",)]
     assert rows_of(MessageSource, crew.space, "message__position") == [("0",)]
     for model in (ShareLink, HiddenKey):
         assert not model.objects.exists()
-    assert not ConversationSummary.objects.filter(owner=carl).exists()
-    left = use_of_storage(owner_id=carl.pk)
+    assert not ConversationSummary.objects.filter(archive_id=carl.pk).exists()
+    left = use_of_storage(archive_id=carl.pk)
     assert (left.stored, left.turns) == (0, 0)
-    assert use_of_storage(owner_id=crew.space.pk) == use
+    assert use_of_storage(archive_id=crew.space.pk) == use
     assert set(AuditEntry.objects.filter(action="moved").values_list("about_id", "what")) == {
         (carl.pk, f"conversation {number} to user {crew.space.pk}"),
         (crew.space.pk, f"conversation {number} from user {carl.pk}"),
@@ -147,7 +155,7 @@ def test_reader_copies_to_own_archive_and_both_keep_their_own(crew: Crew) -> Non
     number = crew.conversation.pk
     index_conversation(conversation_id=number)
     vectors = vectors_of(crew.space)
-    marking.set_mark(owner=crew.space, conversation_id=number, turn_number=0, mark=mark_of("outdated", ""))
+    marking.set_mark(caller=caller_for(crew.space), conversation_id=number, turn_number=0, mark=mark_of("outdated", ""))
 
     copy = crew.carry(crew.rosa, to=None, is_copy=True)
     assert copy != number
@@ -156,16 +164,16 @@ def test_reader_copies_to_own_archive_and_both_keep_their_own(crew: Crew) -> Non
     assert vectors_of(crew.rosa) == vectors_of(crew.space) == vectors
     assert hits(crew.rosa)[0] == f"/conversations/{copy}?turn=0"
     assert hits(crew.space)[0] == f"/conversations/{number}?turn=0"
-    assert set(TurnMark.objects.values_list("owner_id", "message__conversation_id")) == {
+    assert set(TurnMark.objects.values_list("archive_id", "message__conversation_id")) == {
         (crew.space.pk, number), (crew.rosa.pk, copy),
     }  # fmt: skip
-    ingest.delete_for_good(owner=crew.rosa, conversation_id=copy)
+    ingest.delete_for_good(caller=Caller.of(crew.rosa), conversation_id=copy)
     assert Message.objects.filter(conversation_id=number).count() == len(MESSAGES)
     assert hits(crew.space)[0] == f"/conversations/{number}?turn=0"
 
 
 def test_document_moves_with_its_file_and_comes_back(crew: Crew, django_capture_on_commit_callbacks: Any) -> None:
-    ingest.delete_for_good(owner=crew.carl, conversation_id=crew.conversation.pk)
+    ingest.delete_for_good(caller=Caller.of(crew.carl), conversation_id=crew.conversation.pk)
     document = indexed(upload(crew.carl, GUIDE))
     address, vectors, size = document.get_absolute_url(), vectors_of(crew.carl), document.stored_bytes
     old_file = str(document.file)
@@ -184,7 +192,7 @@ def test_document_moves_with_its_file_and_comes_back(crew: Crew, django_capture_
         assert hits(owner, "coffee grounds compost")[0].startswith(address)
         assert hits(other, "coffee grounds compost") == []
         assert rows_of(Section, owner, "pk", "number", "text") == sections
-        use = use_of_storage(owner_id=owner.pk)
+        use = use_of_storage(archive_id=owner.pk)
         assert (use.stored, use.documents) == (size, 1)
     assert vectors_of(crew.mia) == vectors
 
@@ -203,7 +211,7 @@ def test_others_carry_nothing_of_an_archive(
 ) -> None:
     with pytest.raises(error):
         crew.carry(getattr(crew, person), to=crew.space if to_space else None, is_copy=is_copy)
-    assert Conversation.objects.get().owner_id == crew.carl.pk
+    assert Conversation.objects.get().archive_id == crew.carl.pk
 
 
 def test_reader_neither_moves_in_nor_out_and_former_member_reads_nothing(crew: Crew) -> None:
@@ -226,14 +234,14 @@ def test_database_refuses_reader_whom_program_admits(
 ) -> None:
     own = make_conversation(crew.rosa, exchange(("Who rows?", "Rosa rows.")))
     crew.carry(crew.carl, to=crew.space)
-    monkeypatch.setattr(spaces, "WRITERS", frozenset(SpaceMember.Role))
+    monkeypatch.setattr(callers, "WRITING_ROLES", frozenset(Membership.Role))
     with pytest.raises(ProgrammingError, match="row-level security"):
         crew.carry(crew.rosa, to=crew.space, number=own.pk, is_copy=is_copy)
-    assert Conversation.objects.get(pk=own.pk).owner_id == crew.rosa.pk
+    assert Conversation.objects.get(pk=own.pk).archive_id == crew.rosa.pk
     if not is_copy:
         with pytest.raises(ProgrammingError, match="row-level security"):
             crew.carry(crew.rosa, to=None)
-        assert Conversation.objects.get(pk=crew.conversation.pk).owner_id == crew.space.pk
+        assert Conversation.objects.get(pk=crew.conversation.pk).archive_id == crew.space.pk
 
 
 def test_held_trashed_and_known_objects_are_refused_with_the_reason(crew: Crew) -> None:
@@ -241,25 +249,25 @@ def test_held_trashed_and_known_objects_are_refused_with_the_reason(crew: Crew) 
     with pytest.raises(InvalidInput, match=f"has it already, as number {copy}"):
         crew.carry(crew.carl, to=crew.space)
     with acting_for(crew.space.pk, person_id=crew.mia.pk):
-        ingest.delete_conversation(owner=crew.space, conversation_id=copy)
+        ingest.delete_conversation(caller=caller_for(crew.space), conversation_id=copy)
     with pytest.raises(InvalidInput, match="in the trash"):
         crew.carry(crew.carl, to=crew.space)
     with pytest.raises(NotFound):
         crew.carry(crew.carl, to=None, number=copy)
-    hold = LegalHold.objects.create(owner=crew.carl, conversation_id=crew.conversation.pk, reason="claim")
-    second = create_space(person=crew.carl, name="Loft").account
+    hold = LegalHold.objects.create(archive_id=crew.carl.pk, conversation_id=crew.conversation.pk, reason="claim")
+    second = create_space(person=crew.carl, name="Loft")
     with pytest.raises(OnLegalHold, match=f"Conversation {crew.conversation.pk} .* cannot be moved .* Copy it instead"):
         crew.carry(crew.carl, to=second)
     crew.carry(crew.carl, to=second, is_copy=True)
     hold.delete()
     document = indexed(upload(crew.carl, GUIDE))
-    LegalHold.objects.create(owner=crew.carl, reason="claim")
-    attic = create_space(person=crew.carl, name="Attic").account
+    LegalHold.objects.create(archive_id=crew.carl.pk, reason="claim")
+    attic = create_space(person=crew.carl, name="Attic")
     for kind, number in (("conversation", crew.conversation.pk), ("document", document.pk)):
         with pytest.raises(OnLegalHold, match="nothing can be moved out of it"):
             crew.carry(crew.carl, to=attic, kind=kind, number=number)
     crew.carry(crew.carl, to=attic, kind="document", number=document.pk, is_copy=True)
-    assert Conversation.objects.filter(owner=crew.carl).count() == 1
+    assert Conversation.objects.filter(archive_id=crew.carl.pk).count() == 1
 
 
 def test_every_table_of_conversation_or_document_is_carried_or_dropped_on_purpose() -> None:

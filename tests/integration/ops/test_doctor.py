@@ -19,6 +19,7 @@ from django.utils import timezone
 from django_q.models import Schedule, Task
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.tasks import send_mail
 from convmemory.conversations.messages import responses
 from convmemory.conversations.models import Conversation
@@ -46,7 +47,7 @@ from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.ranking import reranking
 from search.retrieval import plans
-from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.factories import caller_for, exchange, make_conversation, make_user, user_says
 from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker
 from tests.support.smtp_server import running_smtp_server
@@ -72,7 +73,7 @@ def house(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
         index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk)
     schedules.ensure_schedules()
     SweepRun.objects.create(started_at=timezone.now(), seconds=0)
-    OwnerTask.objects.filter(owner=None).delete()
+    OwnerTask.objects.filter(archive=None).delete()
     yield folder
     spaces._opened.reset()
 
@@ -166,7 +167,7 @@ def rows_of_gone_turns() -> None:
 
 def row_with_foreign_owner() -> None:
     first, second = Item.objects.filter(number=0).order_by("pk")
-    Item.objects.filter(pk=first.pk).update(owner=second.owner_id)
+    Item.objects.filter(pk=first.pk).update(archive_id=second.archive_id)
 
 
 def stale_vector() -> None:
@@ -182,7 +183,7 @@ def lost_signs() -> None:
 
 
 def signs_of_another_owner() -> None:
-    BinaryCodeBlock.objects.filter(pk=BinaryCodeBlock.objects.order_by("pk")[0].pk).update(owner=make_user())
+    BinaryCodeBlock.objects.filter(pk=BinaryCodeBlock.objects.order_by("pk")[0].pk).update(archive_id=make_user().pk)
 
 
 def signs_of_gone_turns() -> None:
@@ -193,7 +194,9 @@ def signs_of_gone_turns() -> None:
 
 def dead_writer() -> None:
     conversation = Conversation.objects.order_by("pk")[0]
-    responses.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
+    responses.begin_response(
+        caller=caller_for(conversation.archive), conversation_id=conversation.pk, question=user_says("And now?")
+    )
     Conversation.objects.filter(pk=conversation.pk).update(processing_until=timezone.now() - HOUR)
 
 
@@ -228,7 +231,7 @@ def missing_schedule() -> None:
 
 def old_task() -> None:
     enqueue(schedules.SWEEP)
-    OwnerTask.objects.filter(owner=None).update(due_at=timezone.now() - HOUR)
+    OwnerTask.objects.filter(archive=None).update(due_at=timezone.now() - HOUR)
 
 
 def failed_task() -> None:
@@ -255,16 +258,16 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def newest_migration() -> str:
-    [(_, name)] = MigrationLoader(connection).graph.leaf_nodes("documents")
+    [(_, name)] = MigrationLoader(connection).graph.leaf_nodes("accounts")
     return str(name)
 
 
 def unapplied_migration() -> None:
-    MigrationRecorder(connection).record_unapplied("documents", newest_migration())
+    MigrationRecorder(connection).record_unapplied("accounts", newest_migration())
 
 
 def undo_unapplied_migration() -> None:
-    MigrationRecorder(connection).record_applied("documents", newest_migration())
+    MigrationRecorder(connection).record_applied("accounts", newest_migration())
 
 
 def undo_dropped_index() -> None:
@@ -287,8 +290,8 @@ def old_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def document_with_changed_byte() -> None:
     owner = make_user()
-    stored = store_file(owner_id=owner.pk, file=BytesIO(b"A note on sails."), name="sails.txt")
-    document = add_document(owner=owner, stored=stored).document
+    stored = store_file(archive_id=owner.pk, file=BytesIO(b"A note on sails."), name="sails.txt")
+    document = add_document(caller=Caller.of(owner), stored=stored).document
     Document.objects.filter(pk=document.pk).update(status=Document.Status.READY)
     drop_all()
     path = Path(document_storage().path(str(document.file)))
@@ -380,7 +383,7 @@ def test_foreign_language_is_finding_only_above_its_share_and_for_known_model(
     Source.objects.filter(pk=german.pk).update(languages="german")
     assert ids() == []
     a_model_of_english_alone(monkeypatch)
-    Source.objects.filter(pk=english.pk).update(owner=german.owner_id, item_count=german.item_count)
+    Source.objects.filter(pk=english.pk).update(archive_id=german.archive_id, item_count=german.item_count)
     assert "models.language-unknown" not in ids()
     Source.objects.filter(pk=english.pk).update(item_count=german.item_count - 1)
     (finding,) = (one for one in examine().findings if one.id == "models.language-unknown")

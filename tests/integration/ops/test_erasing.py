@@ -16,16 +16,21 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django_q.models import Task
 
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import Archive
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.models import OwnerTask
 from convmemory.embeddings.models import CachedVector
-from convmemory.ops.models import Erasure
+from convmemory.ops.models import ErasedUser, Erasure
 from convmemory.ops.privacy import erasing
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.ownership import SHARED, all_models, owned_tables
 from convmemory.ops.privacy.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
+from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.importing import uploads
@@ -98,23 +103,23 @@ def test_erasure_removes_all_rows_of_person_and_none_of_others() -> None:
     assert not [s for s in Session.objects.all() if s.get_decoded().get("_auth_user_id") == str(ada.pk)]
     named = [row for task in Task.objects.all() for row in named_rows(task.func, task.args, task.kwargs)]
     assert {row.pk for row in named} == {sources_of(bob)[0]}
-    assert list(OwnerTask.objects.filter(owner=None).values_list("args", flat=True)) == [[bob.pk]]
+    assert list(OwnerTask.objects.filter(archive=None).values_list("args", flat=True)) == [[bob.pk]]
     assert erased not in {row.pk for row in named}
     before["django_admin_log"] -= 1  # Bob's entry about a conversation of Ada's
     assert {table.name: rows_of(table, bob) for table in owned_tables()} == before
     assert _cached_of(bob) == shared_entry
     assert CachedVector.objects.count() == len(shared_entry)
-    assert search(caller=bob, query=SearchQuery(text=f"where is {BOB}?")).hits
+    assert search(caller=Caller.of(bob), query=SearchQuery(text=f"where is {BOB}?")).hits
     assert receipt.deleted["auth_user"] == 1
     assert receipt.deleted["conversations_conversation"] == 4
 
 
 def sources_of(user: User) -> list[int]:
-    return [source_id(conversation) for conversation in Conversation.objects.filter(owner=user).order_by("pk")]
+    return [source_id(conversation) for conversation in Conversation.objects.filter(archive_id=user.pk).order_by("pk")]
 
 
 def _cached_of(user: User) -> set[bytes]:
-    return {bytes(h) for h in CachedVector.objects.filter(owner=user).values_list("content_hash", flat=True)}
+    return {bytes(h) for h in CachedVector.objects.filter(archive_id=user.pk).values_list("content_hash", flat=True)}
 
 
 def _keys(table: Any, user: User) -> list[Any]:
@@ -143,6 +148,32 @@ def _rows_that_name(ids: dict[Any, list[Any]]) -> dict[str, int]:
                 (found[f"{name}.{column}"],) = cursor.fetchone()
     assert {"search_item.opening_id", "search_passage.element_id"} <= found.keys()
     return found
+
+
+def test_erasure_of_space_removes_its_rows_and_members_and_none_of_their_own() -> None:
+    ada = make_user(ADA)
+    with acting_for(ada.pk):
+        space = create_space(person=ada, name="Boat house")
+    conversation = make_conversation(space, exchange(("which knot holds the boat?", "A bowline.")))
+    own = make_conversation(ada, exchange(("which rope is it?", "The blue one.")))
+    index_conversation(conversation_id=conversation.pk)
+    call_command("erase_user", f"space {space.pk}", "--yes")
+    assert not Archive.objects.filter(pk=space.pk).exists()
+    assert not any(rows_of(table, space) for table in owned_tables())
+    assert Conversation.objects.get() == own
+    assert ErasedUser.objects.get().account == space.pk
+    with pytest.raises(CommandError, match="nothing is left to erase"):
+        call_command("erase_user", f"space {space.pk}", "--yes")
+
+
+def test_space_of_restored_database_is_erased_again() -> None:
+    ada = make_user(ADA)
+    with acting_for(ada.pk):
+        space = create_space(person=ada, name="Boat house")
+    make_conversation(space, exchange(("which knot holds the boat?", "A bowline.")))
+    assert erasing.erase_again([(space.pk, space.created_at)]) == [f"space {space.pk}"]
+    assert not Conversation.objects.exists()
+    assert Archive.objects.filter(pk=ada.pk).exists()
 
 
 def test_run_that_is_cut_off_shuts_person_out_and_is_finished_by_next() -> None:
@@ -221,14 +252,17 @@ def test_erasure_with_constant_writes_raises_still_in_use() -> None:
 def test_erasure_deletes_work_folders_of_owner_only() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     with ExitStack() as stack:
-        left = {user: stack.enter_context(work_folder("import", owner_id=user.pk)) for user in (ada, bob)}
+        left = {user: stack.enter_context(work_folder("import", archive_id=user.pk)) for user in (ada, bob)}
         erase_user(user=ada)
         assert (left[ada].exists(), left[bob].exists()) == (False, True)
 
 
 def test_erasure_deletes_queued_uploads_of_owner_only() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
-    left = {user: queue_import(owner=user, file=SimpleUploadedFile("a.jsonl", b"{}")).file.name for user in (ada, bob)}
+    left = {
+        user: queue_import(caller=Caller.of(user), file=SimpleUploadedFile("a.jsonl", b"{}")).file.name
+        for user in (ada, bob)
+    }
     assert set(left.values()) <= set(uploads())
     erase_user(user=ada)
     assert (left[ada] in uploads(), left[bob] in uploads()) == (False, True)
@@ -243,4 +277,4 @@ def test_command_asks_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert User.objects.filter(pk=ada.pk, is_active=True).exists()
     monkeypatch.setattr("builtins.input", lambda _: ADA)
     call_command("erase_user", ADA)
-    assert "is erased: 1 rows" in capsys.readouterr().out
+    assert "is erased: 2 rows" in capsys.readouterr().out

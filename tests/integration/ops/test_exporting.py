@@ -12,6 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey
 from convmemory.conversations.importing.runner import import_paths
@@ -33,19 +34,19 @@ QUERIES = ("where is the map?", f"{ADA} recipe", "the same text of everybody", f
 
 def contents(owner: User) -> dict[str, list[Any]]:
     """Return the rows that an archive must restore, without numbers that the database assigns."""
-    mine = Conversation.objects.filter(owner=owner).order_by("created_at", "title")
+    mine = Conversation.objects.filter(archive_id=owner.pk).order_by("created_at", "title")
     conversation = ("title", "agent", "project", "source", "parent_source_id", "parent__title", "created_at",
                     "updated_at", "archived_at", "message_count", "turn_count", "status")  # fmt: skip
     message = ("conversation__title", "position", "role", "is_real_user", "name", "model", "parts", "turn_number",
                "content_hash", "created_at")  # fmt: skip
     event = ("conversation__title", "line_number", "type", "level", "tool", "turn_number", "created_at", "payload")
-    messages = Message.objects.filter(owner=owner).order_by("conversation__title", "position")
-    sources = MessageSource.objects.filter(owner=owner)
+    messages = Message.objects.filter(archive_id=owner.pk).order_by("conversation__title", "position")
+    sources = MessageSource.objects.filter(archive_id=owner.pk)
     return {
         "conversations": list(mine.values_list(*conversation)),
         "messages": [_plain(row) for row in messages.values_list(*message)],
         "sources": sorted((s.message.position, bytes(s.data)) for s in sources.select_related("message")),
-        "events": list(Event.objects.filter(owner=owner).order_by("line_number").values_list(*event)),
+        "events": list(Event.objects.filter(archive_id=owner.pk).order_by("line_number").values_list(*event)),
     }
 
 
@@ -56,12 +57,12 @@ def _plain(row: tuple[Any, ...]) -> list[Any]:
 def hits(owner: User) -> list[list[tuple[Any, ...]]]:
     return [
         [(h.title, h.number, h.heading, h.passage, h.marks, h.similarity, h.score) for h in found]
-        for found in (search(caller=owner, query=SearchQuery(text=query)).hits for query in QUERIES)
+        for found in (search(caller=Caller.of(owner), query=SearchQuery(text=query)).hits for query in QUERIES)
     ]
 
 
 def index_all(owner: User) -> None:
-    for pk in Conversation.objects.filter(owner=owner).order_by("pk").values_list("pk", flat=True):
+    for pk in Conversation.objects.filter(archive_id=owner.pk).order_by("pk").values_list("pk", flat=True):
         index_conversation(conversation_id=pk)
 
 
@@ -78,13 +79,13 @@ def test_export_erase_and_import_give_back_same_turns_and_hits(tmp_path: Path) -
     erase_user(user=ada)
 
     again = make_user(ADA)
-    first = import_paths(owner=again, paths=[archive])
+    first = import_paths(caller=Caller.of(again), paths=[archive])
     assert (first.total("skipped"), first.recognised) == (0, 1)
     index_all(again)
     assert contents(again) == before
     assert hits(again) == found_before
 
-    second = import_paths(owner=again, paths=[archive])
+    second = import_paths(caller=Caller.of(again), paths=[archive])
     assert (second.total("added"), second.total("updated")) == (0, 0)
     assert second.total("unchanged") == len(before["messages"])
     assert contents(again) == before
@@ -94,8 +95,8 @@ def test_archive_contains_all_rows_of_person_without_secrets(tmp_path: Path) -> 
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)
     fill_person(ada, ADA)
-    secret = create_key(owner=ada)
-    key_hash = bytes(ApiKey.objects.filter(owner=ada).order_by("-pk")[0].key_hash).hex()
+    secret = create_key(person=ada)
+    key_hash = bytes(ApiKey.objects.filter(person_id=ada.pk).order_by("-pk")[0].key_hash).hex()
     export_user(user=ada, path=tmp_path / "ada.zip")
     with zipfile.ZipFile(tmp_path / "ada.zip") as archive:
         text = "".join(archive.read(name).decode() for name in archive.namelist())
@@ -136,8 +137,8 @@ def test_upload_and_unpacked_folder_are_read_like_file(tmp_path: Path, monkeypat
     with zipfile.ZipFile(tmp_path / "ada.zip") as archive:
         archive.extractall(tmp_path / "unpacked")
     folder, upload = make_user(), make_user()
-    assert import_paths(owner=folder, paths=[tmp_path / "unpacked"]).total("conversations") == 4
-    client = Client(headers={"Authorization": f"Bearer {create_key(owner=upload)}"})
+    assert import_paths(caller=Caller.of(folder), paths=[tmp_path / "unpacked"]).total("conversations") == 4
+    client = Client(headers={"Authorization": f"Bearer {create_key(person=upload)}"})
     file = SimpleUploadedFile("ada.zip", (tmp_path / "ada.zip").read_bytes())
     answer = client.post("/api/v1/imports", {"file": file}).json()
     assert (answer["recognised_files"], answer["total"]["conversations"]) == (1, 4)
@@ -156,12 +157,12 @@ def test_damaged_archive_is_refused_and_damaged_row_skipped(tmp_path: Path) -> N
     lines = [json.loads(line) for line in rows.read_text().splitlines()]
     lines[1]["parts"] = [{"type": "hologram"}]
     rows.write_text("\n".join(json.dumps(line) for line in lines))
-    report = import_paths(owner=make_user(), paths=[tmp_path / "cut.zip", tmp_path / "folder"])
+    report = import_paths(caller=Caller.of(make_user()), paths=[tmp_path / "cut.zip", tmp_path / "folder"])
     cut, folder = report.files
     assert cut.errors
     assert (folder.conversations, folder.added, folder.skipped) == (1, 3, 1)
     (tmp_path / "folder" / "manifest.json").write_text('{"format": "convmemory-export", "version": 99}')
-    (refused,) = import_paths(owner=make_user(), paths=[tmp_path / "folder"]).files
+    (refused,) = import_paths(caller=Caller.of(make_user()), paths=[tmp_path / "folder"]).files
     assert "version 99" in refused.errors[0]
 
 

@@ -16,6 +16,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import DatabaseError
 from pytest_django import DjangoDbBlocker, Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat import migrations as chat_migrations
 from convmemory.chat.agents import create_agent
 from convmemory.core import acting
@@ -80,7 +81,7 @@ def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterato
             owners = [make_user() for _ in range(3)]
             for owner in owners:
                 with acting_for(owner.pk):
-                    create_agent(owner=owner, values={"name": f"agent {owner.pk}"})
+                    create_agent(caller=Caller.of(owner), values={"name": f"agent {owner.pk}"})
         yield name, [owner.pk for owner in owners]
 
 

@@ -14,6 +14,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.acting import acting_for, maintenance
@@ -89,12 +90,14 @@ class TestStaff:
 
     def test_dashboard_and_maps_show_people_of_every_group(self, root: Client, people: People) -> None:
         with maintenance():
-            turns = sum(index_status(owner=User.objects.get(pk=owner_id)).turns for owner_id in people.values())
+            turns = sum(
+                index_status(caller=Caller.of(User.objects.get(pk=archive_id))).turns for archive_id in people.values()
+            )
             assert sample_index()["turns"] == turns
         assert root.get(reverse("dashboard")).status_code == 200
-        for name, owner_id in people.items():
+        for name, archive_id in people.items():
             with maintenance():
-                points = map_turns(owner_id)["points"]
+                points = map_turns(archive_id)["points"]
             shown = root.post(reverse("turn-map", query={"owner": name})).content.decode()
             assert f"zq{name}" in shown
             assert shown.count('r="5"') == points
@@ -104,13 +107,13 @@ class TestCommands:
     def test_archives_hold_all_rows_of_their_owner(self, people: People, tmp_path: Path) -> None:
         with maintenance():
             OwnArchive.objects.all().delete()
-        for name, owner_id in people.items():
+        for name, archive_id in people.items():
             with maintenance():
-                rows = count_rows(User.objects.get(pk=owner_id))
+                rows = count_rows(User.objects.get(pk=archive_id))
                 call_command("export_user", name, str(tmp_path / f"{name}.zip"), stdout=StringIO())
             assert self._rows_in(tmp_path / f"{name}.zip") == rows
-            with acting_for(owner_id):
-                enqueue_archive(request_archive(owner=User.objects.get(pk=owner_id)))
+            with acting_for(archive_id):
+                enqueue_archive(request_archive(caller=Caller.of(User.objects.get(pk=archive_id))))
         with maintenance():
             while work():
                 pass
@@ -133,21 +136,23 @@ class TestCommands:
             self._reembed("--model", str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)))
             new = spaces.active_space()
             assert new != old
-            for owner_id, (passages, items) in before.items():
-                assert self._embedded(owner_id, new)[0] == passages
-                assert self._embedded(owner_id, new)[1] >= items > 0  # items without a vector before, too
-        for name, owner_id in people.items():
-            with acting_for(owner_id):
-                assert search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=f"zq{name}")).hits
+            for archive_id, (passages, items) in before.items():
+                assert self._embedded(archive_id, new)[0] == passages
+                assert self._embedded(archive_id, new)[1] >= items > 0  # items without a vector before, too
+        for name, archive_id in people.items():
+            with acting_for(archive_id):
+                assert search(
+                    caller=Caller.of(User.objects.get(pk=archive_id)), query=SearchQuery(text=f"zq{name}")
+                ).hits
         with maintenance():
             self._reembed("--prune")
             assert not Passage.objects.exclude(space=new).exists()
             assert self._embedded(people["ada"], new)[0] == before[people["ada"]][0]
 
-    def _embedded(self, owner_id: int, space: EmbeddingSpace) -> tuple[int, int]:
+    def _embedded(self, archive_id: int, space: EmbeddingSpace) -> tuple[int, int]:
         """Passages and vectors of items."""
-        of_owner = {"owner_id": owner_id, "space": space}
-        return Passage.objects.filter(**of_owner).count(), ItemEmbedding.objects.filter(**of_owner).count()
+        in_archive = {"archive_id": archive_id, "space": space}
+        return Passage.objects.filter(**in_archive).count(), ItemEmbedding.objects.filter(**in_archive).count()
 
     def _reembed(self, *arguments: str) -> None:
         call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
@@ -155,12 +160,12 @@ class TestCommands:
     def test_conversation_moves_into_another_group_and_back_with_its_vectors(self, people: People) -> None:
         with maintenance():
             bert = User.objects.get(pk=people["bert"])
-            group_of = dict(OwnerGroup.objects.values_list("owner_id", "number"))
+            group_of = dict(OwnerGroup.objects.values_list("archive_id", "number"))
         space_id = next(made for _ in range(4) if group_of[bert.pk] != self._group_of(made := self._space(bert)))
         with acting_for(bert.pk):
-            number = Conversation.objects.filter(owner_id=bert.pk, source_id="").order_by("pk")[0].pk
+            number = Conversation.objects.filter(archive_id=bert.pk, source_id="").order_by("pk")[0].pk
             index_conversation(conversation_id=number)
-            passages = Passage.objects.filter(owner_id=bert.pk).count()
+            passages = Passage.objects.filter(archive_id=bert.pk).count()
             assert self._carry(bert, number, space_id) == number
             assert not Conversation.objects.filter(pk=number).exists()
         with acting_for(space_id, person_id=bert.pk):
@@ -170,18 +175,18 @@ class TestCommands:
         with acting_for(bert.pk):
             assert self._carry(bert, number, None) == number
             index_conversation(conversation_id=number)
-            assert Passage.objects.filter(owner_id=bert.pk).count() == passages
+            assert Passage.objects.filter(archive_id=bert.pk).count() == passages
 
     def _space(self, person: User) -> int:
         with acting_for(person.pk):
-            return create_space(person=person, name="Loft").account.pk
+            return create_space(person=person, name="Loft").pk
 
-    def _group_of(self, owner_id: int) -> int:
+    def _group_of(self, archive_id: int) -> int:
         with maintenance():
-            return OwnerGroup.objects.get(owner_id=owner_id).number
+            return OwnerGroup.objects.get(archive_id=archive_id).number
 
     def _carry(self, person: User, number: int, space_id: int | None) -> int:
-        return carry(person=person, kind="conversation", object_id=number, space_id=space_id, is_copy=False)
+        return carry(caller=Caller.of(person), kind="conversation", object_id=number, space_id=space_id, is_copy=False)
 
     def test_erase_user_command_erases_person_in_group(self, people: People) -> None:
         with maintenance():

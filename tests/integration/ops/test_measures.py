@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.measuring import Measurement, report, timed
 from convmemory.ops.models import Measure
 from convmemory.ops.observability import measures
@@ -38,7 +39,7 @@ def test_search_and_its_indexing_are_counted_without_word_of_query() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("where is the zebrafish lab?", "In Lima.")))
     index_conversation(conversation_id=conversation.pk)
-    search(caller=owner, query=SearchQuery(text="zebrafish lab"))
+    search(caller=Caller.of(owner), query=SearchQuery(text="zebrafish lab"))
     measures.flush()
     found = {(row.name, row.label): row for row in measures.totals()}
     assert found["search", "hybrid"].items == 1

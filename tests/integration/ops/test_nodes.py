@@ -16,6 +16,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.utils import IntegrityError
 from pytest_django import DjangoDbBlocker
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.spaces import create_space, set_member
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
@@ -60,10 +61,12 @@ class Before:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.people = {name: make_user(name).pk for name in NAMES}
-        for name, owner_id in self.people.items():
-            fill_person(User.objects.get(pk=owner_id), f"zq{name}")
+        for name, archive_id in self.people.items():
+            fill_person(User.objects.get(pk=archive_id), f"zq{name}")
         self.rows = counts()
-        self.found = {(owner_id, text): hits(owner_id, text) for owner_id in self.people.values() for text in QUESTIONS}
+        self.found = {
+            (archive_id, text): hits(archive_id, text) for archive_id in self.people.values() for text in QUESTIONS
+        }
 
 
 QUESTIONS = [f"where is zq{name}?" for name in NAMES] + ["the same text of everybody"]
@@ -95,9 +98,9 @@ def ask(statement: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall()) if cursor.description else []
 
 
-def hits(owner_id: int, text: str) -> list[tuple[object, ...]]:
-    with acting_for(owner_id):
-        found = search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=text)).hits
+def hits(archive_id: int, text: str) -> list[tuple[object, ...]]:
+    with acting_for(archive_id):
+        found = search(caller=Caller.of(User.objects.get(pk=archive_id)), query=SearchQuery(text=text)).hits
     return [(hit.object_id, hit.number, hit.similarity, hit.score, hit.passage) for hit in found]
 
 
@@ -105,10 +108,10 @@ def owners() -> set[int]:
     return {owner for (owner,) in ask("SELECT owner_id FROM conversations_conversation")}
 
 
-def new_conversation(owner_id: int, *texts: str) -> Conversation:
+def new_conversation(archive_id: int, *texts: str) -> Conversation:
     draft = ConversationDraft(messages=[message for text in texts for message in exchange((text, "So it is."))])
-    with acting_for(owner_id):
-        made = ingest.create_conversation(owner=User.objects.get(pk=owner_id), draft=draft)
+    with acting_for(archive_id):
+        made = ingest.create_conversation(caller=Caller.of(User.objects.get(pk=archive_id)), draft=draft)
         index_conversation(conversation_id=made.pk)
     return made
 
@@ -130,13 +133,13 @@ def test_group_reports_name_nodes_and_no_problems(before: Before) -> None:
 
 
 def test_nodes_keep_owners_apart_themselves(before: Before) -> None:
-    for owner_id in before.people.values():
-        with acting_for(owner_id):
-            assert owners() == {owner_id}
+    for archive_id in before.people.values():
+        with acting_for(archive_id):
+            assert owners() == {archive_id}
             with transaction.atomic():
-                assert owners() == {owner_id}
+                assert owners() == {archive_id}
     with maintenance():
-        numbers = dict(OwnerGroup.objects.values_list("owner_id", "number"))
+        numbers = dict(OwnerGroup.objects.values_list("archive_id", "number"))
     pair = [owner for owner in numbers if list(numbers.values()).count(numbers[owner]) > 1][:2]
     with acting_for(pair[0]):  # what a forgotten filter would read
         assert ask(f"SELECT count(*) FROM search_passage WHERE owner_id = {pair[1]}") == [(0,)]
@@ -159,7 +162,7 @@ def test_conversation_is_written_found_and_deleted(before: Before) -> None:
     made = new_conversation(ada, "The walrus has a wooden leg.", "It is a zebra's.")
     assert made.pk in [hit[0] for hit in hits(ada, "whose leg is wooden?")]
     with acting_for(ada):
-        ingest.delete_conversation(owner=User.objects.get(pk=ada), conversation_id=made.pk)
+        ingest.delete_conversation(caller=Caller.of(User.objects.get(pk=ada)), conversation_id=made.pk)
     assert made.pk not in [hit[0] for hit in hits(ada, "whose leg is wooden?")]
 
 
@@ -207,11 +210,12 @@ def test_vector_indexes_lie_on_nodes(before: Before) -> None:
 def test_members_of_space_read_and_write_what_their_role_allows(before: Before) -> None:
     ada, bert = (User.objects.get(pk=before.people[name]) for name in ("ada", "bert"))
     with acting_for(ada.pk):
-        space_id = create_space(person=ada, name="Loft").account.pk
+        space_id = create_space(person=ada, name="Loft").pk
         set_member(person=ada, space_id=space_id, username="bert", role="reader")
     with acting_for(space_id, person_id=ada.pk):
         ingest.create_conversation(
-            owner=User(pk=space_id), draft=ConversationDraft(messages=exchange(("what is in the loft?", "A ladder.")))
+            caller=Caller.for_archive(space_id),
+            draft=ConversationDraft(messages=exchange(("what is in the loft?", "A ladder."))),
         )
     with acting_for(space_id, person_id=bert.pk):
         assert owners() == {space_id}
@@ -225,9 +229,10 @@ def test_conversation_moves_into_space_and_back(before: Before) -> None:
     ada = User.objects.get(pk=before.people["ada"])
     made = new_conversation(ada.pk, "The ladder leans on the barn.")
     with acting_for(ada.pk):
-        space_id = create_space(person=ada, name="Barn").account.pk
+        space_id = create_space(person=ada, name="Barn").pk
     for place in (space_id, None):
-        carry(person=ada, kind="conversation", object_id=made.pk, space_id=place, is_copy=False)
+        with acting_for(ada.pk):
+            carry(caller=Caller.of(ada), kind="conversation", object_id=made.pk, space_id=place, is_copy=False)
         with acting_for(place or ada.pk, person_id=ada.pk):
             assert Conversation.objects.filter(pk=made.pk).exists()
 

@@ -17,6 +17,7 @@ from django.test import override_settings
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import TurnDraft
 from convmemory.conversations.models import Conversation
@@ -83,7 +84,7 @@ def rows(space: EmbeddingSpace) -> tuple[int, int, int]:
 
 
 def found_by(user: User, text: str = "the cat sat") -> list[tuple[int, int]]:
-    hits = search(caller=user, query=SearchQuery(text=text)).hits
+    hits = search(caller=Caller.of(user), query=SearchQuery(text=text)).hits
     assert hits
     assert all(0 < hit.similarity <= 1 for hit in hits)
     return [(hit.object_id, hit.number) for hit in hits]
@@ -97,7 +98,7 @@ def test_reembed_fills_new_space_and_computes_nothing_twice(owner: User, models:
     assert rows(new) == before == rows(old)
     assert computed(output) > 0
     assert len(found_by(owner)) == 12
-    assert index_status(owner=owner).pending == 0
+    assert index_status(caller=Caller.of(owner)).pending == 0
     assert sources_to_index(limit=10) == []
     assert SourceIndex.objects.filter(space=new, indexed_version=F("source__version")).count() == 3
     assert f"EMBEDDING_MODEL_PATH={models['new']}" in output
@@ -108,7 +109,7 @@ def test_reembed_fills_new_space_and_computes_nothing_twice(owner: User, models:
 
 def count_found(user: User, text: str = "the cat sat") -> int:
     """Return the number of turns that a search finds; the order is random as the weights are."""
-    return len(search(caller=user, query=SearchQuery(text=text)).hits)
+    return len(search(caller=Caller.of(user), query=SearchQuery(text=text)).hits)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -181,7 +182,7 @@ def test_endpoint_is_searched_by_token_vectors_of_default_model(owner: User) -> 
         with override_settings(EMBEDDING_API_KEY=endpoint.key, EMBEDDING_BASE_URL=endpoint.url):
             reembed(*arguments)
             sent = len(endpoint.requests)
-            hits = search(caller=user, query=SearchQuery(text="feeding a cat")).hits
+            hits = search(caller=Caller.of(user), query=SearchQuery(text="feeding a cat")).hits
             assert hits[0].object_id == Conversation.objects.order_by("-pk")[0].pk
             assert "its vectors are copied" in reembed(*arguments, "--token-model", "none", "--dry-run")
             reembed(*arguments, "--token-model", "none")
@@ -208,7 +209,7 @@ def test_new_model_is_found_again_though_settings_name_old_one(owner: User, mode
     spaces._opened.reset()  # as in a process that starts afterwards
     assert spaces.embedder_for(spaces.active_space()).card.dimensions == 64
     conversation = make_conversation(owner, exchange(("mat?", "cat.")))
-    index(source_id(conversation), owner_id=conversation.owner_id)
+    index(source_id(conversation), archive_id=conversation.archive_id)
     assert ItemEmbedding.objects.get(source__object_id=conversation.pk).space == spaces.active_space()
     assert (conversation.pk, 0) in found_by(owner, "mat? cat.")
 
@@ -220,10 +221,12 @@ def test_new_turns_during_build_are_embedded_in_both_spaces(owner: User, models:
     assert building
     assert rows(building)[0] == 4
     assert spaces.active_space() != building
-    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")]
+    )
     arrived = make_conversation(owner, exchange(("the mat?", "a cat.")))
     for conversation in (first, arrived):
-        index(source_id(conversation), owner_id=conversation.owner_id)
+        index(source_id(conversation), archive_id=conversation.archive_id)
     assert rows(building)[0] == 4 + 1 + 1
     assert ItemEmbedding.objects.filter(space=spaces.active_space()).count() == 12 + 1 + 1
     reembed("--model", models["new"])
@@ -239,10 +242,12 @@ def test_new_turns_are_embedded_although_old_model_is_missing(
     EmbeddingSpace.objects.filter(is_active=True).update(location="")
     conversation = make_conversation(owner, exchange(("the mat?", "a cat.")))
     with pytest.raises(Exception, match="model cannot be had"):
-        index(source_id(conversation), owner_id=conversation.owner_id)
+        index(source_id(conversation), archive_id=conversation.archive_id)
     reembed("--model", models["new"])
-    assert index_status(owner=owner).pending == 4 - 3  # the new one: the sweep brings its documents up to date
-    index(source_id(conversation), owner_id=conversation.owner_id)
+    assert (
+        index_status(caller=Caller.of(owner)).pending == 4 - 3
+    )  # the new one: the sweep brings its documents up to date
+    index(source_id(conversation), archive_id=conversation.archive_id)
     assert (conversation.pk, 0) in found_by(owner, "the mat? a cat.")
 
 
@@ -251,7 +256,9 @@ def test_switch_is_refused_until_all_sources_are_in_new_space(owner: User, model
     building = spaces.building_space()
     assert building
     first = Conversation.objects.order_by("pk")[0]
-    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")]
+    )
     index_conversation(conversation_id=first.pk)
     with pytest.raises(NotBuilt) as refusal:
         switch_to(building)
@@ -263,7 +270,7 @@ def test_switch_is_refused_until_all_sources_are_in_new_space(owner: User, model
 
 def append_turns(owner: User, conversation: Conversation, *questions: str) -> None:
     drafts = [draft for question in questions for draft in (user_says(question), assistant_says("a mat."))]
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=drafts)
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=drafts)
 
 
 def test_turns_that_waited_at_switch_are_indexed_though_more_arrive(owner: User, models: dict[str, str]) -> None:
@@ -303,7 +310,7 @@ def test_marking_damage_forgets_no_change_that_was_noted_meanwhile(owner: User) 
     first = Conversation.objects.order_by("pk")[0]
     ItemEmbedding.objects.filter(source__object_id=first.pk, item_number=3).delete()
     found = find_damage(spaces.active_space(), ("missing",))
-    ingest.put_turn(owner=owner, conversation_id=first.pk, turn=TurnDraft(4, "new?", "yes."))
+    ingest.put_turn(caller=Caller.of(owner), conversation_id=first.pk, turn=TurnDraft(4, "new?", "yes."))
     SourceIndex.objects.filter(source__object_id=first.pk).update(dirty_from=1)
     assert mark_damage(found, spaces.active_space()) == 1
     assert SourceIndex.objects.get(source__object_id=first.pk).dirty_from == 1
@@ -315,7 +322,9 @@ def test_marking_damage_forgets_no_change_that_was_noted_meanwhile(owner: User) 
 def test_changed_turn_is_stale_in_new_space(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     first = Conversation.objects.order_by("pk")[0]
-    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("one more thing.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[assistant_says("one more thing.")]
+    )
     index_conversation(conversation_id=first.pk)
     output = reembed("--model", models["new"], "--only", "stale")
     assert "1 sources, 1 items embedded" in output
@@ -353,12 +362,12 @@ def test_failed_turns_are_tried_again(owner: User) -> None:
 def test_scope_limits_what_is_embedded(owner: User, models: dict[str, str]) -> None:
     other = make_user()
     index_conversation(conversation_id=make_conversation(other, exchange(*PAIRS)).pk)
-    Source.objects.filter(owner=other).update(updated_at=timezone.now())
+    Source.objects.filter(archive_id=other.pk).update(updated_at=timezone.now())
     yesterday = (timezone.now() - timedelta(days=1)).date().isoformat()
     assert "1 sources, 3 items" in reembed("--model", models["new"], "--since", yesterday, "--dry-run")
     reembed("--model", models["new"], "--user", other.username)
     built = SourceIndex.objects.filter(space__is_building=True)
-    assert set(built.values_list("owner_id", flat=True)) == {other.pk}
+    assert set(built.values_list("archive_id", flat=True)) == {other.pk}
 
 
 def test_dry_run_counts_and_prices_and_writes_nothing(owner: User, models: dict[str, str]) -> None:

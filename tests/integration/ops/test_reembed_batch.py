@@ -68,8 +68,8 @@ def test_everything_is_embedded_in_batches_of_each_owner(endpoint: FakeEndpoint,
     assert ItemEmbedding.objects.filter(space=space).count() == Item.objects.count() == 8
     assert Passage.objects.filter(space=space).count() == 16
     batches = list(EmbeddingBatch.objects.order_by("pk"))
-    assert [(row.owner, row.requests, row.vectors, row.status) for row in batches] == [
-        (owner, 8, 8, "completed") for owner in owners
+    assert [(row.archive_id, row.requests, row.vectors, row.status) for row in batches] == [
+        (owner.pk, 8, 8, "completed") for owner in owners
     ]
     assert reembed(endpoint, "--batch").count("handed in") == 0
 

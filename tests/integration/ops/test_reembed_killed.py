@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.setting_kinds import ROOT
@@ -69,7 +70,7 @@ class Searcher(threading.Thread):
 
 
 def answer(owner: User, query: str) -> Answer:
-    results = search(caller=owner, query=SearchQuery(text=query))
+    results = search(caller=Caller.of(owner), query=SearchQuery(text=query))
     assert not results.notes
     return tuple((hit.object_id, hit.number, hit.similarity) for hit in results.hits)
 

@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.migrations.recorder import MigrationRecorder
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.importing.models import kept_place
 from convmemory.core import acting
@@ -49,7 +50,7 @@ def files() -> list[str]:
 
 
 def store(owner: User, content: str) -> library.StoredFile:
-    return library.store_file(owner_id=owner.pk, file=io.BytesIO(content.encode()), name="a.md")
+    return library.store_file(archive_id=owner.pk, file=io.BytesIO(content.encode()), name="a.md")
 
 
 def let_an_hour_pass(folder: Path) -> None:
@@ -81,10 +82,10 @@ def test_truncated_file_of_earlier_version_is_replaced_by_same_upload(owner: Use
     os.truncate(document.file.path, 100_000)
     assert [finding.id for finding in check_documents()] == ["rows.documents-damaged"]
     assert (read(document).status, document.error) == ("failed", "The stored file is damaged. Upload it again.")
-    again = library.add_document(owner=owner, stored=store(owner, LARGE))
+    again = library.add_document(caller=Caller.of(owner), stored=store(owner, LARGE))
     assert (again.document.pk, again.is_new) == (document.pk, True)
     assert (read(document).status, document.char_count >= len(LARGE) - 1) == ("ready", True)
-    assert library.add_document(owner=owner, stored=store(owner, LARGE)).is_new is False
+    assert library.add_document(caller=Caller.of(owner), stored=store(owner, LARGE)).is_new is False
 
 
 def test_page_picture_is_drawn_again_after_full_disk(owner: User, tmp_path: Path) -> None:
@@ -102,9 +103,9 @@ def test_page_picture_is_drawn_again_after_full_disk(owner: User, tmp_path: Path
 def test_archive_that_meets_full_disk_fails_and_leaves_no_file(owner: User) -> None:
     read(upload(owner, os.urandom(60_000).hex()))
     before = files()
-    row = exporting.request_archive(owner=owner)
+    row = exporting.request_archive(caller=Caller.of(owner))
     with files_end_at(30_000):
-        assert exporting.write_archive(owner_id=owner.pk, archive_id=row.pk) == "failed"
+        assert exporting.write_archive(archive_id=owner.pk, own_archive_id=row.pk) == "failed"
     row.refresh_from_db()
     assert "cannot be written" in row.error
     assert files() == before
@@ -137,18 +138,18 @@ def test_restoring_backup_replaces_truncated_file(owner: User, tmp_path: Path) -
 def test_sweep_deletes_files_without_row_and_no_others(owner: User, tmp_path: Path) -> None:
     document = upload(owner, GUIDE)
     store(owner, "orphan")
-    waiting = queue_import(owner=owner, file=SimpleUploadedFile("a.jsonl", b"{}"))
-    archive = OwnArchive.objects.create(owner=owner, state="done", file=f"archives/{owner.pk}/a.zip")
+    waiting = queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("a.jsonl", b"{}"))
+    archive = OwnArchive.objects.create(person_id=owner.pk, state="done", file=f"archives/{owner.pk}/a.zip")
     named = [str(document.file), str(archive.file)]
-    orphans = [f"archives/{owner.pk}/b.zip", kept_place(owner_id=owner.pk, digest="ab" * 32), "documents/999/ab/cd"]
+    orphans = [f"archives/{owner.pk}/b.zip", kept_place(archive_id=owner.pk, digest="ab" * 32), "documents/999/ab/cd"]
     for digest in (document.digest, "cd" * 32):
-        folder = pictures_folder(owner_id=owner.pk, digest=digest)
+        folder = pictures_folder(archive_id=owner.pk, digest=digest)
         (named if digest == document.digest else orphans).append(f"{folder.relative_to(config.media_root)}/1.json")
     for name in [*named[1:], *orphans]:
         path = Path(document_storage().path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"text")
-    draft = pictures_folder(owner_id=owner.pk, digest=document.digest) / "1.webp.0.partial"
+    draft = pictures_folder(archive_id=owner.pk, digest=document.digest) / "1.webp.0.partial"
     draft.write_bytes(b"half")
     imports = config.import_folder
     for name in (f"{owner.pk}/orphan", "ab" * 16, "of something else"):
@@ -170,7 +171,7 @@ def test_orphan_that_is_uploaded_again_is_not_swept(owner: User, tmp_path: Path)
     assert len(find_orphans()) == 1
     stored = store(owner, "orphan")
     assert sweep_orphans() == 0
-    assert library.add_document(owner=owner, stored=stored).is_new
+    assert library.add_document(caller=Caller.of(owner), stored=stored).is_new
 
 
 def test_files_older_than_database_are_not_its_orphans(owner: User, tmp_path: Path) -> None:
@@ -203,13 +204,13 @@ def test_erasure_leaves_no_file_of_person_with_or_without_row(owner: User) -> No
     for person in (owner, other):
         upload(person, f"A document of {person.pk}")
         store(person, f"An orphan of {person.pk}")
-        queue_import(owner=person, file=SimpleUploadedFile("a.jsonl", b"{}"))
+        queue_import(caller=Caller.of(person), file=SimpleUploadedFile("a.jsonl", b"{}"))
         for kind in ("archives", "uploads", "pictures"):
             path = Path(config.media_root, kind, str(person.pk), "ab", "orphan")
             path.parent.mkdir(parents=True)
             path.write_bytes(b"text")
     before = [name for name in files() if f"/{other.pk}/" in name]
-    with work_folder("import", owner_id=owner.pk, claim=1) as folder:
+    with work_folder("import", archive_id=owner.pk, claim=1) as folder:
         (folder / "chat.jsonl").write_text("text")
         receipt = erase_user(user=owner)
     assert receipt.finished

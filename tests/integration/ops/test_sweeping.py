@@ -14,7 +14,7 @@ from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules, sweeping
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, SourceIndex, TokenVectors
-from tests.factories import exchange, make_conversation, make_user, source_id, user_says
+from tests.factories import caller_for, exchange, make_conversation, make_user, source_id, user_says
 from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_response_of_dead_writer_is_released() -> None:
     dead, alive = indexed(), indexed()
     for conversation in (dead, alive):
         responses.begin_response(
-            owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?")
+            caller=caller_for(conversation.archive), conversation_id=conversation.pk, question=user_says("And now?")
         )
     Conversation.objects.filter(pk=dead.pk).update(processing_until=timezone.now() - timedelta(seconds=1))
     assert quick().fixed["stuck"] == 1
@@ -90,12 +90,12 @@ def test_rows_of_turns_that_are_gone_are_deleted() -> None:
 
 def test_row_with_foreign_owner_is_deleted_and_made_again_for_its_owner() -> None:
     conversation, other = indexed(), make_user()
-    ItemEmbedding.objects.filter(item_number=1).update(owner=other)
+    ItemEmbedding.objects.filter(item_number=1).update(archive_id=other.pk)
     asked: list[int] = []
     run = deep(asked)
     assert (run.fixed["orphaned"], run.found["stale"], asked) == (1, 1, [source_id(conversation)])
     assert index_conversation(conversation_id=conversation.pk).items == 1
-    assert set(ItemEmbedding.objects.values_list("owner", flat=True)) == {conversation.owner_id}
+    assert set(ItemEmbedding.objects.values_list("archive", flat=True)) == {conversation.archive_id}
 
 
 @pytest.mark.parametrize("change", [lambda rows: rows.delete(), lambda rows: rows.update(content_hash=b"other")])

@@ -14,6 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from convmemory.accounts.auditing import Action
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import AuditEntry, LegalHold
 from convmemory.conversations import curating
@@ -47,7 +48,7 @@ def talk(owner: User) -> Conversation:
 
 def hold(owner: User, conversation: Conversation | None = None) -> LegalHold:
     return LegalHold.objects.create(
-        owner=owner, conversation_id=conversation.pk if conversation else None, reason="a claim"
+        archive_id=owner.pk, conversation_id=conversation.pk if conversation else None, reason="a claim"
     )
 
 
@@ -56,26 +57,26 @@ def test_held_conversation_is_not_deleted_and_others_are(owner: User, settings: 
     settings.TRASH_DAYS = trash_days
     held, free = talk(owner), talk(owner)
     hold(owner, held)
-    job = Import.objects.create(owner=owner, size=1, state=Import.State.DONE)
-    ImportedConversation.objects.create(owner=owner, import_job=job, conversation=held, file="a", created=True)
+    job = Import.objects.create(archive_id=owner.pk, size=1, state=Import.State.DONE)
+    ImportedConversation.objects.create(archive_id=owner.pk, import_job=job, conversation=held, file="a", created=True)
     message = held.messages.earliest("pk").pk
     deletions: list[Any] = [
-        lambda: ingest.delete_conversation(owner=owner, conversation_id=held.pk),
-        lambda: ingest.delete_for_good(owner=owner, conversation_id=held.pk),
-        lambda: curating.delete_all(owner=owner, conversation_ids=[free.pk, held.pk]),
-        lambda: request_undo(owner=owner, import_id=job.pk),
-        lambda: remove_messages(owner=owner, conversation_id=held.pk, ids=(message, message)),
+        lambda: ingest.delete_conversation(caller=Caller.of(owner), conversation_id=held.pk),
+        lambda: ingest.delete_for_good(caller=Caller.of(owner), conversation_id=held.pk),
+        lambda: curating.delete_all(caller=Caller.of(owner), conversation_ids=[free.pk, held.pk]),
+        lambda: request_undo(caller=Caller.of(owner), import_id=job.pk),
+        lambda: remove_messages(caller=Caller.of(owner), conversation_id=held.pk, ids=(message, message)),
     ]
     for deletion in deletions:
         with pytest.raises(OnLegalHold, match=f"Conversation {held.pk} is on legal hold"):
             deletion()
     assert set(Conversation.objects.values_list("pk", flat=True)) == {held.pk, free.pk}
     assert held.messages.count() == 2
-    ingest.append_messages(owner=owner, conversation_id=held.pk, drafts=[user_says("And now?")])
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=held.pk, drafts=[user_says("And now?")])
     assert held.messages.count() == 3
-    ingest.delete_conversation(owner=owner, conversation_id=free.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=free.pk)
     assert Conversation.objects.get().pk == held.pk
-    api = Client(headers={"Authorization": f"Bearer {create_key(owner=owner)}"})
+    api = Client(headers={"Authorization": f"Bearer {create_key(person=owner)}"})
     refused = api.delete(f"/api/v1/conversations/{held.pk}")
     assert (refused.status_code, "legal hold" in refused.json()["detail"]) == (409, True)
     LegalHold.objects.update(lifted_at=timezone.now())
@@ -84,29 +85,29 @@ def test_held_conversation_is_not_deleted_and_others_are(owner: User, settings: 
 
 def test_trash_keeps_what_is_held_until_the_hold_is_lifted(owner: User) -> None:
     held, document = talk(owner), upload(owner, GUIDE)
-    ingest.delete_conversation(owner=owner, conversation_id=held.pk)
-    library.delete_document(owner=owner, document_id=document.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=held.pk)
+    library.delete_document(caller=Caller.of(owner), document_id=document.pk)
     of_conversation = hold(owner, held)
     with pytest.raises(OnLegalHold):
-        trash.delete_now(owner=owner, kind="conversation", object_id=held.pk)
-    assert trash.empty(owner=owner) == 1
+        trash.delete_now(caller=Caller.of(owner), kind="conversation", object_id=held.pk)
+    assert trash.empty(caller=Caller.of(owner)) == 1
     of_account = hold(owner)
     for refused in (
-        lambda: trash.empty(owner=owner),
-        lambda: library.delete_for_good(owner=owner, document_id=document.pk),
+        lambda: trash.empty(caller=Caller.of(owner)),
+        lambda: library.delete_for_good(caller=Caller.of(owner), document_id=document.pk),
     ):
         with pytest.raises(OnLegalHold, match="This archive is on legal hold"):
             refused()
     Conversation.with_trash.update(trashed_at=timezone.now() - timedelta(days=31))
     assert trash.owners_with_due(limit=10) == []
-    assert trash.delete_due(owner=owner, deadline=time.monotonic() + 60)
+    assert trash.delete_due(caller=Caller.of(owner), deadline=time.monotonic() + 60)
     assert (Conversation.with_trash.count(), Document.with_trash.count()) == (1, 1)
     of_account.delete()
-    assert trash.delete_due(owner=owner, deadline=time.monotonic() + 60)
+    assert trash.delete_due(caller=Caller.of(owner), deadline=time.monotonic() + 60)
     assert (Conversation.with_trash.count(), Document.with_trash.count()) == (1, 0)
     of_conversation.delete()
     assert trash.owners_with_due(limit=10) == [owner.pk]
-    assert trash.delete_due(owner=owner, deadline=time.monotonic() + 60)
+    assert trash.delete_due(caller=Caller.of(owner), deadline=time.monotonic() + 60)
     assert not Conversation.with_trash.exists()
 
 
@@ -114,7 +115,7 @@ def test_held_documents_are_neither_deleted_nor_replaced(owner: User) -> None:
     document = upload(owner, GUIDE)
     hold(owner)
     with pytest.raises(OnLegalHold):
-        library.delete_document(owner=owner, document_id=document.pk)
+        library.delete_document(caller=Caller.of(owner), document_id=document.pk)
     with pytest.raises(OnLegalHold, match="no document of it can be replaced"):
         replace(owner, document, "# Another guide\n\nWithout tomatoes.\n")
     assert Document.objects.get().digest == document.digest
@@ -155,24 +156,24 @@ def test_staff_set_and_lift_holds_with_reasons(owner: User) -> None:
     names = ["view_legalhold", "add_legalhold", "change_legalhold", "delete_conversation"]
     staff.user_permissions.add(*Permission.objects.filter(codename__in=names))
     AuditEntry.objects.all().delete()
-    values = {"owner": owner.pk, "conversation_id": found.pk, "reason": "claim 7 of the insurer"}
+    values = {"archive": owner.pk, "conversation_id": found.pk, "reason": "claim 7 of the insurer"}
     for wrong in ({"conversation_id": foreign.pk}, {"reason": ""}):
         assert "errorlist" in admin.post(f"{HOLDS}add/", values | wrong).content.decode()
     admin.post(f"{HOLDS}add/", values)
-    admin.post(f"{HOLDS}add/", {"owner": owner.pk, "conversation_id": "", "reason": "claim 8"})
+    admin.post(f"{HOLDS}add/", {"archive": owner.pk, "conversation_id": "", "reason": "claim 8"})
     one, other = LegalHold.objects.order_by("pk")
     chosen = {"action": "delete_chosen", "_selected_action": found.pk, "post": "1"}
     assert admin.post("/admin/conversations/conversation/", chosen).status_code == 409
     assert "errorlist" in admin.post(f"{HOLDS}{one.pk}/change/", {"lift_reason": ""}).content.decode()
     for each in (one, other):
-        admin.post(f"{HOLDS}{each.pk}/change/", {"lift_reason": "settled", "owner": staff.pk, "reason": "another"})
+        admin.post(f"{HOLDS}{each.pk}/change/", {"lift_reason": "settled", "archive": staff.pk, "reason": "another"})
         each.refresh_from_db()
-        assert (each.owner, each.lift_reason, each.lifted_at is None) == (owner, "settled", False)
+        assert (each.archive_id, each.lift_reason, each.lifted_at is None) == (owner.pk, "settled", False)
         assert admin.post(f"{HOLDS}{each.pk}/change/", {"lift_reason": "again"}).status_code == 403
         assert admin.post(f"{HOLDS}{each.pk}/delete/", {"post": "yes"}).status_code == 403
     assert one.reason == "claim 7 of the insurer"
     entries = AuditEntry.objects.exclude(action__in=(Action.MADE, Action.CHANGED)).order_by("pk")
-    assert list(entries.values_list("action", "surface", "person__username", "about__username", "what")) == [
+    assert list(entries.values_list("action", "surface", "person__username", "about__person__username", "what")) == [
         ("held", "admin", "steve", "nora", f"conversation {found.pk}"),
         ("held", "admin", "steve", "nora", f"account {owner.pk}"),
         ("released", "admin", "steve", "nora", f"conversation {found.pk}"),

@@ -11,15 +11,16 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import LegalHold
+from convmemory.accounts.models import Archive, LegalHold
 from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.retention import rules, tasks
 from convmemory.retention.models import RetentionLimit, RetentionRule
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import caller_for, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +32,7 @@ def owner() -> User:
     return make_user("nora")
 
 
-def talk(owner: User, days: int, source: str = "codex", project: str = "/srv/dam", **values: object) -> int:
+def talk(owner: User | Archive, days: int, source: str = "codex", project: str = "/srv/dam", **values: object) -> int:
     made = make_conversation(owner, exchange(("Is the dam sound?", "Yes.")), source=source, project=project)
     old = timezone.now() - timedelta(days=days)
     Conversation.objects.filter(pk=made.pk).update(updated_at=old, **values)
@@ -39,7 +40,7 @@ def talk(owner: User, days: int, source: str = "codex", project: str = "/srv/dam
 
 
 def program_of(user: User, **options: Any) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=user, **options)}"})
+    return Client(headers={"Authorization": f"Bearer {create_key(person=user, **options)}"})
 
 
 def left() -> set[int]:
@@ -58,14 +59,16 @@ def test_rule_finds_old_conversations_of_its_source_and_project(
         held, talk(owner, 89), talk(owner, 91, source="api"), talk(owner, 91, project="/srv/weir"),
         talk(owner, 91, starred_at=now), talk(owner, 91, pinned_at=now), talk(make_user(), 91),
     }  # fmt: skip
-    LegalHold.objects.create(owner=owner, conversation_id=held, reason="a claim")
-    RetentionRule.objects.create(owner=owner, source="codex", project="/srv/dam", days=90)
+    LegalHold.objects.create(archive_id=owner.pk, conversation_id=held, reason="a claim")
+    RetentionRule.objects.create(archive_id=owner.pk, source="codex", project="/srv/dam", days=90)
     assert rules.owners_with_old(limit=10) == [owner.pk]
     assert tasks.sweep_old() == {"enqueued": 1}
-    assert rules.apply_rules(owner=owner, deadline=time.monotonic() - 1) is False  # out of time: the next run continues
+    assert (
+        rules.apply_rules(caller=Caller.of(owner), deadline=time.monotonic() - 1) is False
+    )  # out of time: the next run continues
     assert left() == {old, also_old} | kept
     for _ in range(2):
-        assert tasks.apply_rules(owner_id=owner.pk) == {"finished": True}
+        assert tasks.apply_rules(archive_id=owner.pk) == {"finished": True}
         assert left() == kept
     assert Conversation.with_trash.exclude(trashed_at=None).count() == (2 if trash_days else 0)
     assert rules.owners_with_old(limit=10) == []
@@ -83,7 +86,7 @@ def test_limit_applies_to_everybody_and_spares_no_star(owner: User) -> None:
     assert "errorlist" in admin.post(place, values | {"days": "0", "is_confirmed": "on"}).content.decode()
     admin.post(place, values | {"is_confirmed": "on"})
     assert rules.owners_with_old(limit=10) == sorted([owner.pk, other.pk])
-    tasks.apply_rules(owner_id=owner.pk)
+    tasks.apply_rules(archive_id=owner.pk)
     assert left() == {foreign, young}
     assert starred not in left()
     with acting_for(owner.pk):
@@ -94,7 +97,7 @@ def test_limit_applies_to_everybody_and_spares_no_star(owner: User) -> None:
 
 def test_page_counts_before_it_stores_and_shows_own_rules_alone(owner: User) -> None:
     talk(owner, 91)
-    foreign = RetentionRule.objects.create(owner=make_user(), source="walrus", days=7)
+    foreign = RetentionRule.objects.create(archive_id=make_user().pk, source="walrus", days=7)
     RetentionLimit.objects.create(source="chatgpt", days=999)
     browser = Client()
     browser.force_login(owner)
@@ -107,7 +110,7 @@ def test_page_counts_before_it_stores_and_shows_own_rules_alone(owner: User) -> 
     assert RetentionRule.objects.get() == foreign
     for _ in range(2):
         browser.post("/trash/rules", values | {"confirmed": "1"})
-    rule = RetentionRule.objects.get(owner=owner)
+    rule = RetentionRule.objects.get(archive_id=owner.pk)
     assert browser.post("/trash/rules", {"action": "remove", "id": foreign.pk}).status_code == 404
     browser.post("/trash/rules", {"action": "remove", "id": rule.pk})
     assert RetentionRule.objects.get() == foreign
@@ -115,7 +118,7 @@ def test_page_counts_before_it_stores_and_shows_own_rules_alone(owner: User) -> 
 
 def test_api_previews_stores_lists_and_deletes_own_rules(owner: User) -> None:
     talk(owner, 91)
-    foreign = RetentionRule.objects.create(owner=make_user(), source="walrus", days=7)
+    foreign = RetentionRule.objects.create(archive_id=make_user().pk, source="walrus", days=7)
     RetentionLimit.objects.create(source="chatgpt", days=999)
     api = program_of(owner)
     rule: dict[str, Any] = {"source": "codex", "project": "/srv/dam", "days": 90}
@@ -123,7 +126,7 @@ def test_api_previews_stores_lists_and_deletes_own_rules(owner: User) -> None:
     assert api.get(f"{ROUTE}/preview", rule | {"days": 92}).json() == {"conversations": 0}
     for bad in ({"days": 0}, {"source": "x" * 51}, {"project": "x" * 301}, {"days": 40_000}):
         assert api.post(ROUTE, rule | bad, content_type="application/json").status_code == 422, bad
-    assert not RetentionRule.objects.filter(owner=owner).exists()
+    assert not RetentionRule.objects.filter(archive_id=owner.pk).exists()
     made = [api.post(ROUTE, rule, content_type="application/json") for _ in range(2)]
     assert {(answer.status_code, answer.json()["id"]) for answer in made} == {(201, made[0].json()["id"])}
     listed = api.get(ROUTE).json()
@@ -134,7 +137,7 @@ def test_api_previews_stores_lists_and_deletes_own_rules(owner: User) -> None:
     assert api.delete(f"{ROUTE}/{made[0].json()['id']}").status_code == 204
     assert RetentionRule.objects.get() == foreign
     for number in range(rules.MAX_RULES):
-        rules.add_rule(RetentionRule(owner=owner, days=number + 1))
+        rules.add_rule(RetentionRule(archive_id=owner.pk, days=number + 1))
     assert api.post(ROUTE, {"days": 99}, content_type="application/json").status_code == 422
     assert api.post(ROUTE, {"days": 1}, content_type="application/json").status_code == 201
 
@@ -154,10 +157,10 @@ def test_api_previews_stores_lists_and_deletes_own_rules(owner: User) -> None:
 def test_rules_and_trash_of_space_obey_role_and_key(
     owner: User, role: str, key: dict[str, Any], reads: int, writes: int
 ) -> None:
-    space, ben = create_space(person=owner, name="Weir house").account, make_user("ben")
+    space, ben = create_space(person=owner, name="Weir house"), make_user("ben")
     trashed = talk(space, 1)
-    ingest.delete_conversation(owner=space, conversation_id=trashed)
-    RetentionRule.objects.create(owner=space, source="codex", days=80)
+    ingest.delete_conversation(caller=caller_for(space), conversation_id=trashed)
+    RetentionRule.objects.create(archive_id=space.pk, source="codex", days=80)
     if role != "stranger":
         set_member(person=owner, space_id=space.pk, username="ben", role="reader" if role == "former" else role)
     api = program_of(ben, **key)
@@ -170,12 +173,12 @@ def test_rules_and_trash_of_space_obey_role_and_key(
         assert shown not in api.get(path).content
     assert api.get(f"{ROUTE}/preview?{named}&days=1").status_code == reads
     assert api.post(f"{ROUTE}?{named}", {"days": 70}, content_type="application/json").status_code == writes
-    stored = set(RetentionRule.objects.filter(owner=space).values_list("days", flat=True))
+    stored = set(RetentionRule.objects.filter(archive_id=space.pk).values_list("days", flat=True))
     assert stored == ({70, 80} if writes == 201 else {80})
-    assert not RetentionRule.objects.filter(owner=ben).exists()
-    for rule in RetentionRule.objects.filter(owner=space):
+    assert not RetentionRule.objects.filter(archive_id=ben.pk).exists()
+    for rule in RetentionRule.objects.filter(archive_id=space.pk):
         assert api.delete(f"{ROUTE}/{rule.pk}").status_code == 404
         assert api.delete(f"{ROUTE}/{rule.pk}?{named}").status_code == (204 if writes == 201 else writes)
     restored = api.post(f"/api/v1/trash/conversation/{trashed}/restore?space=weir house")
     assert restored.status_code == (204 if writes == 201 else writes)
-    assert Conversation.objects.filter(owner=space).exists() == (writes == 201)
+    assert Conversation.objects.filter(archive_id=space.pk).exists() == (writes == 201)

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.conversations import curating
 from convmemory.conversations.importing.runner import import_paths
@@ -46,12 +47,12 @@ def owner() -> User:
 def conversation(owner: User) -> Conversation:
     made = make_conversation(owner, exchange(*PAIRS), title="Kiln", source="api", source_id="k1")
     index_conversation(conversation_id=made.pk)
-    curating.add_tag(owner=owner, conversation_ids=[made.pk], name="clay")
+    curating.add_tag(caller=Caller.of(owner), conversation_ids=[made.pk], name="clay")
     return made
 
 
 def hits(owner: User, text: str = "kiln degrees") -> list[tuple[str, str]]:
-    return [(hit.url, hit.passage) for hit in search(caller=owner, query=SearchQuery(text=text)).hits]
+    return [(hit.url, hit.passage) for hit in search(caller=Caller.of(owner), query=SearchQuery(text=text)).hits]
 
 
 def expire(row: Conversation | Document) -> None:
@@ -62,34 +63,36 @@ def expire(row: Conversation | Document) -> None:
 def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User, conversation: Conversation) -> None:
     found, passages = hits(owner), Passage.objects.count()
     messages = list(Message.objects.values_list("pk", "turn_number"))
-    while count_changed(owner_id=owner.pk):
+    while count_changed(archive_id=owner.pk):
         pass
     assert found
-    _, token = create_link(owner=owner, conversation_id=conversation.pk, turn=0, days=None, audience="people")
+    _, token = create_link(
+        caller=Caller.of(owner), conversation_id=conversation.pk, turn=0, days=None, audience="people"
+    )
 
-    ingest.delete_conversation(owner=owner, conversation_id=conversation.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
     assert hits(owner) == []
     with pytest.raises(NotFound):
         open_link(token, visitor_id=owner.pk)
     assert not Conversation.objects.exists()
-    assert curating.tag_counts(owner=owner) == []
-    assert statistics_of(owner=owner).messages == 0
+    assert curating.tag_counts(caller=Caller.of(owner)) == []
+    assert statistics_of(caller=Caller.of(owner)).messages == 0
     assert (Source.objects.count(), Passage.objects.count(), Figures.objects.count()) == (0, 0, 0)
     assert reconcile_sources() == 0  # the sweep does not bring it back
-    assert count_changed(owner_id=owner.pk) == 0
-    (row,), following = trash.page_of_trash(owner=owner, limit=10)
+    assert count_changed(archive_id=owner.pk) == 0
+    (row,), following = trash.page_of_trash(caller=Caller.of(owner), limit=10)
     assert (row.kind, row.id, row.title, following) == ("conversation", conversation.pk, "Kiln", None)
     assert row.kept_until - row.trashed_at == timedelta(days=30)
 
-    trash.restore(owner=owner, kind="conversation", object_id=conversation.pk)
+    trash.restore(caller=Caller.of(owner), kind="conversation", object_id=conversation.pk)
     result = index_conversation(conversation_id=conversation.pk)
     assert (result.items, result.computed) == (2, 0)
     assert hits(owner) == found
     assert "1240 degrees" in "".join(open_link(token, visitor_id=owner.pk))
     assert Passage.objects.count() == passages
     assert list(Message.objects.values_list("pk", "turn_number")) == messages
-    assert curating.tag_counts(owner=owner) == [("clay", 1)]
-    assert trash.page_of_trash(owner=owner, limit=10) == ([], None)
+    assert curating.tag_counts(caller=Caller.of(owner)) == [("clay", 1)]
+    assert trash.page_of_trash(caller=Caller.of(owner), limit=10) == ([], None)
     assert drop_used_set_aside() > 0
     assert not SetAsidePassage.objects.exists()
 
@@ -98,32 +101,32 @@ def test_import_of_trashed_conversation_is_skipped_and_says_so(owner: User, tmp_
     path = tmp_path / "chat.jsonl"
     messages = [{"id": "a", "role": "user", "content": "one"}, {"id": "b", "role": "assistant", "content": "1"}]
     path.write_text(json.dumps({"id": "chat-0001", "messages": messages}))
-    import_paths(owner=owner, paths=[path])
+    import_paths(caller=Caller.of(owner), paths=[path])
     number = Conversation.objects.get().pk
-    ingest.delete_conversation(owner=owner, conversation_id=number)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=number)
     more = {"id": "c", "role": "user", "content": "two"}
     path.write_text(json.dumps({"id": "chat-0001", "messages": [*messages, more]}))
 
-    (file,) = import_paths(owner=owner, paths=[path]).files
+    (file,) = import_paths(caller=Caller.of(owner), paths=[path]).files
     assert (file.conversations, file.added, file.skipped) == (0, 0, 1)
     assert f"Conversation {number} is in your trash" in file.issues[0].reason
     assert Conversation.with_trash.get().message_count == 2
-    trash.restore(owner=owner, kind="conversation", object_id=number)
-    import_paths(owner=owner, paths=[path])
+    trash.restore(caller=Caller.of(owner), kind="conversation", object_id=number)
+    import_paths(caller=Caller.of(owner), paths=[path])
     assert Conversation.objects.get().message_count == 3
 
 
 def test_document_comes_back_with_its_file(owner: User) -> None:
     document = indexed(upload(owner, GUIDE))
     found = hits(owner, "coffee grounds compost")
-    library.delete_document(owner=owner, document_id=document.pk)
+    library.delete_document(caller=Caller.of(owner), document_id=document.pk)
     assert found
     assert hits(owner, "coffee grounds compost") == []
     with pytest.raises(NotFound):
-        library.get_document(owner=owner, document_id=document.pk)
+        library.get_document(caller=Caller.of(owner), document_id=document.pk)
     with pytest.raises(InTrash, match=f"as document {document.pk}"):
         upload(owner, GUIDE)
-    trash.restore(owner=owner, kind="document", object_id=document.pk)
+    trash.restore(caller=Caller.of(owner), kind="document", object_id=document.pk)
     indexed(document)
     assert hits(owner, "coffee grounds compost") == found
     assert document.file.storage.exists(str(document.file))
@@ -134,36 +137,38 @@ def test_due_things_are_deleted_with_their_bytes(
 ) -> None:
     document = indexed(upload(owner, GUIDE))
     kept = make_conversation(owner, exchange(*PAIRS))
-    ingest.delete_conversation(owner=owner, conversation_id=conversation.pk)
-    library.delete_document(owner=owner, document_id=document.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
+    library.delete_document(caller=Caller.of(owner), document_id=document.pk)
     kept.refresh_from_db()
-    assert use_of_storage(owner_id=owner.pk).stored > (kept.stored_bytes or 0)  # the trash counts
+    assert use_of_storage(archive_id=owner.pk).stored > (kept.stored_bytes or 0)  # the trash counts
     assert trash.owners_with_due(limit=10) == []
     for row in (conversation, document):
         expire(row)
     with pytest.raises(NotFound, match="in your trash"):
-        trash.restore(owner=owner, kind="conversation", object_id=conversation.pk)
+        trash.restore(caller=Caller.of(owner), kind="conversation", object_id=conversation.pk)
 
     assert trash.owners_with_due(limit=10) == [owner.pk]
-    assert trash.delete_due(owner=owner, deadline=time.monotonic() - 1) is False  # out of time: the next run goes on
+    assert (
+        trash.delete_due(caller=Caller.of(owner), deadline=time.monotonic() - 1) is False
+    )  # out of time: the next run goes on
     with django_capture_on_commit_callbacks(execute=True):
-        assert tasks.delete_due(owner_id=owner.pk) == {"finished": True}
+        assert tasks.delete_due(archive_id=owner.pk) == {"finished": True}
     assert list(Conversation.with_trash.values_list("pk", flat=True)) == [kept.pk]
     assert not Document.with_trash.exists()
     assert not SetAsidePassage.objects.exists()
     assert not document.file.storage.exists(str(document.file))
-    assert use_of_storage(owner_id=owner.pk).stored == kept.stored_bytes
+    assert use_of_storage(archive_id=owner.pk).stored == kept.stored_bytes
 
 
 def test_without_days_deleting_is_for_good(owner: User, conversation: Conversation, settings: Settings) -> None:
     settings.TRASH_DAYS = 0
-    ingest.delete_conversation(owner=owner, conversation_id=conversation.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
     assert not Conversation.with_trash.exists()
 
 
 def test_trash_is_the_callers_alone_by_api(owner: User, conversation: Conversation) -> None:
     own, foreign = (
-        Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"}) for user in (owner, make_user())
+        Client(headers={"Authorization": f"Bearer {create_key(person=user)}"}) for user in (owner, make_user())
     )
     place = f"/api/v1/trash/conversation/{conversation.pk}"
     assert own.post(f"{place}/restore").status_code == 404

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
 from convmemory.embeddings import spaces
 from convmemory.ops.privacy import ownership
@@ -59,7 +60,7 @@ def owner() -> User:
     write(user, SEVEN, "the cat sat on the mat.", "the mat, the mat.", "a b c d e f.", version=1)
     assert sources_to_index(limit=9) == [diary().pk]  # the conversation's task is in the queue
     for pk in (source_id(chat), diary().pk):
-        index(pk, owner_id=user.pk)
+        index(pk, archive_id=user.pk)
     return user
 
 
@@ -69,7 +70,7 @@ def diary() -> Source:
 
 def found(user: User, text: str = "the cat sat on the mat", **filters: object) -> list[Hit]:
     query = SearchQuery(text=text, filters=Filters(**filters), has_operators=True)  # type: ignore[arg-type]
-    return [hit for hit in search(caller=user, query=query).hits if hit.kind == "diary"]
+    return [hit for hit in search(caller=Caller.of(user), query=query).hits if hit.kind == "diary"]
 
 
 def test_items_of_new_source_are_found_and_shown(owner: User) -> None:
@@ -84,14 +85,14 @@ def test_items_of_new_source_are_found_and_shown(owner: User) -> None:
 def test_new_source_is_found_by_words_without_stored_passages(owner: User) -> None:
     Passage.objects.all().delete()
     query = SearchQuery(text="cat sat", mode="full_text")
-    hits = [hit for hit in search(caller=owner, query=query).hits if hit.kind == "diary"]
+    hits = [hit for hit in search(caller=Caller.of(owner), query=query).hits if hit.kind == "diary"]
     assert [hit.passage for hit in hits] == ["the cat sat on the mat."]
 
 
 def test_changed_source_embeds_only_new_items_and_updates_filters(owner: User) -> None:
     write(owner, SEVEN, "the dog ran.", version=2, archived=True)
-    assert index_status(owner=owner).pending == 1
-    assert index_source(owner_id=owner.pk, source_id=diary().pk).items == 1
+    assert index_status(caller=Caller.of(owner)).pending == 1
+    assert index_source(archive_id=owner.pk, source_id=diary().pk).items == 1
     assert found(owner) == []
     assert {hit.number for hit in found(owner, archived=True)} == {0, 1, 2, 3}
 

@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, part_text
 from convmemory.conversations.models import Conversation
@@ -31,7 +32,7 @@ def run_of_agent(owner: User, *said: str) -> Conversation:
 
 
 def find_by_words(owner: User, text: str) -> list[Hit]:
-    return list(search(caller=owner, query=SearchQuery(text=text, mode="full_text")).hits)
+    return list(search(caller=Caller.of(owner), query=SearchQuery(text=text, mode="full_text")).hits)
 
 
 def test_search_by_words_reads_only_messages_with_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

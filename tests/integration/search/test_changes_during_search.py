@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, connections
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
@@ -32,17 +33,19 @@ def store(owner: User) -> None:
 
 def store_indexed(owner: User) -> None:
     store(owner)
-    index_conversation(conversation_id=Conversation.objects.get(owner=owner).pk)
+    index_conversation(conversation_id=Conversation.objects.get(archive_id=owner.pk).pk)
     find(owner)  # so that this process has its vectors and postings
 
 
 def delete_everything(owner: User) -> None:
-    Conversation.objects.get(owner=owner).delete()
+    Conversation.objects.get(archive_id=owner.pk).delete()
 
 
 def find(owner: User, text: str = "boil an egg", filters: Filters = EVERYTHING) -> set[str]:
     with acting_for(owner.pk):
-        return {hit.title for hit in search(caller=owner, query=SearchQuery(text=text, filters=filters)).hits}
+        return {
+            hit.title for hit in search(caller=Caller.of(owner), query=SearchQuery(text=text, filters=filters)).hits
+        }
 
 
 class ChangeBefore:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
@@ -68,7 +69,7 @@ def test_cached_binary_codes_follow_every_change() -> None:
     second = indexed(owner, TRAINS, EGGS)
     assert by_code(owner) == exactly(owner)
     ingest.append_messages(
-        owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it from running.")]
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[assistant_says("Salt keeps it from running.")]
     )
     index_conversation(conversation_id=first.pk)
     assert by_code(owner) == exactly(owner)
@@ -90,7 +91,9 @@ def test_block_holds_its_items_and_is_replaced_whole() -> None:
     assert set(places[1]["item"]) == {ITEMS_PER_BLOCK}
     named = sorted(np.concatenate([place["id"] for place in places]).tolist())
     assert named == sorted(Passage.objects.values_list("pk", flat=True))
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")]
+    )
     index_conversation(conversation_id=conversation.pk)
     after = dict(BinaryCodeBlock.objects.filter(source__object_id=conversation.pk).values_list("number", "pk"))
     assert after[0] == blocks[0].pk
@@ -138,12 +141,14 @@ def test_forged_block_yields_no_passages_of_other_owners() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
-    block = BinaryCodeBlock.objects.get(owner=other)
+    block = BinaryCodeBlock.objects.get(archive_id=other.pk)
     assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
-    BinaryCodeBlock.objects.filter(pk=block.pk).update(owner=owner)
+    BinaryCodeBlock.objects.filter(pk=block.pk).update(archive_id=owner.pk)
     assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
-    hits = search(caller=owner, query=SearchQuery(text="boil an egg")).hits
-    assert {hit.object_id for hit in hits} <= set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
+    hits = search(caller=Caller.of(owner), query=SearchQuery(text="boil an egg")).hits
+    assert {hit.object_id for hit in hits} <= set(
+        Conversation.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)
+    )
 
 
 def test_only_nearest_passages_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +192,7 @@ def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> l
     """
     query = PreparedQuery(owner.pk, QueryText(text), scope=EVERY_SCOPE, space=active_space()).looked_up()
     query = embed_query(query)
-    of_owner = Passage.objects.filter(owner=owner).values_list("source_id", "item_number").distinct()
+    of_owner = Passage.objects.filter(archive_id=owner.pk).values_list("source_id", "item_number").distinct()
     keys = np.sort(item_keys(*zip(*of_owner, strict=True)))
     blocks = blocks_of(query)
     assert blocks is not None
@@ -220,12 +225,14 @@ def test_late_interaction_compares_nothing_of_others_even_in_forged_block() -> N
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS, TRAINS)
     indexed(other, EGGS, EGGS)
-    theirs = BinaryCodeBlock.objects.get(owner=other)
-    mine = BinaryCodeBlock.objects.get(owner=owner)
+    theirs = BinaryCodeBlock.objects.get(archive_id=other.pk)
+    mine = BinaryCodeBlock.objects.get(archive_id=owner.pk)
     BinaryCodeBlock.objects.filter(pk=mine.pk).update(entries=theirs.entries, codes=theirs.codes)
     compared = compared_late(owner, by_codes=True)
     assert {row[0] for row in compared} == {1}
-    assert {row[1] for row in compared} <= set(Passage.objects.filter(owner=owner).values_list("element_id", flat=True))
+    assert {row[1] for row in compared} <= set(
+        Passage.objects.filter(archive_id=owner.pk).values_list("element_id", flat=True)
+    )
 
 
 def test_owner_without_passages_gets_no_results() -> None:

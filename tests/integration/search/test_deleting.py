@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import EmbeddingSpace
@@ -46,7 +47,7 @@ def before(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, change: Chang
 
 
 def delete(owner: User, conversation: Conversation) -> Change:
-    return lambda: ingest.delete_conversation(owner=owner, conversation_id=conversation.pk)
+    return lambda: ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_indexing_deleted_conversation_ends_without_error(
     conversation = make_conversation(owner, exchange(*PAIRS))
     Item.objects.all().delete()  # so that their words are missing
     before(monkeypatch, place, name, delete(owner, conversation))
-    assert index_source(owner_id=conversation.owner_id, source_id=source_id(conversation)).finished
+    assert index_source(archive_id=conversation.archive_id, source_id=source_id(conversation)).finished
     assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
 
 
@@ -71,7 +72,7 @@ def test_building_space_for_deleted_conversation_ends_without_error(
     EmbeddingSpace.objects.update(is_active=False)
     EmbeddingSpace.objects.create(provider="local", model="another", dimensions=8, recipe_version=1, is_active=True)
     before(monkeypatch, passages, "_compute", delete(owner, conversation))
-    assert build_source(owner_id=conversation.owner_id, source_id=source_id(conversation), space=space).finished
+    assert build_source(archive_id=conversation.archive_id, source_id=source_id(conversation), space=space).finished
 
 
 def test_embedding_messages_of_deleted_conversation_ends_without_error(
@@ -79,9 +80,11 @@ def test_embedding_messages_of_deleted_conversation_ends_without_error(
 ) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = list(conversation.messages.values_list("pk", flat=True))
-    request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
+    request_embeddings(caller=Caller.of(owner), conversation_id=conversation.pk, message_ids=ids)
     before(monkeypatch, passages, "_compute", delete(owner, conversation))
-    assert embed_messages(owner_id=conversation.owner_id, conversation_id=conversation.pk, message_ids=ids).failed == 0
+    assert (
+        embed_messages(archive_id=conversation.archive_id, conversation_id=conversation.pk, message_ids=ids).failed == 0
+    )
     assert not caplog.records
 
 
@@ -100,7 +103,7 @@ def test_deletion_waits_for_what_is_being_written(owner: User, monkeypatch: pyte
 
     before(monkeypatch, passages, "pack_codes", delete_elsewhere)
     with ThreadPoolExecutor(1) as pool:
-        assert index_source(owner_id=conversation.owner_id, source_id=source_id(conversation)).finished
+        assert index_source(archive_id=conversation.archive_id, source_id=source_id(conversation)).finished
         assert deletions[0].exception() is None
     assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
 

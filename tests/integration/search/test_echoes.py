@@ -2,22 +2,18 @@
 
 import json
 from html import escape
-from importlib import import_module
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from memory.context import NOTICE, TAG, build_memory_context, enclosed
 from memory.recall import RecallQuery, recall
-from search.adapters import conversations as adapter
 from search.adapters.conversations import index_conversation
-from search.indexing.sweeping import sources_to_index
-from search.models import Passage, Source
 from search.query import SearchQuery
 from search.searching import search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
@@ -49,8 +45,8 @@ def searched(name: str = "mcp__convmemory__ConversationSearch", **parameters: An
 
 def found(owner: User) -> set[int]:
     query = SearchQuery(text=" ".join(PUMP), limit=10, scope=EVERYWHERE)
-    recalled = recall(owner=owner, query=RecallQuery(" ".join(PUMP), min_relevance=0, scope=EVERYWHERE))
-    hits = {hit.object_id for hit in search(caller=owner, query=query).hits if "microfarad" in hit.passage}
+    recalled = recall(caller=Caller.of(owner), query=RecallQuery(" ".join(PUMP), min_relevance=0, scope=EVERYWHERE))
+    hits = {hit.object_id for hit in search(caller=Caller.of(owner), query=query).hits if "microfarad" in hit.passage}
     return hits | {message.conversation_id for message in recalled.messages if "microfarad" in str(message.passages)}
 
 
@@ -83,14 +79,16 @@ def test_results_of_other_tools_are_found() -> None:
 def test_recalled_text_in_prompt_is_no_part_of_question(is_escaped: bool) -> None:
     owner = make_user()
     pump = indexed(owner, exchange(PUMP))
-    context = build_memory_context(recall(owner=owner, query=RecallQuery(PUMP[0], min_relevance=0)).messages, 350).text
+    context = build_memory_context(
+        recall(caller=Caller.of(owner), query=RecallQuery(PUMP[0], min_relevance=0)).messages, 350
+    ).text
     assert "microfarad" in context
     context = escape(context, quote=False) if is_escaped else context
     prompt = f"{context}\n\nWrite that down for the neighbour, please."
     note = indexed(owner, [user_says(prompt), assistant_says("It is written down.")])
     assert found(owner) == {pump.pk}
     assert note.title == "Write that down for the neighbour, please."
-    (hit, *_) = search(caller=owner, query=SearchQuery(text="write that down for the neighbour")).hits
+    (hit, *_) = search(caller=Caller.of(owner), query=SearchQuery(text="write that down for the neighbour")).hits
     assert (hit.object_id, hit.heading) == (note.pk, "Write that down for the neighbour, please.")
     assert hit.passage.startswith("Write that down")
 
@@ -99,19 +97,3 @@ def test_message_of_recalled_text_alone_opens_no_turn() -> None:
     fence = enclosed("Ada: old words", tag=TAG, notice=NOTICE)
     made = indexed(make_user(), [*exchange(PUMP), MessageDraft("user", (TextPart(fence),)), assistant_says("And so.")])
     assert made.turn_count == 1
-
-
-def test_echoes_that_were_indexed_before_are_dropped_by_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = make_user()
-    with monkeypatch.context() as before:
-        before.setattr(adapter, "is_echo", lambda part, calls: False)
-        asked = indexed(owner, searched())
-        other = indexed(owner, exchange(("How do I oil a hinge?", "With a drop of graphite oil.")))
-        assert found(owner) == {asked.pk}
-    kept = set(Passage.objects.filter(source__object_id=other.pk).values_list("pk", flat=True))
-    with connection.cursor() as cursor:
-        cursor.execute(import_module("search.migrations.0003_without_echoes").COMPARE_AGAIN)
-    for source in Source.objects.filter(pk__in=sources_to_index(limit=10), owner=owner):
-        index_conversation(conversation_id=source.object_id)
-    assert found(owner) == set()
-    assert set(Passage.objects.filter(source__object_id=other.pk).values_list("pk", flat=True)) == kept

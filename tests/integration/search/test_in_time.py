@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.tools.registry import run_tool
@@ -45,7 +46,7 @@ def talk(owner: User, day: date, question: str, answer: str) -> int:
     """A conversation of one turn on a day; its id."""
     when = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
     draft = ConversationDraft(messages=exchange((question, answer)), created_at=when)
-    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    conversation = ingest.create_conversation(caller=Caller.of(owner), draft=draft)
     index_conversation(conversation_id=conversation.pk)
     return conversation.pk
 
@@ -89,7 +90,7 @@ def retros(archives: tuple[Archive, Archive]) -> dict[str, int]:
 
 
 def find(owner: Any, text: str, **values: Any) -> SearchResults:
-    return search(caller=owner, query=SearchQuery(text=text, today=TODAY, **values))
+    return search(caller=Caller.of(owner), query=SearchQuery(text=text, today=TODAY, **values))
 
 
 def first(found: SearchResults) -> int:
@@ -146,9 +147,9 @@ def test_timeless_query_treats_time_expressions_as_words(owner: User) -> None:
 
 def test_cursor_belongs_to_one_reading(owner: User) -> None:
     query = SearchQuery(text="our retro last month", today=TODAY, limit=1)
-    cursor = search(caller=owner, query=query).next_cursor
+    cursor = search(caller=Caller.of(owner), query=query).next_cursor
     assert cursor
-    assert search(caller=owner, query=query, cursor=cursor).hits
+    assert search(caller=Caller.of(owner), query=query, cursor=cursor).hits
     assert query.identity != SearchQuery(text="our retro last month", limit=1, is_timeless=True).identity
 
 
@@ -162,9 +163,11 @@ def test_period_without_turns_keeps_order(owner: User) -> None:
 def test_tools_and_recall_parse_time_expressions() -> None:
     owner = make_user()
     talk(owner, date(2020, 1, 1), "summarise our retro", "The team talked about the old year.")
-    found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "our latest retro"})
+    found: Any = run_tool("ConversationSearch", caller=Caller.of(owner), arguments={"query": "our latest retro"})
     assert found["note"] == "Read “latest” as the latest first."
-    assert recall(owner=owner, query=RecallQuery("our latest retro")).notes == ("Read “latest” as the latest first.",)
+    assert recall(caller=Caller.of(owner), query=RecallQuery("our latest retro")).notes == (
+        "Read “latest” as the latest first.",
+    )
 
 
 def test_time_expression_takes_two_more_queries_and_event_one_more_search(owner: User) -> None:
@@ -183,7 +186,7 @@ def test_time_expression_takes_two_more_queries_and_event_one_more_search(owner:
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
 def test_moments_are_same_whether_all_or_some_items_are_read(owner: User, zone: str) -> None:
     query = PreparedQuery(owner.pk, QueryText("retro"))
-    sources = Source.objects.filter(owner=owner).order_by("pk").values_list("pk", flat=True)
+    sources = Source.objects.filter(archive_id=owner.pk).order_by("pk").values_list("pk", flat=True)
     keys = item_keys([*sources, max(sources) + 1], [0] * (len(sources) + 1))  # the last is not there
     with timezone.override(zone):
         whole, some = (read_moments(query, keys, item_count=count) for count in (len(keys), 1000))
@@ -206,9 +209,9 @@ def test_moments_read_ahead_for_long_query_rank_same(owner: User, monkeypatch: p
     text = f"what did the team talk about in the retro of October 2026, and {'what else was said there, ' * 5}"
     assert len(text) >= LONG_CHARS
     query = SearchQuery(text=text, today=TODAY)
-    ahead = rank_items(owner_id=owner.pk, query=query)
+    ahead = rank_items(archive_id=owner.pk, query=query)
     monkeypatch.setattr("search.pipeline.LONG_CHARS", len(text) + 1)
-    later = rank_items(owner_id=owner.pk, query=query)
+    later = rank_items(archive_id=owner.pk, query=query)
     assert ahead.table.columns[Feature.DATE].max() == 1 > ahead.table.columns[Feature.DATE].min()
     assert ahead.table.columns[Feature.DATE].tolist() == later.table.columns[Feature.DATE].tolist()
     assert ahead.order.tolist() == later.order.tolist()

@@ -14,6 +14,7 @@ from django.db import connections
 from django.utils import timezone
 from pgvector import HalfVector
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.parts import AttachmentPart, ThinkingPart
@@ -56,7 +57,7 @@ def test_indexing_after_append_embeds_only_new_turn() -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
     ingest.append_messages(
-        owner=owner, conversation_id=conversation.pk, drafts=[user_says("one"), assistant_says("two")]
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[user_says("one"), assistant_says("two")]
     )
     result = index_conversation(conversation_id=conversation.pk)
     assert (result.items, result.computed) == (1, 2)
@@ -67,7 +68,9 @@ def test_turn_that_grows_is_embedded_again() -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
     before = set(ItemEmbedding.objects.values_list("pk", flat=True))
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("one more thing")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("one more thing")]
+    )
     result = index_conversation(conversation_id=conversation.pk)
     assert result.computed == 1
     assert set(ItemEmbedding.objects.exclude(item_number=2).values_list("pk", flat=True)) < before
@@ -130,7 +133,7 @@ def test_turn_without_text_has_vector_and_is_not_pending() -> None:
     index_conversation(conversation_id=make_conversation(owner, [picture, assistant_says("   ")]).pk)
     (vector,) = vectors_of_turn(0)
     assert abs(np.linalg.norm(vector) - 1) < 1e-2
-    assert index_status(owner=owner).pending == 0
+    assert index_status(caller=Caller.of(owner)).pending == 0
 
 
 def test_vectors_of_older_layout_are_replaced_without_model() -> None:
@@ -154,19 +157,19 @@ def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> No
     owner = make_user()
     with django_capture_on_commit_callbacks(execute=True):
         conversation = make_conversation(owner, exchange(*PAIRS))
-    assert index_status(owner=owner).pending == 3
+    assert index_status(caller=Caller.of(owner)).pending == 3
     index_conversation(conversation_id=conversation.pk)
-    assert asdict(index_status(owner=owner)) == {
+    assert asdict(index_status(caller=Caller.of(owner))) == {
         "turns": 3, "embedded_turns": 3, "messages": 6, "passages": 6, "pending": 0, "failed": 0,
         "sections": 0, "embedded_sections": 0, "without_words": 0, "unread_documents": 0,
         "unfinished_imports": 0,
     }  # fmt: skip
     with django_capture_on_commit_callbacks(execute=True):
         ingest.append_messages(
-            owner=owner, conversation_id=conversation.pk, drafts=[user_says("a"), assistant_says("b")]
+            caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[user_says("a"), assistant_says("b")]
         )
-    assert index_status(owner=owner).pending == 2  # the last turn may have grown, the new one has come
-    assert index_status(owner=make_user()).turns == 0
+    assert index_status(caller=Caller.of(owner)).pending == 2  # the last turn may have grown, the new one has come
+    assert index_status(caller=Caller.of(make_user())).turns == 0
 
 
 def test_text_that_model_refuses_fails_alone() -> None:
@@ -175,8 +178,8 @@ def test_text_that_model_refuses_fails_alone() -> None:
 
     embed = passages._embed
 
-    def refuse_potatoes(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Any]:
-        for text, result in zip(texts, embed(owner_id, space, texts), strict=True):
+    def refuse_potatoes(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Any]:
+        for text, result in zip(texts, embed(archive_id, space, texts), strict=True):
             yield EmbeddingError("too strange") if "potatoes" in text else result
 
     with patch("search.vectors.passages._embed", refuse_potatoes):
@@ -184,7 +187,7 @@ def test_text_that_model_refuses_fails_alone() -> None:
     assert result.failed == 1
     assert ItemEmbedding.objects.count() == 2
     assert Item.objects.get(number=1).error == "too strange"
-    status = index_status(owner=owner)
+    status = index_status(caller=Caller.of(owner))
     assert (status.pending, status.failed, status.embedded_turns) == (0, 1, 2)
 
 
@@ -207,7 +210,7 @@ def test_without_embedder_words_are_indexed_and_sweep_tries_again() -> None:
 
 
 def found_by_words(owner: User, text: str, mode: Mode = "full_text") -> list[int]:
-    found = search(caller=owner, query=SearchQuery(text=text, mode=mode)).hits
+    found = search(caller=Caller.of(owner), query=SearchQuery(text=text, mode=mode)).hits
     return [hit.number for hit in found]
 
 
@@ -217,12 +220,16 @@ def test_words_are_found_before_any_worker_has_run(mode: Mode) -> None:
     conversation = make_conversation(owner, [assistant_says("Ahoy from the lugger!"), *exchange(*PAIRS)])
     assert found_by_words(owner, "potatoes", mode) == [1]
     assert found_by_words(owner, "lugger", mode) == [0]  # belongs to no turn
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("where are artichokes?")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[user_says("where are artichokes?")]
+    )
     assert found_by_words(owner, "artichokes", mode) == [2]  # no answer yet: read with the turn before
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("in Brittany")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("in Brittany")]
+    )
     assert found_by_words(owner, "artichokes", mode) == found_by_words(owner, "Brittany", mode) == [3]
     question = conversation.messages.get(position=5)
-    ingest.supersede_from(owner=owner, conversation_id=conversation.pk, message_id=question.pk)
+    ingest.supersede_from(caller=Caller.of(owner), conversation_id=conversation.pk, message_id=question.pk)
     assert found_by_words(owner, "artichokes", mode) == []
     assert not ItemEmbedding.objects.exists()
     assert Source.objects.get().spoken_length == sum(Item.objects.values_list("length", flat=True))
@@ -232,10 +239,10 @@ def test_imported_words_are_found_before_any_worker_has_run() -> None:
     owner = make_user()
     pairs = [(f"question {number}", f"answer quux{number}") for number in range(150)]
     draft = ConversationDraft(messages=exchange(*pairs), source="test", source_id="long")
-    ingest.sync_conversation(owner=owner, draft=draft)
+    ingest.sync_conversation(caller=Caller.of(owner), draft=draft)
     assert [found_by_words(owner, f"quux{number}") for number in (0, 63, 64, 149)] == [[0], [63], [64], [149]]
     changed = exchange(*pairs[:100], ("question 100", "answer frobnicate"), *pairs[101:])
-    ingest.sync_conversation(owner=owner, draft=replace(draft, messages=changed))
+    ingest.sync_conversation(caller=Caller.of(owner), draft=replace(draft, messages=changed))
     assert (found_by_words(owner, "quux100"), found_by_words(owner, "frobnicate")) == ([], [100])
 
 
@@ -247,7 +254,7 @@ def test_worker_keeps_words_that_were_stored_after_it_had_read_texts(monkeypatch
     def read_before_an_append(source: Source, first: int) -> Iterator[batches.ItemBatch]:
         found = list(read(source, first))
         if late:
-            ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[late.pop()])
+            ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[late.pop()])
         yield from found
 
     monkeypatch.setattr(active, "batches_of_items", read_before_an_append)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
@@ -85,7 +86,7 @@ def test_cached_item_codes_follow_every_change() -> None:
     second = indexed(owner, TRAINS, EGGS)
     assert by_code(owner) == exactly(owner)
     ingest.append_messages(
-        owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it from running.")]
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[assistant_says("Salt keeps it from running.")]
     )
     index_conversation(conversation_id=first.pk)
     assert by_code(owner) == exactly(owner)
@@ -106,7 +107,9 @@ def test_only_changed_sources_are_fetched(fetched: list[list[int]]) -> None:
     by_code(owner)
     by_code(owner, text="trains")
     assert [set(sources) for sources in fetched] == [ids]
-    ingest.append_messages(owner=owner, conversation_id=second.pk, drafts=[assistant_says("Take the day train.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=second.pk, drafts=[assistant_says("Take the day train.")]
+    )
     index_conversation(conversation_id=second.pk)
     by_code(owner)
     assert fetched[1:] == [[source_of(second)]]
@@ -126,14 +129,14 @@ def source_of(conversation: Conversation) -> int:
 def test_newest_vector_is_noted_per_source() -> None:
     owner = make_user()
     conversation = indexed(owner, EGGS, TRAINS)
-    (state,) = SourceIndex.objects.filter(owner=owner)
-    stored = ItemEmbedding.objects.filter(owner=owner).order_by("pk").values_list("pk", flat=True)
+    (state,) = SourceIndex.objects.filter(archive_id=owner.pk)
+    stored = ItemEmbedding.objects.filter(archive_id=owner.pk).order_by("pk").values_list("pk", flat=True)
     assert state.newest_vector == list(stored)[-1]
-    ItemEmbedding.objects.filter(owner=owner, item_number=0).update(content_hash=b"other")
-    SourceIndex.objects.filter(owner=owner).update(indexed_version=0, dirty_from=None)
+    ItemEmbedding.objects.filter(archive_id=owner.pk, item_number=0).update(content_hash=b"other")
+    SourceIndex.objects.filter(archive_id=owner.pk).update(indexed_version=0, dirty_from=None)
     index_conversation(conversation_id=conversation.pk)
-    (state,) = SourceIndex.objects.filter(owner=owner)
-    assert state.newest_vector == ItemEmbedding.objects.get(owner=owner, item_number=0).pk
+    (state,) = SourceIndex.objects.filter(archive_id=owner.pk)
+    assert state.newest_vector == ItemEmbedding.objects.get(archive_id=owner.pk, item_number=0).pk
 
 
 @pytest.mark.parametrize(
@@ -177,8 +180,8 @@ def test_forged_cache_yields_no_items_of_other_owners() -> None:
     forged = replace(mine, ids=theirs.ids, items=theirs.items, words=theirs.words)
     CACHE.put(owner.pk, space.pk, forged)
     assert by_code(owner) == {}
-    titles = {hit.object_id for hit in search(caller=owner, query=SearchQuery(text="boil an egg")).hits}
-    assert titles <= set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
+    titles = {hit.object_id for hit in search(caller=Caller.of(owner), query=SearchQuery(text="boil an egg")).hits}
+    assert titles <= set(Conversation.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
 
 
 def test_items_past_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:

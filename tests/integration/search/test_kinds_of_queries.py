@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart
@@ -83,7 +84,10 @@ def test_each_kind_of_query_finds_its_turn_first_among_near_misses(owner: User) 
     right = archive_of(owner, *(said for _, said, _ in KINDS))
     missed = {}
     for number, (query, _, _) in enumerate(KINDS):
-        hit, *_ = [*search(caller=owner, query=SearchQuery(text=query, has_operators=True, limit=1)).hits, None]
+        hit, *_ = [
+            *search(caller=Caller.of(owner), query=SearchQuery(text=query, has_operators=True, limit=1)).hits,
+            None,
+        ]
         if hit is None or (hit.object_id, hit.number) != (right.pk, number):
             missed[query] = hit and hit.passage
     assert not missed
@@ -103,7 +107,7 @@ def test_single_sign_lists_turns_that_contain_it_newest_first(owner: User) -> No
     right = archive_of(owner, *SIGNS.values())
     for number, (sign, said) in enumerate(SIGNS.items()):
         for mode in ("hybrid", "full_text"):
-            found = search(caller=owner, query=SearchQuery(text=f" {sign}", mode=mode))
+            found = search(caller=Caller.of(owner), query=SearchQuery(text=f" {sign}", mode=mode))
             (hit,) = found.hits
             assert (hit.object_id, hit.number, hit.passage) == (right.pk, number, said)
             assert [hit.passage[slice(*mark)] for mark in hit.marks] == [sign]
@@ -114,16 +118,20 @@ def test_single_sign_lists_turns_that_contain_it_newest_first(owner: User) -> No
 def test_single_sign_is_found_in_scope_and_in_documents(owner: User) -> None:
     thought = MessageDraft(role="assistant", parts=(ThinkingPart("Is it 🦔?"), TextPart("Done.")))
     index_conversation(conversation_id=make_conversation(owner, [user_says("Go on, please."), thought]).pk)
-    assert search(caller=owner, query=SearchQuery(text="🦔", scope=frozenset({"thinking"}))).total == 1
-    assert not [hit for hit in search(caller=owner, query=SearchQuery(text="🦔")).hits if "🦔" in hit.passage]
+    assert search(caller=Caller.of(owner), query=SearchQuery(text="🦔", scope=frozenset({"thinking"}))).total == 1
+    assert not [
+        hit for hit in search(caller=Caller.of(owner), query=SearchQuery(text="🦔")).hits if "🦔" in hit.passage
+    ]
     indexed(upload(owner, "# Tiere\n\nDer 🦔 schläft."))
-    (hit,) = search(caller=owner, query=SearchQuery(text="🦔")).hits
+    (hit,) = search(caller=Caller.of(owner), query=SearchQuery(text="🦔")).hits
     assert hit.kind == "document"
 
 
 def test_sign_in_no_text_is_searched_by_meaning(owner: User) -> None:
     archive_of(owner, "The cat sleeps.")
-    assert search(caller=owner, query=SearchQuery(text="🐈")).notes != ("Everything with 🐈, the newest first.",)
+    assert search(caller=Caller.of(owner), query=SearchQuery(text="🐈")).notes != (
+        "Everything with 🐈, the newest first.",
+    )
 
 
 TRACE = """Traceback (most recent call last):
@@ -151,7 +159,7 @@ def test_words_that_no_turn_has_do_not_outweigh_rare_ones_of_pasted_trace(owner:
         "The thermometer in the oven is broken, so the plates came out too hard.",
     )
     right = archive_of(owner, "It was a full disk.", "Restart the worker when slip_trailer_queue runs dry.")
-    found = search(caller=owner, query=SearchQuery(text=TRACE))
+    found = search(caller=Caller.of(owner), query=SearchQuery(text=TRACE))
     assert (found.hits[0].object_id, found.hits[0].number) == (right.pk, 1)
     assert "rarest words" in found.notes[0]
 
@@ -159,7 +167,7 @@ def test_words_that_no_turn_has_do_not_outweigh_rare_ones_of_pasted_trace(owner:
 def test_pasted_trace_is_not_answered_by_one_word_of_it(owner: User, settings: Any) -> None:
     settings.SEARCH_MIN_RELEVANCE = 0.37
     archive_of(owner, "The sample of wool is soft.", "Nobody wears a hat.", "Two eggs, then flour.", "It rains again.")
-    found = search(caller=owner, query=SearchQuery(text=TRACE))
+    found = search(caller=Caller.of(owner), query=SearchQuery(text=TRACE))
     assert found.answered is None
     assert {hit.relevance for hit in found.hits} == {None}
 
@@ -184,9 +192,9 @@ def test_conversations_about_topic_are_listed_once_by_all_their_turns(owner: Use
     garden, taxes, poker = (make_conversation(owner, exchange(*pairs)) for pairs in (GARDEN, TAXES, POKER))
     for made in (garden, taxes, poker):
         index_conversation(conversation_id=made.pk)
-    assert search(caller=owner, query=SearchQuery(text="gardening")).hits[0].object_id == taxes.pk
+    assert search(caller=Caller.of(owner), query=SearchQuery(text="gardening")).hits[0].object_id == taxes.pk
     indexed(upload(owner, "# Gardening\n\nGardening is good for the back."))
-    found = search(caller=owner, query=SearchQuery(text="Which conversations were about gardening?"))
+    found = search(caller=Caller.of(owner), query=SearchQuery(text="Which conversations were about gardening?"))
     assert [(hit.kind, hit.object_id) for hit in found.hits] == [
         ("conversation", garden.pk),
         ("conversation", taxes.pk),
@@ -196,4 +204,4 @@ def test_conversations_about_topic_are_listed_once_by_all_their_turns(owner: Use
     assert found.total == 3
     assert found.notes == ("Conversations about “gardening”, one turn of each.",)
     within = SearchQuery(text="conversations about gardening", filters=Filters(conversation_id=garden.pk))
-    assert len(search(caller=owner, query=within).hits) == 4
+    assert len(search(caller=Caller.of(owner), query=within).hits) == 4

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from search.indexing.packing import pack_again
@@ -37,7 +38,7 @@ def indexed(owner: Any, *pairs: tuple[str, str]) -> Conversation:
 
 def found(owner: Any, text: str, *, has_operators: bool = False) -> list[int]:
     query = SearchQuery(text=text, mode="full_text", has_operators=has_operators)
-    return [hit.object_id for hit in search(caller=owner, query=query).hits]
+    return [hit.object_id for hit in search(caller=Caller.of(owner), query=query).hits]
 
 
 def prepared(owner: Any, text: str) -> PreparedQuery:
@@ -75,7 +76,7 @@ def test_inflected_and_compound_words_are_found_in_each_language(said: tuple[str
 def test_hits_are_marked_in_scripts_without_spaces() -> None:
     owner = make_user()
     indexed(owner, JAPANESE)
-    (hit,) = search(caller=owner, query=SearchQuery(text="契約書", mode="full_text")).hits
+    (hit,) = search(caller=Caller.of(owner), query=SearchQuery(text="契約書", mode="full_text")).hits
     assert [hit.passage[start:end] for start, end in hit.marks] == ["契約書"]
 
 
@@ -124,7 +125,7 @@ def test_english_text_is_not_read_as_another_language_has_its_words() -> None:
 
 def as_before(owner: Any, *conversations: Conversation) -> None:
     """The conversations as the version before knew them: every word as English has it."""
-    sources = Source.objects.filter(owner=owner, object_id__in=[each.pk for each in conversations])
+    sources = Source.objects.filter(archive_id=owner.pk, object_id__in=[each.pk for each in conversations])
     sources.update(layout=Source.WITH_ASKING, languages="")
 
 
@@ -136,8 +137,8 @@ def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing
     lease, eggs = indexed(owner, LEASE), indexed(owner, EGGS)
     monkeypatch.undo()
     as_before(owner, lease, eggs)
-    blocks = set(PostingBlock.objects.filter(owner=owner).values_list("pk", flat=True))
-    embedded = set(Passage.objects.filter(owner=owner).values_list("pk", flat=True))
+    blocks = set(PostingBlock.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
+    embedded = set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
     words = dict(Item.objects.filter(source__object_id=eggs.pk).values_list("pk", "spoken"))
     assert found(owner, "Vertrag") == []
     assert found(owner, "Kaution") == [lease.pk]
@@ -151,15 +152,15 @@ def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing
     assert found(owner, "Vertrag") == [lease.pk]
     assert found(owner, "eggs") == [eggs.pk]
     assert sources_to_index(limit=9) == []
-    assert set(Passage.objects.filter(owner=owner).values_list("pk", flat=True)) == embedded
+    assert set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)) == embedded
     assert dict(Item.objects.filter(source__object_id=eggs.pk).values_list("pk", "spoken")) == words
-    kept = set(PostingBlock.objects.filter(owner=owner, source__object_id=eggs.pk).values_list("pk", flat=True))
+    kept = set(PostingBlock.objects.filter(archive_id=owner.pk, source__object_id=eggs.pk).values_list("pk", flat=True))
     assert kept <= blocks
 
 
 def test_words_of_old_layouts_are_still_found_meanwhile() -> None:
     owner = make_user()
     lease, eggs = indexed(owner, LEASE), indexed(owner, EGGS)
-    pack_again(list(Source.objects.filter(owner=owner, object_id=eggs.pk).values_list("pk", flat=True)))
+    pack_again(list(Source.objects.filter(archive_id=owner.pk, object_id=eggs.pk).values_list("pk", flat=True)))
     assert found(owner, "boiled eggs") == [eggs.pk]
     assert found(owner, "Vertrag") == [lease.pk]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import pytest
 from django.contrib.auth.models import User
 
-from convmemory.accounts.models import SpaceMember
-from convmemory.accounts.spaces import create_space, set_member, spaces_of
+from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import Membership
+from convmemory.accounts.spaces import create_space, set_member
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.embeddings.local import LocalEmbedder
@@ -77,20 +78,20 @@ def test_query_of_another_owner_is_computed_again(asked: list[str]) -> None:
     counts = []
     for caller in (ada, bob, ada, bob):
         del asked[:]
-        search(caller=caller, query=SearchQuery(text=QUESTION))
+        search(caller=Caller.of(caller), query=SearchQuery(text=QUESTION))
         counts.append(len(asked))
     assert counts == [1, 1, 0, 0]
 
 
 def test_query_in_space_is_computed_once_for_each_member(asked: list[str]) -> None:
     ada, bob = make_user("ada"), make_user("bob")
-    space = create_space(person=ada, name="Deals").account_id
-    set_member(person=ada, space_id=space, username="bob", role=SpaceMember.Role.READER)
+    space = create_space(person=ada, name="Deals").pk
+    set_member(person=ada, space_id=space, username="bob", role=Membership.Role.READER)
     counts = []
     for caller in (ada, bob):
         del asked[:]
         with acting_for(caller.pk):
-            search(caller=caller, spaces=spaces_of(caller), query=SearchQuery(text=QUESTION))
+            search(caller=Caller.of(caller), query=SearchQuery(text=QUESTION))
         counts.append(len(asked))
     assert counts == [1, 1]
 
@@ -110,6 +111,6 @@ def test_equal_texts_of_two_owners_have_equal_vectors() -> None:
 
 
 def _vectors(owner: User) -> list[list[float]]:
-    passages = Passage.objects.filter(owner=owner).order_by("pk").values_list("embedding", flat=True)
-    items = ItemEmbedding.objects.filter(owner=owner).values_list("embedding", flat=True)
+    passages = Passage.objects.filter(archive_id=owner.pk).order_by("pk").values_list("embedding", flat=True)
+    items = ItemEmbedding.objects.filter(archive_id=owner.pk).values_list("embedding", flat=True)
     return [list(vector) for vector in (*passages, *items)]

@@ -3,6 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from search.adapters.conversations import index_conversation
 from search.query import MODES, SearchQuery
 from search.query_text import parse_query
@@ -27,7 +28,7 @@ def owner() -> User:
 
 
 def find(owner: User, text: str, *, has_operators: bool = True, mode: str = "hybrid") -> SearchResults:
-    return search(caller=owner, query=SearchQuery(text=text, mode=mode, has_operators=has_operators))
+    return search(caller=Caller.of(owner), query=SearchQuery(text=text, mode=mode, has_operators=has_operators))
 
 
 def turns(results: SearchResults) -> list[int]:

@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolResultPart
@@ -43,7 +44,7 @@ def indexed(owner: User, *drafts: MessageDraft) -> Conversation:
 
 
 def hits(owner: User, query: str, **values: Any) -> list[Hit]:
-    return list(search(caller=owner, query=SearchQuery(text=query, **values)).hits)
+    return list(search(caller=Caller.of(owner), query=SearchQuery(text=query, **values)).hits)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "full_text", "semantic"])
@@ -95,7 +96,7 @@ def test_system_prompts_are_not_recalled_and_have_no_record(owner: User, is_inde
     conversation = make_conversation(owner, [PROMPT, GREETING, *TURN])
     if is_indexed:
         index_conversation(conversation_id=conversation.pk)
-    found = recall(owner=owner, query=RecallQuery("Wilma, a guide to alpine huts", min_relevance=0))
+    found = recall(caller=Caller.of(owner), query=RecallQuery("Wilma, a guide to alpine huts", min_relevance=0))
     said = set(conversation.messages.exclude(role="system").values_list("pk", flat=True))
     assert {message.message_id for message in found.messages} == said
     assert set(MessageEmbedding.objects.values_list("message_id", flat=True)) == (said if is_indexed else set())
@@ -120,7 +121,9 @@ def test_reminders_within_turns_stay_outside_of_index(owner: User) -> None:
 def test_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> None:
     conversation = indexed(owner, *TURN, OPEN)
     assert Item.objects.count() == 1
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("On the wall.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("On the wall.")]
+    )
     assert index_conversation(conversation_id=conversation.pk).finished
     best = hits(owner, "mount the quadrant")[0]
     assert (best.number, best.heading) == (1, "And where do I mount the quadrant?")
@@ -130,17 +133,17 @@ def test_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> No
 
 def test_question_whose_answer_never_came_is_found(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     conversation = indexed(owner, *TURN)
-    responses.begin_response(owner=owner, conversation_id=conversation.pk, question=OPEN)
-    responses.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[], failed=True)
+    responses.begin_response(caller=Caller.of(owner), conversation_id=conversation.pk, question=OPEN)
+    responses.finish_response(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[], failed=True)
     index_conversation(conversation_id=conversation.pk)
     assert hits(owner, "mount the quadrant")[0].passage == "And where do I mount the quadrant?"
 
 
 def test_messages_outside_of_turns_count_as_embedded(owner: User) -> None:
     conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
-    stats = memory_stats(owner=owner, conversation_id=conversation.pk)
+    stats = memory_stats(caller=Caller.of(owner), conversation_id=conversation.pk)
     assert (stats.embedded, stats.pending, stats.failed) == (4, 0, 0)
-    status = index_status(owner=owner)
+    status = index_status(caller=Caller.of(owner))
     assert (status.turns, status.embedded_turns, status.pending, status.messages) == (1, 1, 0, 5)
     assert reconcile_sources() == 0
 
@@ -148,7 +151,7 @@ def test_messages_outside_of_turns_count_as_embedded(owner: User) -> None:
 @pytest.mark.parametrize("query", ["observatory of Tycho", "mount the quadrant"])
 def test_recall_finds_messages_outside_of_turns(owner: User, query: str) -> None:
     conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
-    best = recall(owner=owner, query=RecallQuery(query, threshold=0.2)).messages[0]
+    best = recall(caller=Caller.of(owner), query=RecallQuery(query, threshold=0.2)).messages[0]
     assert query in best.passages[0].text
     assert best.conversation_id == conversation.pk
     assert (best.question_opening, best.answer_opening, best.earlier) == (None, None, ()), "it belongs to no turn"

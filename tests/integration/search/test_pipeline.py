@@ -28,7 +28,7 @@ def test_retriever_and_ranker_are_added_without_touching_others() -> None:
         index_conversation(conversation_id=conversation.pk)
     rankers = replace(Rankers.fitted(), full_text=SingleFeatureRanker(RECENCY))
     pipeline = Pipeline((*PIPELINE.retrievers, NewestRetriever()), rankers)
-    ranked = rank_items(owner_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
+    ranked = rank_items(archive_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
     sources, _ = split_keys(ranked.table.keys[ranked.order])
     assert sources == [source_id(made[number]) for number in (1, 2, 0)]
 
@@ -38,7 +38,7 @@ def test_toy_retriever_keeps_to_its_owner() -> None:
     conversation = make_conversation(other, exchange(("newest?", "yes.")))
     index_conversation(conversation_id=conversation.pk)
     pipeline = Pipeline((*PIPELINE.retrievers, NewestRetriever()))
-    ranked = rank_items(owner_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
+    ranked = rank_items(archive_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
     assert not len(ranked.table.keys)
 
 
@@ -46,7 +46,7 @@ def test_toy_retriever_keeps_to_its_owner() -> None:
 def test_search_may_be_first_to_need_space_that_another_process_made() -> None:
     space = active_space()
     EmbeddingSpace.objects.filter(pk=space.pk).update(is_active=False)
-    assert not len(rank_items(owner_id=make_user().pk, query=SearchQuery(text="newest")).table.keys)
+    assert not len(rank_items(archive_id=make_user().pk, query=SearchQuery(text="newest")).table.keys)
     assert active_space() == space
 
 

@@ -10,6 +10,7 @@ from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 from benchmarks.speeds.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
@@ -58,7 +59,7 @@ def filled_owners() -> dict[str, Any]:
     vectors = VectorMaker(space.dimensions)
     users = {name: make_user() for name in TURNS}
     for name, user in users.items():
-        fill_turns(owner=user, space=space, turns=TURNS[name], maker=maker, vectors=vectors)
+        fill_turns(caller=Caller.of(user), space=space, turns=TURNS[name], maker=maker, vectors=vectors)
     vector_index.ensure_passage_index(space, even_if_small=True)
     vacuum()
     return users
@@ -164,7 +165,9 @@ class TestFewPassages:
         monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
         monkeypatch.setattr(vector_index, "SCANNED_PASSAGES", scanned)
         for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
-            hits = search(caller=owners[name], query=SearchQuery(text="some words", limit=20, filters=filters)).hits
+            hits = search(
+                caller=Caller.of(owners[name]), query=SearchQuery(text="some words", limit=20, filters=filters)
+            ).hits
             assert len(hits) == 20
 
     def test_building_index_again_does_nothing(self, owners: dict[str, Any]) -> None:
@@ -182,7 +185,7 @@ def test_next_message_is_looked_up_by_its_place_under_row_security(turns: int, o
     vacuum()
     some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[:5])
     statement = load_sql("search.adapters", "message_utterances")
-    plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], owner_id=owner.pk)
+    plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], archive_id=owner.pk)
     looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
     assert looked_up, plan
 
@@ -192,8 +195,10 @@ def test_owner_just_large_enough_for_binary_codes_misses_no_index() -> None:
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
     turns, per_turn = 5_000, vector_index.EXACT_ITEMS_UP_TO // 5_000 + 1
-    fill_turns(owner=make_user(), space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn))
-    fill_turns(owner=make_user(), space=space, turns=1, maker=maker, vectors=vectors, shape=TurnShape(1))
+    fill_turns(
+        caller=Caller.of(make_user()), space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn)
+    )
+    fill_turns(caller=Caller.of(make_user()), space=space, turns=1, maker=maker, vectors=vectors, shape=TurnShape(1))
     for statement in ("ANALYZE", "VACUUM ANALYZE"):
         with connection.cursor() as cursor:
             cursor.execute(statement)

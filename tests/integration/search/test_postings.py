@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
@@ -62,7 +63,7 @@ def items(state: SearchState) -> list[tuple[int, int]]:
 
 def without_postings(owner: Any) -> None:
     """The owner's sources as they are before a worker packs them."""
-    pack_again(list(Source.objects.filter(owner=owner).values_list("pk", flat=True)))
+    pack_again(list(Source.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)))
 
 
 def assert_same(first: SearchState, second: SearchState) -> None:
@@ -102,7 +103,9 @@ def test_every_change_is_seen_by_process_that_holds_postings() -> None:
     second = indexed(owner, TRAINS, EGGS)
     assert len(items(found(owner, "eggs"))) == 2
     assert items(found(owner, "salt")) == []
-    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it whole.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[assistant_says("Salt keeps it whole.")]
+    )
     index_conversation(conversation_id=first.pk)
     assert len(items(found(owner, "salt"))) == 1
     second.delete()
@@ -128,12 +131,14 @@ def test_few_segments_are_held_however_often_something_changes() -> None:
 def test_block_holds_its_items_and_is_replaced_whole() -> None:
     owner = make_user()
     conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
-    blocks = list(PostingBlock.objects.filter(owner=owner, home=SPOKEN).order_by("number"))
+    blocks = list(PostingBlock.objects.filter(archive_id=owner.pk, home=SPOKEN).order_by("number"))
     numbers = [np.frombuffer(block.items, ITEM)["number"].tolist() for block in blocks]
     assert numbers == [list(range(ITEMS_PER_BLOCK)), [ITEMS_PER_BLOCK]]
-    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")]
+    )
     index_conversation(conversation_id=conversation.pk)
-    after = dict(PostingBlock.objects.filter(owner=owner, home=SPOKEN).values_list("number", "pk"))
+    after = dict(PostingBlock.objects.filter(archive_id=owner.pk, home=SPOKEN).values_list("number", "pk"))
     assert after[0] == blocks[0].pk
     assert after[1] > blocks[1].pk
 
@@ -186,17 +191,17 @@ def test_search_without_postings_is_right_until_sweep_packs_them() -> None:
     owner = make_user()
     old, new = indexed(owner, EGGS), indexed(owner, TRAINS)
     expected = found(owner, "egg train")
-    assert Passage.objects.filter(owner=owner, asks=True).count() == 2
-    pack_again(list(Source.objects.filter(owner=owner, object_id=old.pk).values_list("pk", flat=True)))
-    Passage.objects.filter(owner=owner).update(asks=False)
-    Source.objects.filter(owner=owner, object_id=old.pk).update(layout=0)
+    assert Passage.objects.filter(archive_id=owner.pk, asks=True).count() == 2
+    pack_again(list(Source.objects.filter(archive_id=owner.pk, object_id=old.pk).values_list("pk", flat=True)))
+    Passage.objects.filter(archive_id=owner.pk).update(asks=False)
+    Source.objects.filter(archive_id=owner.pk, object_id=old.pk).update(layout=0)
     assert_same(found(owner, "egg train"), expected)
     (source_id,) = sources_to_index(limit=10)
     assert Source.objects.get(pk=source_id).object_id == old.pk
     index_conversation(conversation_id=old.pk)
     assert sources_to_index(limit=10) == []
     assert_same(found(owner, "egg train"), expected)
-    asking = Passage.objects.filter(owner=owner, asks=True)
+    asking = Passage.objects.filter(archive_id=owner.pk, asks=True)
     assert set(asking.values_list("source__object_id", flat=True)) == {old.pk}
     assert new.pk != old.pk
 
@@ -221,12 +226,12 @@ def test_message_stored_a_moment_ago_is_found_by_words_of_its_language_and_of_it
 def test_answer_appended_to_packed_conversation_is_found_before_it_is_packed() -> None:
     owner = make_user()
     conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
-    assert PostingBlock.objects.filter(owner=owner, home=SPOKEN).count() == 2
+    assert PostingBlock.objects.filter(archive_id=owner.pk, home=SPOKEN).count() == 2
     ingest.append_messages(
-        owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("Salt keeps it whole.")]
+        caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("Salt keeps it whole.")]
     )
-    assert PostingBlock.objects.filter(owner=owner, home=SPOKEN).count() == 1
-    assert items(found(owner, "salt")) == [(Source.objects.get(owner=owner).pk, ITEMS_PER_BLOCK)]
+    assert PostingBlock.objects.filter(archive_id=owner.pk, home=SPOKEN).count() == 1
+    assert items(found(owner, "salt")) == [(Source.objects.get(archive_id=owner.pk).pk, ITEMS_PER_BLOCK)]
     assert len(items(found(owner, "eggs"))) == ITEMS_PER_BLOCK + 1
 
 
@@ -236,8 +241,8 @@ def test_item_packed_between_two_statements_of_search_is_counted_once(monkeypatc
     expected = found(owner, "eggs")
     look = cached._unpacked
 
-    def look_and_pack(owner_id: int, home: int, lexemes: Any) -> Any:
-        seen = look(owner_id, home, lexemes)
+    def look_and_pack(archive_id: int, home: int, lexemes: Any) -> Any:
+        seen = look(archive_id, home, lexemes)
         pack_source(Source.objects.get(object_id=conversation.pk))
         return seen
 
@@ -248,8 +253,8 @@ def test_item_packed_between_two_statements_of_search_is_counted_once(monkeypatc
 def test_postings_of_all_conversations_are_packed_before_first_of_them_is_embedded() -> None:
     owner = make_user()
     first, last = make_conversation(owner, exchange(EGGS)), make_conversation(owner, exchange(TRAINS))
-    index(Source.objects.get(object_id=first.pk).pk, owner_id=owner.pk)
-    assert not Source.objects.filter(owner=owner, unpacked_from__isnull=False).exists()
+    index(Source.objects.get(object_id=first.pk).pk, archive_id=owner.pk)
+    assert not Source.objects.filter(archive_id=owner.pk, unpacked_from__isnull=False).exists()
     assert not Passage.objects.filter(source__object_id=last.pk).exists()
 
 
@@ -257,7 +262,7 @@ def test_sources_waiting_for_repacking_are_counted_once() -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
     expected = found(owner, "egg train water")
-    pack_again(list(Source.objects.filter(owner=owner).values_list("pk", flat=True)))
+    pack_again(list(Source.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)))
     assert_same(found(owner, "egg train water"), expected)
 
 
@@ -266,18 +271,18 @@ def test_lost_postings_are_found_and_packed_again(damage: str) -> None:
     owner = make_user()
     conversation = indexed(owner, EGGS)
     assert find_lost_postings() == []
-    blocks = PostingBlock.objects.filter(owner=owner)
+    blocks = PostingBlock.objects.filter(archive_id=owner.pk)
     if damage == "gone":
         blocks.delete()
     elif damage == "half":
         blocks.filter(home=SPOKEN).delete()
     else:
-        blocks.update(owner=make_user())
+        blocks.update(archive_id=make_user().pk)
     lost = find_lost_postings()
     assert len(lost) == 1
     assert pack_again(lost) == 1
     assert sources_to_index(limit=10) == lost
     index_conversation(conversation_id=conversation.pk)
     assert find_lost_postings() == []
-    hits = search(caller=owner, query=SearchQuery(text="eggs", mode="full_text")).hits
+    hits = search(caller=Caller.of(owner), query=SearchQuery(text="eggs", mode="full_text")).hits
     assert [hit.object_id for hit in hits] == [conversation.pk]

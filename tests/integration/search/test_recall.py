@@ -4,10 +4,10 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Conversation
@@ -36,7 +36,9 @@ def indexed(owner: Any, pairs: Any = PAIRS, **values: Any) -> Conversation:
 def test_best_message_comes_first_with_its_place_passages_and_openings() -> None:
     owner = make_user()
     conversation = indexed(owner, title="House")
-    first = recall(owner=owner, query=RecallQuery("how many minutes for a soft egg", threshold=0.2)).messages[0]
+    first = recall(
+        caller=Caller.of(owner), query=RecallQuery("how many minutes for a soft egg", threshold=0.2)
+    ).messages[0]
     assert (first.conversation_id, first.title, first.turn_number) == (conversation.pk, "House", 0)
     assert first.url == f"/conversations/{conversation.pk}?turn=0"
     assert first.question_opening
@@ -70,7 +72,7 @@ STEPS = [
 def test_passage_comes_with_its_own_question_and_answer_it_stands_in(query: str, answer: str) -> None:
     owner = make_user()
     index_conversation(conversation_id=make_conversation(owner, STEPS).pk)
-    first = recall(owner=owner, query=RecallQuery(query, threshold=0.2)).messages[0]
+    first = recall(caller=Caller.of(owner), query=RecallQuery(query, threshold=0.2)).messages[0]
     assert first.question_opening
     assert first.answer_opening
     assert first.question_opening.passage.text.startswith("How do I mend the fence?")
@@ -89,7 +91,8 @@ def test_answer_of_named_speaker_ranks_above_question() -> None:
     ]
     index_conversation(conversation_id=make_conversation(owner, talk).pk)
     found = recall(
-        owner=owner, query=RecallQuery("When does Mara's train to Lisbon leave?", threshold=0.0, min_relevance=0.0)
+        caller=Caller.of(owner),
+        query=RecallQuery("When does Mara's train to Lisbon leave?", threshold=0.0, min_relevance=0.0),
     )
     assert found.messages[0].position == 2
 
@@ -98,7 +101,8 @@ def test_context_keeps_line_breaks_of_what_was_said() -> None:
     owner = make_user()
     index_conversation(conversation_id=make_conversation(owner, STEPS).pk)
     found = recall(
-        owner=owner, query=RecallQuery("set new posts of larch and pour gravel around", threshold=0.2, top_k=1)
+        caller=Caller.of(owner),
+        query=RecallQuery("set new posts of larch and pour gravel around", threshold=0.2, top_k=1),
     )
     assert "\n| 1. Set new posts of larch.\n| 2. Pour gravel around." in build_memory_context(found.messages).text
 
@@ -107,17 +111,16 @@ def test_only_callers_messages_come_back() -> None:
     owner, stranger = make_user(), make_user()
     own, foreign = indexed(owner), indexed(stranger)
     for query in ("soft egg", "paint for a rusty gate"):
-        found = recall(owner=owner, query=RecallQuery(query, threshold=0, top_k=50)).messages
+        found = recall(caller=Caller.of(owner), query=RecallQuery(query, threshold=0, top_k=50)).messages
         assert {message.conversation_id for message in found} == {own.pk}
     for number in (foreign.pk, foreign.pk + 1000):
         with pytest.raises(NotFound, match=f"There is no conversation {number}"):
-            recall(owner=owner, query=RecallQuery("soft egg", conversation_id=number))
+            recall(caller=Caller.of(owner), query=RecallQuery("soft egg", conversation_id=number))
 
 
-@pytest.mark.parametrize("caller", [None, AnonymousUser()])
-def test_recall_without_caller_is_empty(caller: Any) -> None:
+def test_recall_without_caller_is_empty() -> None:
     indexed(make_user())
-    found = recall(owner=caller, query=RecallQuery("soft egg"))
+    found = recall(caller=None, query=RecallQuery("soft egg"))
     assert found.messages == ()
     assert found.reason == "no_caller"
 
@@ -125,13 +128,16 @@ def test_recall_without_caller_is_empty(caller: Any) -> None:
 def test_conversation_bounds_what_is_recalled_and_may_be_archived() -> None:
     owner = make_user()
     one, other = indexed(owner), indexed(owner)
-    ingest.change_conversation(owner=owner, conversation_id=other.pk, values={"archived_at": other.created_at})
+    ingest.change_conversation(
+        caller=Caller.of(owner), conversation_id=other.pk, values={"archived_at": other.created_at}
+    )
     for conversation in (one, other):
         found = recall(
-            owner=owner, query=RecallQuery("soft egg", threshold=0, top_k=50, conversation_id=conversation.pk)
+            caller=Caller.of(owner),
+            query=RecallQuery("soft egg", threshold=0, top_k=50, conversation_id=conversation.pk),
         )
         assert {message.conversation_id for message in found.messages} == {conversation.pk}
-    everywhere = recall(owner=owner, query=RecallQuery("soft egg", threshold=0, top_k=50))
+    everywhere = recall(caller=Caller.of(owner), query=RecallQuery("soft egg", threshold=0, top_k=50))
     assert {message.conversation_id for message in everywhere.messages} == {one.pk}
 
 
@@ -141,7 +147,7 @@ def test_positions_bound_with_both_ends_left_out() -> None:
 
     def positions(**bounds: Any) -> set[int]:
         found = recall(
-            owner=owner,
+            caller=Caller.of(owner),
             query=RecallQuery("egg gate tortoise", threshold=0, top_k=50, conversation_id=conversation.pk, **bounds),
         )
         return {message.position for message in found.messages}
@@ -153,16 +159,18 @@ def test_positions_bound_with_both_ends_left_out() -> None:
     assert positions(after_position=3, before_position=3) == set()
     assert positions(after_position=10**12) == set()
     with pytest.raises(InvalidInput, match="within one conversation"):
-        recall(owner=owner, query=RecallQuery("egg", before_position=3))
+        recall(caller=Caller.of(owner), query=RecallQuery("egg", before_position=3))
 
 
 def test_scope_threshold_and_top_k_bound_messages() -> None:
     owner = make_user()
     indexed(owner)
-    spoken = recall(owner=owner, query=RecallQuery("soft egg", threshold=0, scope=["assistant"], top_k=50)).messages
+    spoken = recall(
+        caller=Caller.of(owner), query=RecallQuery("soft egg", threshold=0, scope=["assistant"], top_k=50)
+    ).messages
     assert {message.role for message in spoken} == {"assistant"}
-    assert len(recall(owner=owner, query=RecallQuery("soft egg", threshold=0, top_k=2)).messages) == 2
-    near = recall(owner=owner, query=RecallQuery("soft egg", threshold=0.3, top_k=50)).messages
+    assert len(recall(caller=Caller.of(owner), query=RecallQuery("soft egg", threshold=0, top_k=2)).messages) == 2
+    near = recall(caller=Caller.of(owner), query=RecallQuery("soft egg", threshold=0.3, top_k=50)).messages
     assert near
     assert all(message.similarity >= 0.3 for message in near)
 
@@ -174,13 +182,13 @@ def test_scope_threshold_and_top_k_bound_messages() -> None:
 )  # fmt: skip
 def test_bad_arguments_are_explained(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        recall(owner=make_user(), query=RecallQuery(**({"text": "soft egg"} | arguments)))
+        recall(caller=Caller.of(make_user()), query=RecallQuery(**({"text": "soft egg"} | arguments)))
 
 
 def test_recall_while_memory_is_off_is_refused(settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     with pytest.raises(SwitchedOff, match="CONVERSATION_MEMORY_ENABLED"):
-        recall(owner=make_user(), query=RecallQuery("soft egg"))
+        recall(caller=Caller.of(make_user()), query=RecallQuery("soft egg"))
 
 
 @pytest.mark.parametrize(
@@ -192,9 +200,11 @@ def test_recall_without_embedder_uses_words_and_adds_note(missing: str) -> None:
     if missing.endswith("active_space"):
         EmbeddingSpace.objects.update(is_active=False)  # there is none yet, and its model cannot be had
     with patch(missing, side_effect=EmbedderUnavailable("no model")):
-        found = recall(owner=owner, query=RecallQuery("metal primer for a gate"))
+        found = recall(caller=Caller.of(owner), query=RecallQuery("metal primer for a gate"))
         best = found.messages[0].message_id
-        others = recall(owner=owner, query=RecallQuery("metal primer for a gate", alive_message_ids=[best])).messages
+        others = recall(
+            caller=Caller.of(owner), query=RecallQuery("metal primer for a gate", alive_message_ids=[best])
+        ).messages
     assert [message.turn_number for message in others] == [1]
     assert others[0].message_id != best
     assert found.messages[0].turn_number == 1
@@ -211,6 +221,8 @@ def test_recall_asks_database_fixed_number_of_times() -> None:
         with CaptureQueriesContext(
             connection,
         ) as queries:
-            assert len(recall(owner=owner, query=RecallQuery("soft egg", threshold=0, top_k=20)).messages) > 5
+            assert (
+                len(recall(caller=Caller.of(owner), query=RecallQuery("soft egg", threshold=0, top_k=20)).messages) > 5
+            )
         counts.append(len(queries))
     assert counts[0] == counts[1] <= 17

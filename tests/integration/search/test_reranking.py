@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.models import Conversation
 from convmemory.core.cursors import encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
@@ -55,7 +57,7 @@ def owner() -> User:
 
 
 def find(owner: User, text: str = "boiled egg", cursor: str = "", **values: Any) -> SearchResults:
-    return search(caller=owner, query=SearchQuery(text=text, **values), cursor=cursor)
+    return search(caller=Caller.of(owner).alone(), query=SearchQuery(text=text, **values), cursor=cursor)
 
 
 def turns(results: SearchResults) -> list[int]:
@@ -64,7 +66,7 @@ def turns(results: SearchResults) -> list[int]:
 
 def fused(owner: User, **values: Any) -> list[int]:
     query = SearchQuery(text="boiled egg", limit=50, may_rerank=False, **values)
-    return turns(search(caller=owner, query=query))
+    return turns(search(caller=Caller.of(owner), query=query))
 
 
 def paged(owner: User, limit: int, cursor: str = "") -> list[int]:
@@ -223,7 +225,7 @@ def test_forged_cursor_yields_no_turns_of_other_owners(owner: User, server: Rera
     own = [hit.key for hit in find(owner, limit=2).hits]
     query = SearchQuery(text="boiled egg", limit=50)
     place = [0, source_id(theirs) << 24, 2**63, 10**30, 0, *own]
-    found = search(caller=owner, query=query, cursor=encode_cursor(query.identity, place))
+    found = search(caller=Caller.of(owner), query=query, cursor=encode_cursor(query.identity, place))
     assert sorted(turns(found)) == list(range(TURNS))
     assert {hit.source_id for hit in found.hits} == {own[0] >> 24}
 
@@ -285,7 +287,7 @@ def test_api_page_and_tools_have_same_order(client: Client, owner: User, server:
     answer = client.get("/api/v1/conversations/search", {"query": "boiled egg", "limit": "50"}).json()
     assert [hit["turn_number"] for hit in answer["results"]] == expected
     assert answer["results"][0]["matched"][-1] == "reranker"
-    found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "boiled egg", "limit": 12})
+    found: Any = run_tool("ConversationSearch", caller=Caller.of(owner), arguments={"query": "boiled egg", "limit": 12})
     assert [hit["turn_number"] for hit in found["results"]] == expected
     page = client.get("/search", {"q": "boiled egg"}).content.decode()
     assert page.count("The reranker put it here.") == TOP_K
@@ -295,8 +297,8 @@ def test_api_page_and_tools_have_same_order(client: Client, owner: User, server:
 
 def test_hits_in_conversation_and_recall_are_not_reranked(client: Client, owner: User, server: RerankServer) -> None:
     client.force_login(owner)
-    conversation = owner.conversations.get().pk
+    conversation = Conversation.objects.get(archive_id=owner.pk).pk
     hits_in = client.get("/search/hits-in", {"q": "boiled egg", "conversation": str(conversation), "turn": "1"})
     assert hits_in.status_code == 200
-    recall(owner=owner, query=RecallQuery("boiled egg"))
+    recall(caller=Caller.of(owner), query=RecallQuery("boiled egg"))
     assert server.requests == []

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
@@ -51,7 +52,7 @@ def prepared(owner: User, filters: Filters = EVERYTHING, text: str = TEXT, scope
 
 def found(query: PreparedQuery) -> SearchState:
     """Return the state with what the retrievers find by passages and by item vectors."""
-    corpus = PendingCorpus(query.owner_id, query.space, query.filters.kinds)
+    corpus = PendingCorpus(query.archive_id, query.space, query.filters.kinds)
     state = SearchState(query)
     for retriever in (PassageRetriever(), ItemRetriever()):
         retriever.send(query, corpus)(state, corpus.corpus)
@@ -83,14 +84,16 @@ def test_held_vectors_follow_every_change() -> None:
     assert len(assert_as_in_database(owner)) == 1
     second = indexed(owner, TRAINS, EGGS)
     assert len(assert_as_in_database(owner)) == 3
-    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it whole.")])
+    ingest.append_messages(
+        caller=Caller.of(owner), conversation_id=first.pk, drafts=[assistant_says("Salt keeps it whole.")]
+    )
     index_conversation(conversation_id=first.pk)
     assert_as_in_database(owner)
     Message.objects.filter(conversation=second, turn_number=1).delete()
     Conversation.objects.filter(pk=second.pk).update(turn_count=1, turns_version=second.turns_version + 1)
     index_conversation(conversation_id=second.pk)
     assert len(assert_as_in_database(owner)) == 2
-    ItemEmbedding.objects.filter(owner=owner).delete()
+    ItemEmbedding.objects.filter(archive_id=owner.pk).delete()
     assert_as_in_database(owner)
     second.delete()
     assert len(assert_as_in_database(owner)) == 1
@@ -163,24 +166,26 @@ def test_forged_block_brings_no_vectors_of_others() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
-    BinaryCodeBlock.objects.filter(owner=other).update(owner=owner)
-    hits = search(caller=owner, query=SearchQuery(text=TEXT)).hits
+    BinaryCodeBlock.objects.filter(archive_id=other.pk).update(archive_id=owner.pk)
+    hits = search(caller=Caller.of(owner), query=SearchQuery(text=TEXT)).hits
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
     assert set(held.items.tolist()) == set(held.items_of_vectors.tolist())
-    assert {hit.object_id for hit in hits} == set(Conversation.objects.filter(owner=owner).values_list("pk", flat=True))
+    assert {hit.object_id for hit in hits} == set(
+        Conversation.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)
+    )
 
 
 def test_vectors_of_owner_who_grew_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     indexed(owner, EGGS)
-    before = [hit.number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits]
+    before = [hit.number for hit in search(caller=Caller.of(owner), query=SearchQuery(text=TEXT)).hits]
     assert CACHE.get(owner.pk, active_space().pk) is not None
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
     monkeypatch.setattr(vector_index, "EXACT_PASSAGES", len(held.entries) - 1)
     assert prepared(owner).small_owner is not None
-    assert [hit.number for hit in search(caller=owner, query=SearchQuery(text=TEXT)).hits] == before
+    assert [hit.number for hit in search(caller=Caller.of(owner), query=SearchQuery(text=TEXT)).hits] == before
     assert found(prepared(owner)).compared is None
     assert CACHE.get(owner.pk, active_space().pk) is None
 
@@ -205,11 +210,11 @@ def test_recently_searched_owner_is_not_evicted_for_another(monkeypatch: pytest.
 def test_rows_of_older_layout_are_read_again_once_upgraded() -> None:
     owner = make_user()
     indexed(owner, EGGS)
-    Passage.objects.filter(owner=owner).update(asks=False)
-    source = Source.objects.get(owner=owner)
+    Passage.objects.filter(archive_id=owner.pk).update(asks=False)
+    source = Source.objects.get(archive_id=owner.pk)
     Source.objects.filter(pk=source.pk).update(layout=0)
     before = found(prepared(owner))
-    index_source(owner_id=owner.pk, source_id=source.pk)
+    index_source(archive_id=owner.pk, source_id=source.pk)
     after = found(prepared(owner))
     assert before.compared is not None
     assert after.compared is not None

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import activate_space, active_space, configured_space, embedder_for
@@ -46,7 +47,7 @@ def indexed_owner() -> User:
 
 
 def texts_of(owner: User) -> dict[Any, str]:
-    source = Source.objects.get(owner=owner)
+    source = Source.objects.get(archive_id=owner.pk)
     elements = [e for item in read_items(source, 0, source.item_count - 1) for e in item.elements]
     return {draft.digest: draft.text for draft in draft_passages(elements)}
 
@@ -54,15 +55,17 @@ def texts_of(owner: User) -> dict[Any, str]:
 def as_of_before(owner: User) -> None:
     """The owner's rows as an older version left them: a vector for every token."""
     texts = texts_of(owner)
-    TokenVectors.objects.filter(owner=owner).delete()
-    for passage in Passage.objects.filter(owner=owner):
+    TokenVectors.objects.filter(archive_id=owner.pk).delete()
+    for passage in Passage.objects.filter(archive_id=owner.pk):
         [embedding] = embedder().embed_passages_with_tokens([texts[passage.content_hash]])
-        TokenVectors.objects.create(passage=passage, owner=owner, vectors=encode_vectors(embedding.token_vectors))
-    Source.objects.filter(owner=owner).update(layout=Source.IN_LANGUAGES)
+        TokenVectors.objects.create(
+            passage=passage, archive_id=owner.pk, vectors=encode_vectors(embedding.token_vectors)
+        )
+    Source.objects.filter(archive_id=owner.pk).update(layout=Source.IN_LANGUAGES)
 
 
 def kept(owner: User) -> dict[Any, bytes]:
-    rows = TokenVectors.objects.filter(owner=owner).values_list("passage__content_hash", "vectors")
+    rows = TokenVectors.objects.filter(archive_id=owner.pk).values_list("passage__content_hash", "vectors")
     return {digest: bytes(vectors) for digest, vectors in rows}
 
 
@@ -79,7 +82,7 @@ def test_new_passage_has_one_vector_word() -> None:
     sizes = {text: len(kept(owner).get(digest, b"")) // WIDTH for digest, text in texts_of(owner).items()}
     words = {text: sum(embedder().are_words(embedder().tokenize(text).ids)) for text in sizes}
     assert sizes == words
-    counts = dict(Passage.objects.filter(owner=owner).values_list("content_hash", "token_count"))
+    counts = dict(Passage.objects.filter(archive_id=owner.pk).values_list("content_hash", "token_count"))
     assert sum(counts.values()) > sum(sizes.values())  # what a passage costs is counted as before
 
 
@@ -89,18 +92,18 @@ def test_punctuation_is_dropped_without_model_and_searches_find_same(
     owner = indexed_owner()
     sizes, query = {digest: len(codes) for digest, codes in kept(owner).items()}, SearchQuery(text="where is the key")
     as_of_before(owner)
-    before, found = kept(owner), [hit.number for hit in search(caller=owner, query=query).hits]
+    before, found = kept(owner), [hit.number for hit in search(caller=Caller.of(owner), query=query).hits]
     assert sum(map(len, before.values())) > sum(sizes.values())
-    source = Source.objects.get(owner=owner)
+    source = Source.objects.get(archive_id=owner.pk)
     assert source.pk in sources_to_index(limit=10)
     monkeypatch.setattr(type(embedder()), "embed_passages_with_tokens", refuse)
-    index_source(owner_id=owner.pk, source_id=source.pk)
+    index_source(archive_id=owner.pk, source_id=source.pk)
     monkeypatch.undo()
     assert {digest: len(codes) for digest, codes in kept(owner).items()} == sizes
     assert all(tokens(codes) <= tokens(before[digest]) for digest, codes in kept(owner).items())
-    assert Source.objects.get(owner=owner).layout == Source.LAYOUT
+    assert Source.objects.get(archive_id=owner.pk).layout == Source.LAYOUT
     assert source.pk not in sources_to_index(limit=10)
-    assert [hit.number for hit in search(caller=owner, query=query).hits] == found
+    assert [hit.number for hit in search(caller=Caller.of(owner), query=query).hits] == found
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
     assert len(held.tokens) == sum(sizes.values())
@@ -115,9 +118,9 @@ def test_token_vectors_are_kept_while_model_is_unavailable(monkeypatch: pytest.M
         raise EmbedderUnavailable("away")
 
     monkeypatch.setattr("search.indexing.layouts.embedder_for", unavailable)
-    index_source(owner_id=owner.pk, source_id=Source.objects.get(owner=owner).pk)
+    index_source(archive_id=owner.pk, source_id=Source.objects.get(archive_id=owner.pk).pk)
     assert kept(owner) == expected
-    assert Source.objects.get(owner=owner).layout == Source.IN_LANGUAGES
+    assert Source.objects.get(archive_id=owner.pk).layout == Source.IN_LANGUAGES
 
 
 def test_only_words_is_idempotent() -> None:

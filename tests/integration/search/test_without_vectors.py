@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.documents.models import Section
@@ -65,7 +66,7 @@ def sentences() -> Iterator[tuple[int, int, str]]:
 
 
 def found(owner: User, text: str) -> SearchResults:
-    return search(caller=owner, query=SearchQuery(text=text))
+    return search(caller=Caller.of(owner), query=SearchQuery(text=text))
 
 
 def take_vectors(source: Source, number: int) -> None:
@@ -120,7 +121,7 @@ def test_section_without_vectors_comes_first_for_each_of_its_sentences(
             take_vectors(source, section.number)
             among_all = found(owner, text).hits
             query = SearchQuery(text=text, document_scope=DocumentScope())
-            (first, *_) = search(caller=owner, query=query).hits
+            (first, *_) = search(caller=Caller.of(owner), query=query).hits
             transaction.set_rollback(True)
         home = (section.document_id, section.number)
         assert (among_all[0].kind, among_all[0].object_id, among_all[0].number) == ("document", *home), text
@@ -138,7 +139,7 @@ def test_order_is_same_with_and_without_query_for_missing_vectors(
 
 def test_grown_turn_is_found_by_words_that_its_vector_lacks(owner: User, archive: list[Conversation]) -> None:
     more = "Mind the canker on the bark."
-    ingest.append_messages(owner=owner, conversation_id=archive[0].pk, drafts=[assistant_says(more)])
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=archive[0].pk, drafts=[assistant_says(more)])
     assert SourceIndex.objects.filter(indexed_version=1).count() == 4
     best = found(owner, more).hits[0]
     assert (best.object_id, best.number) == (archive[0].pk, 3)
@@ -165,7 +166,7 @@ def test_archive_without_any_vector_is_ranked_as_by_full_text(owner: User) -> No
     for pairs in CONVERSATIONS:
         make_conversation(owner, exchange(*pairs))
     for _, _, sentence in sentences():
-        by_words = search(caller=owner, query=SearchQuery(text=sentence, mode="full_text")).hits
+        by_words = search(caller=Caller.of(owner), query=SearchQuery(text=sentence, mode="full_text")).hits
         assert [(hit.key, hit.score) for hit in found(owner, sentence).hits] == [
             (hit.key, hit.score) for hit in by_words
         ]

@@ -25,7 +25,7 @@ class NewestRetriever:
 
 
 def add_newest_items(state: SearchState, corpus: Corpus) -> None:
-    rows = Item.objects.filter(owner_id=state.query.owner_id).order_by("-created_at", "-id")[:50]
+    rows = Item.objects.filter(archive_id=state.query.archive_id).order_by("-created_at", "-id")[:50]
     found = list(rows.values_list("source_id", "number"))
     keys = item_keys([source for source, _ in found], [item for _, item in found])
     recency = np.linspace(1, 0, len(keys), dtype=np.float32)

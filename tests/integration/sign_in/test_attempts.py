@@ -120,7 +120,7 @@ def test_right_password_after_pause_is_right(ada: User) -> None:
     succeed(ada, ELSEWHERE)
     for _ in range(PAIR.free):
         fail("ada", ELSEWHERE)  # forgotten, and the address known
-    assert KnownAddress.objects.filter(owner=ada).count() == 1
+    assert KnownAddress.objects.filter(person_id=ada.pk).count() == 1
 
 
 def test_known_address_guesses_no_faster_than_others(ada: User) -> None:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
+from convmemory.accounts.callers import Caller
 from convmemory.context.sending import preview_context
 from convmemory.context.values import ContextRecipe
 from convmemory.conversations.messages.parts import spoken_text
@@ -57,7 +58,7 @@ def _no_endpoint(settings: Any) -> None:
 
 
 def ask(owner: User, conversation: Conversation, **values: Any) -> ConversationSummary:
-    return request_summary(owner=owner, conversation_id=conversation.pk, **values)
+    return request_summary(caller=Caller.of(owner), conversation_id=conversation.pk, **values)
 
 
 def test_without_endpoint_sentences_are_chosen(owner: User, conversation: Conversation, settings: Any) -> None:
@@ -67,7 +68,7 @@ def test_without_endpoint_sentences_are_chosen(owner: User, conversation: Conver
     assert (summary.status, summary.method, summary.from_position, summary.to_position) == (
         "pending", "extractive", 0, 5,
     )  # fmt: skip
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("completed")
     summary.refresh_from_db()
     assert 0 < summary.token_count <= 80
     lines = summary.content.splitlines()
@@ -80,8 +81,8 @@ def test_without_endpoint_sentences_are_chosen(owner: User, conversation: Conver
 
 def test_messages_not_indexed_yet_are_embedded_for_summary(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation, from_position=2, to_position=3)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
-    content = get_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk).content
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("completed")
+    content = get_summary(caller=Caller.of(owner), conversation_id=conversation.pk, summary_id=summary.pk).content
     assert "ukulele" in content
     assert "sourdough" not in content
 
@@ -89,7 +90,7 @@ def test_messages_not_indexed_yet_are_embedded_for_summary(owner: User, conversa
 def test_range_without_sentences_fails_and_says_so(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("?", "!")))
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert "no sentences" in summary.error
 
@@ -99,7 +100,7 @@ def test_summary_with_endpoint_is_written_by_model(
 ) -> None:
     summary = ask(owner, conversation, to_position=3)
     assert summary.method == "model"
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("completed")
     summary.refresh_from_db()
     assert summary.content == "They talked of bread, strings and an index."
     assert (summary.model, summary.prompt_version, summary.attempts) == ("m", PROMPT_VERSION, 1)
@@ -111,9 +112,9 @@ def test_summary_with_endpoint_is_written_by_model(
 
 def test_completed_summary_is_not_made_again(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk + 1) is None
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("completed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) is None
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk + 1) is None
     assert len(endpoint.requests) == 1
 
 
@@ -128,13 +129,13 @@ def test_failed_summary_retries_with_backoff_up_to_max(
     endpoint.faults.extend([broken] * SUMMARIES.max_attempts)
     summary = ask(owner, conversation)
     for attempt in range(1, SUMMARIES.max_attempts):
-        outcome = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
+        outcome = make_summary(archive_id=summary.archive_id, summary_id=summary.pk)
         assert outcome == SummaryOutcome("pending", again_in_s=15 * 2 ** (attempt - 1))
-        assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # not due yet
+        assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) is None  # not due yet
         assert summaries_to_make(limit=5) == []
         wake(summary)
         assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert summary.attempts == SUMMARIES.max_attempts
     assert "out of memory" in summary.error
@@ -145,7 +146,7 @@ def test_failed_summary_retries_with_backoff_up_to_max(
 def test_retry_after_of_server_sets_delay(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     busy = Fault(429, {"error": {"message": "later"}}, {"Retry-After": "300", "x-should-retry": "false"})
     endpoint.faults.append(busy)
-    assert make_summary(owner_id=owner.pk, summary_id=ask(owner, conversation).pk) == SummaryOutcome(
+    assert make_summary(archive_id=owner.pk, summary_id=ask(owner, conversation).pk) == SummaryOutcome(
         "pending", again_in_s=300
     )
 
@@ -155,7 +156,7 @@ def test_request_refused_by_server_fails_at_once(
 ) -> None:
     endpoint.faults.append(Fault(400, {"error": {"message": "the context is too long"}}))
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert "the context is too long" in summary.error
 
@@ -165,7 +166,7 @@ def test_summary_refused_for_its_key_fails_at_once(
 ) -> None:
     endpoint.key = "another"
     summary = ask(owner, conversation)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("failed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert "set CHAT_API_KEY" in summary.error
     assert len(endpoint.requests) == 1
@@ -176,13 +177,13 @@ def test_summary_of_lost_worker_is_retried_then_fails(owner: User, conversation:
     rows = ConversationSummary.objects.filter(pk=summary.pk)
     rows.update(status="processing", attempts=1, due_at=timezone.now() + timedelta(minutes=5))
     assert summaries_to_make(limit=5) == []
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # another worker has its lease
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) is None  # another worker has its lease
     wake(summary)
     assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("completed")
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("completed")
     rows.update(status="processing", attempts=SUMMARIES.max_attempts)
     wake(summary)
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) is None
     summary.refresh_from_db()
     assert (summary.status, summary.error) == ("failed", "The work on it was interrupted 4 times.")
 
@@ -197,7 +198,7 @@ def test_long_range_is_written_in_several_runs(
     settings.TASK_TIMEOUT_S, settings.TASK_SLICE_S = 10, 3.0
     monkeypatch.setattr("summaries.making.time.monotonic", lambda: next(clock))
     runs = 0
-    while make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == SummaryOutcome("pending", again_in_s=0):
+    while make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("pending", again_in_s=0):
         runs += 1
         assert runs < 30
     summary.refresh_from_db()
@@ -214,12 +215,12 @@ def test_summary_regenerated_during_run_is_not_overwritten(
     summary = ask(owner, conversation)
 
     def regenerated_meanwhile(body: dict[str, Any]) -> str:
-        regenerate_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk)
+        regenerate_summary(caller=Caller.of(owner), conversation_id=conversation.pk, summary_id=summary.pk)
         connection.close()  # that of the server's thread
         return "An old text."
 
     endpoint.reply = regenerated_meanwhile
-    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
+    assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) is None
     summary.refresh_from_db()
     assert (summary.status, summary.content, summary.partials) == ("pending", "", {})
 
@@ -228,13 +229,13 @@ def test_regenerating_keeps_text_until_there_is_new_one(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     summary = ask(owner, conversation)
-    make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
+    make_summary(archive_id=summary.archive_id, summary_id=summary.pk)
     endpoint.reply = lambda body: "Better."
-    again = regenerate_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk)
+    again = regenerate_summary(caller=Caller.of(owner), conversation_id=conversation.pk, summary_id=summary.pk)
     assert (again.status, again.content[:11]) == ("pending", "They talked")
-    assert completed_summaries(owner=owner, conversation_id=conversation.pk) == []
-    make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
-    [found] = completed_summaries(owner=owner, conversation_id=conversation.pk)
+    assert completed_summaries(caller=Caller.of(owner), conversation_id=conversation.pk) == []
+    make_summary(archive_id=summary.archive_id, summary_id=summary.pk)
+    [found] = completed_summaries(caller=Caller.of(owner), conversation_id=conversation.pk)
     assert found.content == "Better."
 
 
@@ -268,15 +269,15 @@ def test_foreign_summaries_are_not_found(owner: User, conversation: Conversation
     stranger = make_user()
     for call in (get_summary, regenerate_summary, delete_summary):
         with pytest.raises(NotFound):
-            call(owner=stranger, **place)
+            call(caller=Caller.of(stranger), **place)
     with pytest.raises(NotFound):
-        summaries_of(owner=stranger, conversation_id=conversation.pk)
+        summaries_of(caller=Caller.of(stranger), conversation_id=conversation.pk)
     with pytest.raises(NotFound):
         ask(stranger, conversation)
-    assert completed_summaries(owner=stranger, conversation_id=conversation.pk) == []
+    assert completed_summaries(caller=Caller.of(stranger), conversation_id=conversation.pk) == []
     other = make_conversation(owner)
     with pytest.raises(NotFound):  # the right owner, another conversation
-        get_summary(owner=owner, conversation_id=other.pk, summary_id=summary.pk)
+        get_summary(caller=Caller.of(owner), conversation_id=other.pk, summary_id=summary.pk)
 
 
 def test_context_begins_with_chain_of_completed_summaries(owner: User, conversation: Conversation) -> None:
@@ -287,7 +288,7 @@ def test_context_begins_with_chain_of_completed_summaries(owner: User, conversat
             status=status, content=f"To {row.to_position}.", completed_at=done
         )
     recipe = ContextRecipe(window=1_000, reply_tokens=790, strategies=("summary_boundary", "token_budget"))
-    result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    result = preview_context(caller=Caller.of(owner), conversation_id=conversation.pk, recipe=recipe)
     first, *rest = result.messages
     assert (first.role, first.message_id) == ("user", None)
     assert "To 3." in spoken_text(first.parts)

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat import agents
 from convmemory.chat.agents import create_agent
 from convmemory.core.errors import NotFound
@@ -28,11 +29,11 @@ def guide(owner: User) -> Document:
     return indexed(upload(owner, GUIDE))
 
 
-def ask(caller: Any, documents: frozenset[int] | None = None, **arguments: Any) -> dict[str, Any]:
+def ask(owner: User | None, documents: frozenset[int] | None = None, **arguments: Any) -> dict[str, Any]:
     return run_tool(
         "document_search",
         {"query": "how much sun do tomatoes need?", **arguments},
-        caller,
+        Caller.of(owner) if owner else None,
         seen=Seen(documents=documents),
     )
 
@@ -70,15 +71,15 @@ def test_document_search_is_limited_to_given_or_attached_documents(owner: User, 
 def test_reply_sees_what_is_attached_to_its_conversation_and_agent(owner: User, guide: Document) -> None:
     other = indexed(upload(owner, "Tomatoes are red in the sun.", "other.txt"))
     chat = make_conversation(owner, exchange(("hello", "Hi.")))
-    agent = create_agent(owner=owner, values={"name": "Gardener"})
-    seen = {"owner_id": owner.pk, "conversation_id": chat.pk}
+    agent = create_agent(caller=Caller.of(owner), values={"name": "Gardener"})
+    seen = {"archive_id": owner.pk, "conversation_id": chat.pk}
     assert agents.documents_seen(**seen, agent_id=agent.pk) == frozenset()
-    library.attach(owner=owner, conversation_id=chat.pk, document_ids=[guide.pk])
-    agents.attach_to_agent(owner=owner, agent_id=agent.pk, document_ids=[other.pk])
+    library.attach(caller=Caller.of(owner), conversation_id=chat.pk, document_ids=[guide.pk])
+    agents.attach_to_agent(caller=Caller.of(owner), agent_id=agent.pk, document_ids=[other.pk])
     assert agents.documents_seen(**seen, agent_id=agent.pk) == {guide.pk, other.pk}
     assert agents.documents_seen(**seen, agent_id=None) == {guide.pk}
-    agents.detach_from_agent(owner=owner, agent_id=agent.pk, document_id=other.pk)
-    assert agents.documents_of_agent(owner=owner, agent_id=agent.pk) == []
+    agents.detach_from_agent(caller=Caller.of(owner), agent_id=agent.pk, document_id=other.pk)
+    assert agents.documents_of_agent(caller=Caller.of(owner), agent_id=agent.pk) == []
 
 
 def test_foreign_documents_are_not_found(owner: User, guide: Document) -> None:
@@ -88,16 +89,18 @@ def test_foreign_documents_are_not_found(owner: User, guide: Document) -> None:
     assert ask(None)["results"] == []
     with pytest.raises(NotFound):
         ask(stranger, document_id=guide.pk)
-    agent = create_agent(owner=stranger, values={"name": "Mine"})
+    agent = create_agent(caller=Caller.of(stranger), values={"name": "Mine"})
     with pytest.raises(NotFound):
-        agents.attach_to_agent(owner=stranger, agent_id=agent.pk, document_ids=[guide.pk])
+        agents.attach_to_agent(caller=Caller.of(stranger), agent_id=agent.pk, document_ids=[guide.pk])
 
 
 def test_recall_draws_from_documents_where_asked(owner: User, guide: Document) -> None:
     arguments = {"query": "how much sun do tomatoes need?"}
-    assert "six hours" not in run_tool("conversation_recall", arguments, owner)["context"]
-    recalled = run_tool("conversation_recall", {**arguments, "documents": True}, owner)
+    assert "six hours" not in run_tool("conversation_recall", arguments, Caller.of(owner))["context"]
+    recalled = run_tool("conversation_recall", {**arguments, "documents": True}, Caller.of(owner))
     assert "six hours" in recalled["context"]
     assert f"(/documents/{guide.pk}?section=0" in recalled["sections"][0]
-    hidden = run_tool("conversation_recall", {**arguments, "documents": True}, owner, seen=Seen(documents=frozenset()))
+    hidden = run_tool(
+        "conversation_recall", {**arguments, "documents": True}, Caller.of(owner), seen=Seen(documents=frozenset())
+    )
     assert "six hours" not in hidden["context"]

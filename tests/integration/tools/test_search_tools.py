@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
@@ -39,24 +40,24 @@ def at(moment: datetime, question: str, answer: str) -> list[MessageDraft]:
 
 def found_in(tool: str, owner: User, **arguments: Any) -> set[int]:
     """The conversations that a tool brings back."""
-    answer = run_tool(tool, arguments, owner)
+    answer = run_tool(tool, arguments, Caller.of(owner))
     return {row.get("conversation_id", row.get("conversationId")) for row in answer["results"]}
 
 
 def test_search_shows_answer_where_only_question_was_found(owner: User) -> None:
     asked, said = "which glaze fits the blue stoneware bowls?", "Take celadon in two coats."
     indexed(owner, at(MAY, asked, said), title="Glazes")
-    (hit,) = run_tool("search", {"query": asked}, owner)["results"]
+    (hit,) = run_tool("search", {"query": asked}, Caller.of(owner))["results"]
     assert (hit["passage"], hit["answer"]) == (asked, said)
     assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | answer: {said}")
-    (hit,) = run_tool("search", {"query": "celadon in two coats"}, owner)["results"]
+    (hit,) = run_tool("search", {"query": "celadon in two coats"}, Caller.of(owner))["results"]
     assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | found: {said}")
 
 
 def test_search_by_words_leaves_repeated_question_out(owner: User) -> None:
     asked = "which glaze fits the blue stoneware bowls?"
     make_conversation(owner, at(MAY, asked, "Celadon."), title="Glazes")  # not embedded, so it has no passages
-    answer = run_tool("search", {"query": "blue stoneware bowls"}, owner)
+    answer = run_tool("search", {"query": "blue stoneware bowls"}, Caller.of(owner))
     assert search_as_text({"results": answer["results"]}).endswith(f"asked: {asked}")
 
 
@@ -90,7 +91,7 @@ def choice(owner: User) -> Conversation:
 def test_scope_says_whose_words_are_searched(
     owner: User, choice: Conversation, scope: Any, query: str, kind: str
 ) -> None:
-    (hit,) = run_tool("ConversationSearch", {"query": query, "scope": scope}, owner)["results"]
+    (hit,) = run_tool("ConversationSearch", {"query": query, "scope": scope}, Caller.of(owner))["results"]
     assert kind in hit["passage"]
     assert found_in("search_chat_history", owner, query=query, scope=scope) == {choice.pk}
     assert found_in("conversation_recall", owner, query=query, scope=scope) == {choice.pk}
@@ -98,10 +99,10 @@ def test_scope_says_whose_words_are_searched(
 
 def test_thinking_is_searched_by_default_but_not_recalled(owner: User, choice: Conversation) -> None:
     reason = "why does DuckDB beat SQLite for analytical queries that scan whole columns?"
-    (hit,) = run_tool("ConversationSearch", {"query": reason}, owner)["results"]
+    (hit,) = run_tool("ConversationSearch", {"query": reason}, Caller.of(owner))["results"]
     assert "scan whole columns" in hit["passage"]
-    assert "scan whole columns" not in run_tool("conversation_recall", {"query": reason}, owner)["context"]
-    asked_for = run_tool("conversation_recall", {"query": reason, "scope": ["thinking"]}, owner)
+    assert "scan whole columns" not in run_tool("conversation_recall", {"query": reason}, Caller.of(owner))["context"]
+    asked_for = run_tool("conversation_recall", {"query": reason, "scope": ["thinking"]}, Caller.of(owner))
     assert "scan whole columns" in asked_for["context"]
 
 
@@ -124,20 +125,22 @@ def test_conversation_is_read_with_thinking_and_whole_results_on_request(owner: 
     result = MessageDraft(role="tool", parts=(ToolResultPart("1", "start " + long),))
     made = make_conversation(owner, [user_says("where is it?"), answer, result])
     asked = {"conversation_id": made.pk, "max_tokens": 20_000}
-    short = str(run_tool("read_conversation", asked, owner))
+    short = str(run_tool("read_conversation", asked, Caller.of(owner)))
     assert "secret thoughts" not in short
     assert len(short) < 3_000
-    assert "[thinking] secret thoughts" in str(run_tool("read_conversation", asked | {"thinking": True}, owner))
-    whole = run_tool("read_conversation", asked | {"whole_tool_results": True}, owner)
+    assert "[thinking] secret thoughts" in str(
+        run_tool("read_conversation", asked | {"thinking": True}, Caller.of(owner))
+    )
+    whole = run_tool("read_conversation", asked | {"whole_tool_results": True}, Caller.of(owner))
     assert whole["messages"][-1]["text"] == f"[tool result] start {long}"
 
 
 def test_cursor_of_reading_is_good_for_same_parts_only(owner: User) -> None:
     made = make_conversation(owner, exchange(("word " * 500, "yes")))
     asked = {"conversation_id": made.pk, "max_tokens": 100}
-    cursor = run_tool("read_conversation", asked, owner)["next_cursor"]
+    cursor = run_tool("read_conversation", asked, Caller.of(owner))["next_cursor"]
     with pytest.raises(InvalidInput, match="cursor"):
-        run_tool("read_conversation", asked | {"cursor": cursor, "thinking": True}, owner)
+        run_tool("read_conversation", asked | {"cursor": cursor, "thinking": True}, Caller.of(owner))
 
 
 # --- plain text -----------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ OPTIONS = (
 @pytest.mark.parametrize("query", ["-Xmx heap", "go test -race", "write failed -ENOSPC", 'the "broken  pipe:" error'])
 def test_options_quotes_and_colons_are_words(owner: User, tool: str, query: str) -> None:
     made = indexed(owner, exchange(*OPTIONS))
-    answer = run_tool(tool, {"query": query}, owner)
+    answer = run_tool(tool, {"query": query}, Caller.of(owner))
     wanted = next(n for n, word in enumerate(("Xmx", "race", "ENOSPC", "pipe")) if word in query)
     best = answer["results"][0]
     assert best.get("conversation_id", best.get("conversationId")) == made.pk
@@ -185,12 +188,12 @@ QUESTIONS = (
 def test_nearest_turn_is_found_with_any_limit(owner: User, query: str) -> None:
     for pair in TOPICS:
         indexed(owner, exchange(pair))
-    everything = run_tool("search_chat_history", {"query": query, "limit": 20}, owner)["results"]
+    everything = run_tool("search_chat_history", {"query": query, "limit": 20}, Caller.of(owner))["results"]
     scores = [row["score"] for row in everything]
     assert len(scores) == len(TOPICS)
     assert scores == sorted(scores)
     for limit in (1, 3):
-        fewer = run_tool("search_chat_history", {"query": query, "limit": limit}, owner)["results"]
+        fewer = run_tool("search_chat_history", {"query": query, "limit": limit}, Caller.of(owner))["results"]
         assert fewer == everything[:limit]
 
 
@@ -198,10 +201,10 @@ def test_total_counts_what_passes_bar_and_not_page(owner: User, settings: Any) -
     for pair in TOPICS:
         indexed(owner, exchange(pair))
     for limit in (1, 3, 20):
-        answer = run_tool("search_chat_history", {"query": "flour", "limit": limit}, owner)
+        answer = run_tool("search_chat_history", {"query": "flour", "limit": limit}, Caller.of(owner))
         assert answer["totalFound"] == len(TOPICS)
     settings.SEARCH_MIN_RELEVANCE = 0.37
-    answer = run_tool("search_chat_history", {"query": QUESTIONS[0], "limit": 20}, owner)
+    answer = run_tool("search_chat_history", {"query": QUESTIONS[0], "limit": 20}, Caller.of(owner))
     assert 0 < answer["totalFound"] < len(answer["results"]) == len(TOPICS)
 
 
@@ -229,7 +232,7 @@ def message_ids(conversation: Conversation, *positions: int) -> list[int]:
 
 def recalled(owner: User, **arguments: Any) -> tuple[set[int], str]:
     """The ids of the messages that come back, and the context."""
-    answer = run_tool("conversation_recall", {"query": BREAD, "top_k": 20, **arguments}, owner)
+    answer = run_tool("conversation_recall", {"query": BREAD, "top_k": 20, **arguments}, Caller.of(owner))
     return {row["message_id"] for row in answer["results"]}, answer["context"]
 
 
@@ -280,9 +283,11 @@ def test_impossible_message_ids_are_ignored(owner: User, bakery: Conversation) -
 def test_messages_that_model_sees_are_excluded_from_recall(owner: User, bakery: Conversation) -> None:
     alive = message_ids(bakery, *range(4))
     seen = Seen(messages=frozenset(alive))
-    answer = run_tool("conversation_recall", {"query": BREAD}, owner, seen=seen)
+    answer = run_tool("conversation_recall", {"query": BREAD}, Caller.of(owner), seen=seen)
     assert {row["turn_number"] for row in answer["results"]} == {2}
     own = message_ids(bakery, 4, 5)
-    both = run_tool("conversation_recall", {"query": BREAD, "alive_message_ids": own}, owner, seen=seen)
+    both = run_tool("conversation_recall", {"query": BREAD, "alive_message_ids": own}, Caller.of(owner), seen=seen)
     assert both["results"] == []
-    assert run_tool("ConversationSearch", {"query": BREAD}, owner, seen=seen)["results"], "other tools are not told"
+    assert run_tool("ConversationSearch", {"query": BREAD}, Caller.of(owner), seen=seen)["results"], (
+        "other tools are not told"
+    )

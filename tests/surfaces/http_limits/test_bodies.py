@@ -48,7 +48,7 @@ def user() -> User:
 
 @pytest.fixture
 def key_header(user: User) -> str:
-    return f"Authorization: Bearer {create_key(owner=user)}"
+    return f"Authorization: Bearer {create_key(person=user)}"
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_key_sends_up_to_limit_of_requests(
 @POSTS
 def test_read_only_key_gets_limit_of_users(address: str, settings: Settings, user: User, post: Any) -> None:
     settings.MAX_REQUEST_MB = 3
-    header = f"Authorization: Bearer {create_key(owner=user, read_only=True)}"
+    header = f"Authorization: Bearer {create_key(person=user, read_only=True)}"
     assert "3 MB (MAX_REQUEST_MB)" in post(address, "/api/v1/memory/recall", 20 * MB, header).body
     answer = post(address, "/api/v1/conversations", 2 * MB, header, "Connection: close")
     assert (answer.status, "only reads" in answer.body) == (403, True)
@@ -236,7 +236,7 @@ def test_only_post_to_import_route_is_upload(address: str, settings: Settings, k
 
 def test_key_is_not_looked_up_for_small_bodies(address: str, key_header: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(senders, "user_of_key", lambda key, *, writes: asked.append(key))
+    monkeypatch.setattr(senders, "caller_of_key", lambda key, *, writes: asked.append(key))
     answer = post_chunked(address, "/api/v1/conversations", 512 * KB, key_header, "Connection: close")
     assert answer.status != 413
     assert asked == []
@@ -250,7 +250,7 @@ def test_unreachable_database_during_body_gets_503(
     def fail(key: str, *, writes: bool) -> None:
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr(senders, "user_of_key", fail)
+    monkeypatch.setattr(senders, "caller_of_key", fail)
     answer = talk(address, head("/api/v1/conversations", f"Content-Length: {2 * MB}", key_header))
     assert answer.status == 503
     assert "The database does not answer" in answer.body

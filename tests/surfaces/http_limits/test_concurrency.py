@@ -58,7 +58,7 @@ def get_as(key: str, address: str) -> httpx2.Response:
 def test_user_with_new_key_is_served_while_their_address_withholds_bodies(
     address: str, ada: User, request_head: bytes
 ) -> None:
-    key = create_key(owner=ada)
+    key = create_key(person=ada)
     with requests_without_body(address, ATTACKING_CONNECTIONS, request_head):
         assert get_as(key, address).status_code == 200
 

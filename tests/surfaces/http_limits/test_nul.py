@@ -38,7 +38,7 @@ def conversation(root: User) -> Conversation:
 
 @pytest.fixture
 def program(root: User, conversation: Conversation) -> Client:
-    return Client(headers={"Authorization": f"Bearer {create_key(owner=root)}"}, raise_request_exception=False)
+    return Client(headers={"Authorization": f"Bearer {create_key(person=root)}"}, raise_request_exception=False)
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_every_api_answer_has_private_headers(http: httpx2.Client) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("bread?", "Yes.")))
     statuses = set()
-    for headers in ({"Authorization": f"Bearer {create_key(owner=owner)}"}, {"Authorization": "Bearer wrong"}, {}):
+    for headers in ({"Authorization": f"Bearer {create_key(person=owner)}"}, {"Authorization": "Bearer wrong"}, {}):
         for method, path in routes(conversation.pk):
             body = {"query": "bread and butter"} if method in ("POST", "PATCH", "PUT") else None
             answer = http.request(method, path, headers=headers, json=body)
@@ -101,7 +101,7 @@ def test_full_disk_while_form_is_read_is_507(
 ) -> None:
     settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 10
     monkeypatch.setattr("convmemory.core.files.uploads.TemporaryFile", lambda: full_file)
-    headers = {"Authorization": f"Bearer {create_key(owner=make_user())}"}
+    headers = {"Authorization": f"Bearer {create_key(person=make_user())}"}
     http.get("/login")  # sets the cookie without which forms are not read
     for path in ("/login", "/api/v1/documents"):
         answer = http.post(path, headers=headers, files={"file": ("note.txt", b"bread and butter")})

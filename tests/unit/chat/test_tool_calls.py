@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from convmemory.accounts.callers import Caller
 from convmemory.chat import generation
 from convmemory.chat.deltas import FinishedCall
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
@@ -24,7 +25,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, run: Run) -> ToolResultPart:
     monkeypatch.setattr(generation, "run_tool", run)
     call = FinishedCall(ToolCallPart("c1", NAME, {"query": "eggs"}))
     room = generation.ResultBudget(4_000, ESTIMATE)
-    return asyncio.run(generation.answer_call(call, caller=User(pk=1), allowed=(NAME,), budget=room))
+    return asyncio.run(generation.answer_call(call, caller=Caller.of(User(pk=1)), allowed=(NAME,), budget=room))
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ class Maker:
         self.cache: OwnerCache[str, str] = OwnerCache(per_owner=per_owner, total=total)
         self.made: list[tuple[int, str]] = []
 
-    def get(self, owner_id: int, *keys: str) -> None:
+    def get(self, archive_id: int, *keys: str) -> None:
         for key in keys:
-            assert self.cache.get_or_make(owner_id, key, lambda: self._make(owner_id, key)) == f"{owner_id} {key}"  # noqa: B023
+            assert self.cache.get_or_make(archive_id, key, lambda: self._make(archive_id, key)) == f"{archive_id} {key}"  # noqa: B023
 
-    def _make(self, owner_id: int, key: str) -> str:
-        self.made.append((owner_id, key))
-        return f"{owner_id} {key}"
+    def _make(self, archive_id: int, key: str) -> str:
+        self.made.append((archive_id, key))
+        return f"{archive_id} {key}"
 
 
 def test_value_is_made_once_for_each_owner() -> None:
@@ -48,11 +48,11 @@ def test_busy_owner_does_not_evict_another_owners_entries() -> None:
 
 def test_full_cache_drops_least_recently_used_owners() -> None:
     maker = Maker(per_owner=2, total=3)
-    for owner_id in range(100):
-        maker.get(owner_id, "a")
+    for archive_id in range(100):
+        maker.get(archive_id, "a")
     maker.made.clear()
-    for owner_id in (97, 98, 99):
-        maker.get(owner_id, "a")
+    for archive_id in (97, 98, 99):
+        maker.get(archive_id, "a")
     assert maker.made == []
     assert len(maker.cache._owners) == 3
 

@@ -19,7 +19,7 @@ HOLDER = """
 import django, sys, time
 django.setup()
 from convmemory.core.files.work_folders import work_folder
-with work_folder("import", owner_id=7, claim=3) as folder:
+with work_folder("import", archive_id=7, claim=3) as folder:
     (folder / "chat.jsonl").write_text("plain text")
     print(folder, flush=True)
     time.sleep(600)
@@ -51,7 +51,7 @@ def make_older(folder: Path, seconds: float) -> None:
 
 
 def test_work_folder_is_private_named_by_its_claim_and_deleted_afterwards(root: Path) -> None:
-    with work_folder("import", owner_id=5, claim=12) as folder:
+    with work_folder("import", archive_id=5, claim=12) as folder:
         assert folder.is_relative_to(root)
         assert folder.parent.name.startswith("import-5-12-")
         assert folder.parent.stat().st_mode & 0o777 == 0o700
@@ -92,7 +92,7 @@ def test_folder_of_another_machine_is_swept_when_no_work_takes_that_long(root: P
 
 
 def test_folders_of_one_owner_are_dropped_and_others_are_kept() -> None:
-    with work_folder("import", owner_id=5) as mine, work_folder("document", owner_id=55, claim=5) as other:
+    with work_folder("import", archive_id=5) as mine, work_folder("document", archive_id=55, claim=5) as other:
         assert drop_work_folders(5) == 1
         assert (mine.exists(), other.exists()) == (False, True)
 
@@ -106,7 +106,7 @@ django.setup()
 from pathlib import Path
 from convmemory.core.files.work_folders import work_folder, work_inside
 work_inside(Path(sys.argv[1]))
-with work_folder("unpacked", owner_id=5) as folder:
+with work_folder("unpacked", archive_id=5) as folder:
     print(folder.parent == Path(sys.argv[1]) == Path(tempfile.gettempdir()))
 """
     environment = os.environ | {"TEMPORARY_FOLDER": str(root), "DJANGO_SETTINGS_MODULE": "convmemory.settings"}

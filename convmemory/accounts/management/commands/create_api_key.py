@@ -42,9 +42,9 @@ class Command(ArchiveCommand):
                 if create and not User.objects.filter(username=user).exists():
                     create_user(username=user, password=None)
                     self.stdout.write(f"Made the user {user!r}.")
-                owner = user_named(user)
+                person = user_named(user)
                 key = create_key(
-                    owner=owner,
+                    person=person,
                     name=name,
                     days=options["days"],
                     read_only=options["read_only"],
@@ -53,7 +53,7 @@ class Command(ArchiveCommand):
                 )
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        if create and not owner.has_usable_password():
+        if create and not person.has_usable_password():
             how = SIGN_IN_REMEDY.format(name=user)
             self.stdout.write(f"{user!r} has no password and cannot sign in on the pages: {how}.")
         self.stdout.write("The key is shown only now:")

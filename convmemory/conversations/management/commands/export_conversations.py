@@ -6,12 +6,11 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from convmemory.accounts.spaces import archive_of_person
+from convmemory.accounts.callers import MINE, Caller, acting_as
 from convmemory.conversations.exports.formats import FORMATS, exported, require_format
 from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.filters import add_filter_arguments, filters_of
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.private_files import drop_drafts_of, written_whole
@@ -31,7 +30,7 @@ class Command(ArchiveCommand):
         add_filter_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        person, path = owner_named(options["user"]), options["file"]
+        caller, path = Caller.of(owner_named(options["user"])), options["file"]
         if path.exists():
             raise CommandError(f"{path} exists already: name another file.")
         if not path.parent.is_dir():
@@ -39,10 +38,12 @@ class Command(ArchiveCommand):
         try:
             drop_drafts_of(path)
             selection = ExportSelection(ids=tuple(options["conversation"]), filters=filters_of(options))
-            with acting_for(person.pk):
-                owner = archive_of_person(person=person, space=options["space"])
-            with written_whole(path) as file, acting_for(owner.pk, person_id=person.pk):
-                for piece in exported(owner=owner, selection=selection, format=require_format(options["format"])):
+            with acting_as(caller):
+                (access,) = caller.chosen(options["space"] or MINE)
+            with written_whole(path) as file, acting_as(caller.at(access)):
+                for piece in exported(
+                    caller=caller.at(access), selection=selection, format=require_format(options["format"])
+                ):
                     file.write(piece.encode("utf-8", "replace"))
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error

@@ -3,12 +3,12 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
+from convmemory.accounts.callers import Caller, acting_as
+from convmemory.accounts.models import Archive
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.conversations.messages.hiding import hide_stored_keys
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import SwitchedOff
 
@@ -20,15 +20,19 @@ class Command(ArchiveCommand):
         parser.add_argument("--user", help="only conversations of this user (default: everybody's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owners = [owner_named(options["user"])] if options["user"] else list(User.objects.order_by("pk"))
-        for owner in owners:
+        numbers = (
+            [owner_named(options["user"]).pk]
+            if options["user"]
+            else Archive.objects.order_by("pk").values_list("pk", flat=True)
+        )
+        for number in numbers:
             try:
-                with acting_for(owner.pk):
-                    report = hide_stored_keys(owner=owner)
+                with acting_as(Caller.for_archive(number)) as caller:
+                    report = hide_stored_keys(caller=caller)
             except SwitchedOff as error:
                 raise CommandError(str(error)) from error
             self.stdout.write(
-                f"user {owner.pk}: keys hidden in {report.messages} messages, {report.others} titles and events of "
+                f"user {number}: keys hidden in {report.messages} messages, {report.others} titles and events of "
                 f"{report.conversations} conversations"
                 + (f"; {report.busy} are being answered: run it again" if report.busy else "")
             )

@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
-from convmemory.accounts.spaces import archive_of_person
+from convmemory.accounts.callers import MINE, Caller, acting_as, refuse_readers
 from convmemory.conversations.importers.detect import AUTO, FORMATS
 from convmemory.conversations.importers.mapping import (
     as_json,
@@ -23,7 +23,6 @@ from convmemory.conversations.importers.mapping import (
 )
 from convmemory.conversations.importing.runner import ImportReport, import_paths
 from convmemory.conversations.importing.syncing import import_undoably
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 
@@ -52,10 +51,11 @@ class Command(ArchiveCommand):
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        person = owner_named(options["user"])
+        caller = Caller.of(owner_named(options["user"]))
         try:
-            with acting_for(person.pk):
-                owner = archive_of_person(person=person, space=options["space"], writes=True)
+            with acting_as(caller):
+                (access,) = caller.chosen(options["space"] or MINE)
+            refuse_readers(access)
             importer = read_mapping(options["map_file"]) if options["map_file"] else None
             if options["preview"]:
                 # Print what is in the files by the mapping, or a mapping for each.
@@ -76,13 +76,13 @@ class Command(ArchiveCommand):
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         self._reported_files = 0
-        with acting_for(owner.pk, person_id=person.pk):
+        with acting_as(caller.at(access)) as caller:
             report = import_undoably(
-                owner=owner,
+                caller=caller,
                 name=", ".join(path.name or str(path) for path in options["paths"]),
                 format=options["format"],
                 run=lambda on_stored: import_paths(
-                    owner=owner,
+                    caller=caller,
                     paths=options["paths"],
                     format=options["format"],
                     progress=self._show_progress,

@@ -3,11 +3,11 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from convmemory.accounts.callers import Caller, acting_as
 from convmemory.conversations.importing.models import KeptUpload
 from convmemory.conversations.importing.runner import ImportReport
-from convmemory.conversations.importing.syncing import owners_of_uploads, reimport
+from convmemory.conversations.importing.syncing import archives_with_uploads, reimport
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 
 
@@ -18,11 +18,11 @@ class Command(ArchiveCommand):
         parser.add_argument("--user", help="only uploads of this user (default: everybody's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owners = [owner_named(options["user"])] if options["user"] else owners_of_uploads()
-        for owner in owners:
-            with acting_for(owner.pk):
-                reimport(owner=owner, on_report=self._print)
-        if not owners:
+        numbers = [owner_named(options["user"]).pk] if options["user"] else archives_with_uploads()
+        for number in numbers:
+            with acting_as(Caller.for_archive(number)) as caller:
+                reimport(caller=caller, on_report=self._print)
+        if not numbers:
             self.stdout.write("No upload is kept.")
 
     def _print(self, upload: KeptUpload, report: ImportReport) -> None:

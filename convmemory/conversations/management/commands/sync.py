@@ -12,6 +12,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.template.defaultfilters import filesizeformat
 
+from convmemory.accounts.callers import Caller, acting_as
 from convmemory.conversations.importing.syncing import (
     SyncReport,
     has_synced,
@@ -21,7 +22,6 @@ from convmemory.conversations.importing.syncing import (
     sync_places,
 )
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.push.places import existing_places
 
@@ -40,7 +40,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--list", action="store_true", help="only list what there is")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner = owner_named(options["user"])
+        caller = Caller.of(owner_named(options["user"]))
         places = existing_places(home=options["home"])
         found = holdings(places)
         for held in found:
@@ -50,19 +50,19 @@ class Command(ArchiveCommand):
             self.stdout.write("No coding agent has left conversations on this machine.")
         if options["list"] or not found:
             return
-        if not has_synced(owner) and not options["yes"]:
+        if not has_synced(caller) and not options["yes"]:
             user = options["user"]
             if not sys.stdin.isatty():
                 raise CommandError("This is the first import: look at the list above, and say --yes to import it.")
             if input(f"Import these conversations for {user}? [y/N] ").strip().lower() not in ("y", "yes"):
                 raise CommandError("Nothing was imported.")
         report = SyncReport()
-        with acting_for(owner.pk):
+        with acting_as(caller):
             import_undoably(
-                owner=owner,
+                caller=caller,
                 name=f"sync of {', '.join(sorted({place.agent for place in places}))}",
                 run=lambda on_stored: (
-                    sync_places(owner=owner, places=places, on_stored=on_stored, report=report).imported
+                    sync_places(caller=caller, places=places, on_stored=on_stored, report=report).imported
                 ),
             )
         total = report.imported.total

@@ -10,10 +10,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from convmemory.accounts.callers import Caller, acting_as
 from convmemory.conversations.importing.syncing import SyncReport, has_synced
 from convmemory.conversations.importing.watching import watch_places
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.push.places import known_places
 
@@ -29,13 +29,13 @@ class Command(ArchiveCommand):
         parser.add_argument("--yes", action="store_true", help="start even if `sync` has never run")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner = owner_named(options["user"])
-        if not has_synced(owner) and not options["yes"]:
+        caller = Caller.of(owner_named(options["user"]))
+        if not has_synced(caller) and not options["yes"]:
             raise CommandError("Nothing was imported before: run `manage.py sync` first, which says what there is.")
         self.stdout.write("Watching; Ctrl-C ends it.")
         places = known_places(home=options["home"])
-        with acting_for(owner.pk):
-            watch_places(owner=owner, places=places, stop=threading.Event(), on_synced=self._print)
+        with acting_as(caller):
+            watch_places(caller=caller, places=places, stop=threading.Event(), on_synced=self._print)
 
     def _print(self, report: SyncReport) -> None:
         added, updated = report.imported.total("added"), report.imported.total("updated")

@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
@@ -29,23 +29,23 @@ class Command(ArchiveCommand):
             with acting_for(owner.pk):
                 for path in options["paths"]:
                     files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
-                    failed += sum(not self._add(owner, file) for file in files)
+                    failed += sum(not self._add(Caller.of(owner), file) for file in files)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         if failed:
             raise CommandError(f"{failed} could not be read; the lines above say why.")
 
-    def _add(self, owner: User, path: Path) -> bool:
+    def _add(self, caller: Caller, path: Path) -> bool:
         """Add and read one file, in a child of this process; return whether it is in the library now."""
         try:
-            library.require_upload(owner=owner, size=path.stat().st_size, replaces=None)
+            library.require_upload(caller=caller, size=path.stat().st_size, replaces=None)
             with path.open("rb") as file:
-                stored = library.store_file(owner_id=owner.pk, file=file, name=path.name)
-            added = library.add_upload(owner=owner, stored=stored, replaces=None)
+                stored = library.store_file(archive_id=caller.archive_id, file=file, name=path.name)
+            added = library.add_upload(caller=caller, stored=stored, replaces=None)
         except (ConvMemoryError, OSError) as error:
             self.stderr.write(f"{path}: {getattr(error, 'strerror', '') or error}")
             return False
-        status = process_document(owner_id=added.document.owner_id, document_id=added.document.pk)
+        status = process_document(archive_id=added.document.archive_id, document_id=added.document.pk)
         added.document.refresh_from_db()
         said = f"{added.document.section_count} sections" if status == "ready" else added.document.error
         self.stdout.write(f"{path}: document {added.document.pk}, {status}, {said}")

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
-from convmemory.accounts.keys import create_key, user_of_key
+from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.users import user_named
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import Config
@@ -32,11 +32,11 @@ class Command(ArchiveCommand):
 
     def handle(self, *args: Any, agents: list[str], user: str, home: Path, **options: Any) -> None:
         try:
-            owner = user_named(user)
-            key = _kept_key(owner, Account(home))
+            person = user_named(user)
+            key = _kept_key(person, Account(home))
             is_dry = options["dry_run"] or options["check"]
             if not key:
-                key = "(a new key)" if is_dry else create_key(owner=owner, name="agents of this machine")
+                key = "(a new key)" if is_dry else create_key(person=person, name="agents of this machine")
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         server = options["server"] or f"http://127.0.0.1:{Config.port.read()}"
@@ -47,11 +47,11 @@ class Command(ArchiveCommand):
             raise SystemExit(code)
 
 
-def _kept_key(owner: User, account: Account) -> str:
+def _kept_key(person: User, account: Account) -> str:
     """Return the key of an earlier call, if it is valid and belongs to the user; else an empty string."""
     try:
         key = account.key_file.read_text(encoding="utf-8").strip()
-        found = user_of_key(key)
+        found = caller_of_key(key)
     except (OSError, ReadOnlyKey):
         return ""
-    return key if found is not None and found.pk == owner.pk else ""
+    return key if found is not None and found.user == person else ""

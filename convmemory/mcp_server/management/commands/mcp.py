@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import OperationalError, connections
 
+from convmemory.accounts.callers import Caller, acting_as
 from convmemory.accounts.users import user_named
-from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
 
@@ -24,11 +24,11 @@ class Command(ArchiveCommand):
         from convmemory.mcp_server.stdio import serve
 
         try:
-            caller = user_named(user)
+            caller = Caller.of(user_named(user)).alone()
         except (ConvMemoryError, OperationalError) as error:
             raise CommandError(str(error)) from error
         finally:
             # The server lives as long as the agent: it holds no connection between calls.
             connections.close_all()
-        with contextlib.suppress(KeyboardInterrupt), acting_for(caller.pk):
+        with contextlib.suppress(KeyboardInterrupt), acting_as(caller):
             asyncio.run(serve(caller))

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import acting_for
 from convmemory.core.commands import ArchiveCommand
@@ -31,7 +32,7 @@ class Command(ArchiveCommand):
             owner = user_named(options["user"])
             with acting_for(owner.pk):
                 report = comparing.compare_on_own(
-                    owner,
+                    Caller.of(owner),
                     against=options["against"],
                     turns=options["turns"],
                     questions=options["questions"],

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 
 import convmemory
@@ -27,6 +27,7 @@ from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.failures import missing_migrations
+from convmemory.core.upgrading import refuse_older_database
 from convmemory.ops.doctor.findings import plural
 from convmemory.ops.privacy.backup_places import Folder
 from convmemory.ops.privacy.scheduled_backups import back_up_to
@@ -109,6 +110,7 @@ class Command(ArchiveCommand):
         """Apply missing migrations; before, if the database is an embedded one of an earlier version, back it up."""
         folder, record = Path(config.var_dir) / "before-updates", Path(config.var_dir) / "version"
         with acting.schema_owner():
+            refuse_older_database(DEFAULT_DB_ALIAS)
             missing = missing_migrations()
             is_new = not MigrationRecorder(connection).applied_migrations()
         if missing and not is_new:
@@ -129,7 +131,7 @@ class Command(ArchiveCommand):
         with written_whole(record) as file:
             file.write(f"{convmemory.__version__}\n".encode())
         if missing and not is_new:
-            waiting = count_index(owner_id=None).pending
+            waiting = count_index(archive_id=None).pending
             rest = (
                 f"{waiting:,} turns and sections are left to index, and can be found by their words." if waiting else ""
             )
