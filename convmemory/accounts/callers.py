@@ -154,13 +154,8 @@ class Caller:
         return replace(self, archive=access)
 
     @contextmanager
-    def in_(self, access: Access, *, writes: bool = False) -> Iterator["Caller"]:
-        """Act in one of the caller's archives in the block: the database shows its rows, as far as the role allows.
-
-        Raises: NotAllowed if a reader would write.
-        """
-        if writes:
-            refuse_readers(access)
+    def in_(self, access: Access) -> Iterator["Caller"]:
+        """Act in one of the caller's archives in the block: the database shows its rows, as far as the role allows."""
         if access == self.archive:
             yield self
             return

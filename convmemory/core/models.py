@@ -50,7 +50,7 @@ class OwnerTask(models.Model):
         indexes = [models.Index(fields=["archive", "slices", "-asked_at"], name="owner_task_next")]
 
     def __str__(self) -> str:
-        return f"{self.func} for user {self.archive_id}"
+        return f"{self.func} for archive {self.archive_id}" if self.archive_id else self.func
 
 
 class OwnerService(models.Model):
@@ -64,11 +64,11 @@ class OwnerService(models.Model):
     served_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"last task of user {self.person_id or self.archive_id} in archive {self.archive_id}"
+        return f"last task for user {self.person_id or self.archive_id} in archive {self.archive_id}"
 
 
 class OwnerGroup(models.Model):
-    """The group whose tables hold this person's rows. Empty on one server, see `postgres/groups.py`."""
+    """The group whose tables hold this archive's rows. Empty on one server, see `postgres/groups.py`."""
 
     archive = models.OneToOneField(
         "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, primary_key=True, related_name="+"
@@ -76,4 +76,4 @@ class OwnerGroup(models.Model):
     number = models.PositiveIntegerField()
 
     def __str__(self) -> str:
-        return f"user {self.archive_id} in group {self.number}"
+        return f"archive {self.archive_id} in group {self.number}"

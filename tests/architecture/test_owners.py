@@ -1,4 +1,4 @@
-"""Every row of an archive or a person says so itself: `archive` or `person` stands in each such table."""
+"""Every row of an archive or a person names it in a column, `archive` or `person`."""
 
 from django.contrib.auth.models import User
 from django.db import models

@@ -21,7 +21,7 @@ from django.db.migrations import RunSQL
 from django.db.migrations.executor import MigrationExecutor
 from pytest_django import Settings
 
-from convmemory.accounts.callers import Access, Caller
+from convmemory.accounts.callers import Access, Caller, refuse_readers
 from convmemory.accounts.holds import refuse_held
 from convmemory.accounts.keys import caller_of_key
 from convmemory.accounts.quota import limits_of
@@ -219,7 +219,8 @@ def opened(token: str, *, visitor_id: int | None) -> str:
 
 
 def mark_first_turn(name: str, access: Access) -> None:
-    with acting_for(caller(name).own.archive_id), caller(name).in_(access, writes=True) as there:
+    refuse_readers(access)
+    with acting_for(caller(name).own.archive_id), caller(name).in_(access) as there:
         conversation = Conversation.objects.filter(archive_id=there.archive_id, title__contains="?").order_by("pk")[0]
         set_mark(caller=there, conversation_id=conversation.pk, turn_number=0, mark=Mark("wrong", name))
 
