@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 
 from convmemory.accounts.callers import Access, Caller
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import MAX_SPACES
+from convmemory.accounts.spaces import MAX_MANAGED, MAX_MEMBERSHIPS
 from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
@@ -187,7 +187,7 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
     identity = {**query.identity, "archives": "all"}
     if cursor:
         # Pairs of an archive and the place in its hits; archives that have no more hits are left out.
-        numbers = decode_numbers(identity, cursor, count=2, at_most=2 * (MAX_SPACES + 1))
+        numbers = decode_numbers(identity, cursor, count=2, at_most=2 * (MAX_MEMBERSHIPS + MAX_MANAGED + 1))
         places = dict(zip(numbers[::2], numbers[1::2], strict=False))
         starts = {number: places[number] for number in members if number in places}
     alone = replace(query, may_rerank=False)

@@ -7,12 +7,13 @@ from itertools import count
 from django.contrib.auth.models import User
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.models import Archive
+from convmemory.accounts.models import Archive, Membership, SpaceInvitation
+from convmemory.accounts.space_invitations import accept, invite
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation
-from convmemory.core.acting import in_archive_of
+from convmemory.core.acting import acting_for, in_archive_of
 from search.models import Source
 
 NEW_YEAR = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -21,6 +22,17 @@ _numbers = count(1)
 
 def make_user(name: str = "") -> User:
     return User.objects.create_user(name or f"user{next(_numbers)}", password="correct horse")
+
+
+def add_member(*, person: User, space_id: int, username: str, role: str) -> Membership:
+    """Make a user a member of a space that `person` manages: by an invitation, which the user accepts."""
+    invite(person=person, space_id=space_id, username=username, role=role)
+    invitation, user = (
+        SpaceInvitation.objects.get(archive_id=space_id, username=username),
+        User.objects.get(username=username),
+    )
+    with acting_for(user.pk):
+        return accept(person=user, invitation_id=invitation.pk)
 
 
 def user_says(text: str, **values: object) -> MessageDraft:

@@ -1,5 +1,5 @@
-"""Archives and their members, API keys, share links, legal holds, the audit log, quotas, use of the operator's model,
-invitations, and what a directory provisions by SCIM.
+"""Archives with their members and those invited, API keys, share links, legal holds, the audit log, quotas, use of the
+operator's model, invitations to make an account, and what a directory provisions by SCIM.
 
 A key identifies the owner whose archive a program reads, a share link the owner whose conversation it shows; only their
 hashes are stored.
@@ -35,6 +35,7 @@ class Archive(models.Model):
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
+        permissions = [("make_spaces", "Can make spaces where MAKE_SPACES is permitted")]
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(kind="own", person_id=models.F("id"))
@@ -316,7 +317,10 @@ class Mail(models.Model):
 
 
 class Membership(models.Model):
-    """A person who reads a space. The database looks here for each statement of a member (`apply_policies`)."""
+    """A person who reads a space, by their own consent or by a provider's group.
+
+    The database looks here for each statement of a member (`apply_policies`).
+    """
 
     class Role(models.TextChoices):
         READER = "reader", _("Reader")
@@ -338,6 +342,31 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"user {self.person_id} in space {self.archive_id}"
+
+
+class SpaceInvitation(models.Model):
+    """An invitation to a space: it gives no right until the invited person accepts it, which deletes the row.
+
+    `username` is what the manager typed, `person` whose account it was then, if anybody's. A row that was declined,
+    withdrawn or named no account lasts as long as one that waits, so that a space cannot tell them apart.
+    """
+
+    archive = models.ForeignKey(Archive, on_delete=models.CASCADE, related_name="invitations", db_index=False)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
+    username = models.CharField(max_length=150)
+    role = models.CharField(max_length=20, choices=Membership.Role.choices)
+    # Not theirs: their archive of everything would say which invitations were declined.
+    invited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    invited_at = models.DateTimeField(default=timezone.now)
+    declined_at = models.DateTimeField(null=True)
+    withdrawn_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["archive", "username"], name="space_invitation_once")]
+
+    def __str__(self) -> str:
+        return f"invitation {self.pk} to space {self.archive_id}"
 
 
 class ScimToken(models.Model):

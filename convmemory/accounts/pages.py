@@ -17,12 +17,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase, HttpResponseRedirectBase
 from django.shortcuts import redirect
 from django.utils.cache import patch_vary_headers
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from convmemory.accounts.callers import MINE, Access, Caller, refuse_readers
+from convmemory.accounts.space_invitations import OpenInvitation, invitations_of_caller
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.numbers import MAX_BIGINT
@@ -33,12 +35,16 @@ R = TypeVar("R", bound=HttpResponseBase)
 
 
 class PageRequest(HttpRequest):
-    """A request from a signed-in user. `chosen` is the space that the person chose to work in, which lists show."""
+    """A request from a signed-in user. `chosen` is the space that the person chose to work in, which lists show.
+
+    `invitations` to spaces are queried when they are used.
+    """
 
     htmx: HtmxDetails
     user: User
     caller: Caller
     chosen: Access | None
+    invitations: Sequence[OpenInvitation]
 
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -116,6 +122,7 @@ def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R
         if not request.user.is_authenticated:
             return to_login(page)
         page.caller, page.chosen = Caller.of(page.user), None
+        page.invitations = cast("Sequence[OpenInvitation]", SimpleLazyObject(invitations_of_caller))
         if (chosen := request.session.get(CHOSEN_SPACE)) is not None:
             page.chosen = page.caller.reads(chosen)
             if page.chosen is None:

@@ -56,3 +56,10 @@ VALUES (
     coalesce(%(about)s::int, (SELECT u.id FROM auth_user AS u WHERE u.username = %(username)s)), %(what)s
 )
 RETURNING 1
+
+-- name: invitations
+-- The oldest open invitations to spaces of the person who acts, with the space's and the manager's names.
+SELECT i.id, i.space_id, i.space_name, i.role, i.invited_by, i.invited_at
+FROM convmemory_invitations(%(since)s) AS i
+ORDER BY i.invited_at, i.id
+LIMIT %(most)s

@@ -1,4 +1,6 @@
-"""Pages of spaces: the person's spaces, the members of one, and the choice of the archive that other pages show."""
+"""Pages of spaces: the person's spaces and invitations, the members of one, and the choice of the archive that other
+pages show.
+"""
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -9,13 +11,23 @@ from django.views.decorators.http import require_http_methods, require_POST
 from convmemory.accounts.callers import MAX_NAME_CHARS
 from convmemory.accounts.models import Membership
 from convmemory.accounts.pages import CHOSEN_SPACE, PageRequest, signed_in
+from convmemory.accounts.space_invitations import (
+    LASTS,
+    MAX_USERNAME_CHARS,
+    accept,
+    decline,
+    invitations_of_space,
+    invite,
+    withdraw,
+)
 from convmemory.accounts.spaces import (
+    change_role,
     create_space,
     get_membership,
+    may_make_spaces,
     members_of,
     remove_member,
     rename_space,
-    set_member,
 )
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import parse_number
@@ -24,15 +36,45 @@ from convmemory.core.numbers import parse_number
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def spaces(request: PageRequest) -> HttpResponse:
-    """Show the person's spaces; a POST creates one."""
-    error = ""
+    """Show the person's spaces and invitations; a POST creates a space."""
     if request.method == "POST":
         try:
             return redirect("space", create_space(person=request.user, name=request.POST.get("name", "")).pk)
         except InvalidInput as refusal:
-            error = str(refusal)
-    context = {"memberships": request.caller.spaces, "error": error, "max_name_chars": MAX_NAME_CHARS}
-    return render(request, "accounts/spaces.html", context, status=422 if error else 200)
+            return _spaces_page(request, error=str(refusal), status=422)
+    return _spaces_page(request)
+
+
+@require_POST
+@signed_in
+def answer_invitation(request: PageRequest) -> HttpResponse:
+    """Accept or decline an invitation, as the button says."""
+    invitation_id = parse_number(request.POST.get("invitation", "")) or 0
+    try:
+        match request.POST.get("action"):
+            case "accept":
+                return redirect("space", accept(person=request.user, invitation_id=invitation_id).archive_id)
+            case "decline":
+                decline(person=request.user, invitation_id=invitation_id)
+            case _:
+                raise InvalidInput("Use action=accept or decline.")
+    except NotFound as gone:
+        return _spaces_page(request, error=str(gone), status=404)
+    except InvalidInput as refusal:
+        return _spaces_page(request, error=str(refusal), status=422)
+    messages.success(request, _("The invitation is declined."))
+    return redirect("spaces")
+
+
+def _spaces_page(request: PageRequest, *, error: str = "", status: int = 200) -> HttpResponse:
+    context = {
+        "memberships": request.caller.spaces,
+        "may_make_spaces": may_make_spaces(request.user),
+        "days": LASTS.days,
+        "error": error,
+        "max_name_chars": MAX_NAME_CHARS,
+    }
+    return render(request, "accounts/spaces.html", context, status=status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -41,38 +83,54 @@ def space(request: PageRequest, space_id: int) -> HttpResponse:
     """Show the members of a space; a POST changes them, as its button says."""
     error = ""
     if request.method == "POST":
-        member_id = parse_number(request.POST.get("member", "")) or 0
         try:
-            match request.POST.get("action"):
-                case "rename":
-                    rename_space(person=request.user, space_id=space_id, name=request.POST.get("name", ""))
-                case "set":
-                    username, role = request.POST.get("username", "").strip(), request.POST.get("role", "")
-                    set_member(person=request.user, space_id=space_id, username=username, role=role)
-                case "remove":
-                    remove_member(person=request.user, space_id=space_id, member_id=member_id)
-                case _:
-                    raise InvalidInput("Use action=rename, set or remove.")
+            has_left = _change_space(request, space_id)
         except InvalidInput as refusal:
             error = str(refusal)
         except NotFound as unknown:
             get_membership(person=request.user, space_id=space_id)  # of the space itself: not found
             error = str(unknown)
         else:
-            if member_id == request.user.pk:
+            if has_left:
                 messages.success(request, _("You have left the space."))
                 return redirect("spaces")
             return redirect("space", space_id)
     mine = get_membership(person=request.user, space_id=space_id)
+    is_manager = mine.role == Membership.Role.MANAGER
     context = {
         "mine": mine,
         "members": members_of(person=request.user, space_id=space_id),
+        "invitations": invitations_of_space(person=request.user, space_id=space_id) if is_manager else (),
         "roles": Membership.Role.choices,
-        "is_manager": mine.role == Membership.Role.MANAGER,
+        "is_manager": is_manager,
+        "days": LASTS.days,
         "error": error,
         "max_name_chars": MAX_NAME_CHARS,
+        "max_username_chars": MAX_USERNAME_CHARS,
     }
     return render(request, "accounts/space.html", context, status=422 if error else 200)
+
+
+def _change_space(request: PageRequest, space_id: int) -> bool:
+    """Do what the button of the space's page says; return whether the person has left the space."""
+    person, form = request.user, request.POST
+    member_id = parse_number(form.get("member", "")) or 0
+    match form.get("action"):
+        case "rename":
+            rename_space(person=person, space_id=space_id, name=form.get("name", ""))
+        case "invite":
+            invite(person=person, space_id=space_id, username=form.get("username", ""), role=form.get("role", ""))
+        case "withdraw":
+            invitation_id = parse_number(form.get("invitation", "")) or 0
+            withdraw(person=person, space_id=space_id, invitation_id=invitation_id)
+        case "set":
+            change_role(person=person, space_id=space_id, member_id=member_id, role=form.get("role", ""))
+        case "remove":
+            remove_member(person=person, space_id=space_id, member_id=member_id)
+            return member_id == person.pk
+        case _:
+            raise InvalidInput("Use action=rename, invite, withdraw, set or remove.")
+    return False
 
 
 @require_POST

@@ -1,5 +1,5 @@
 """Spaces: archives that several people read. Creates them and changes their members. Reads and writes `Archive` and
-`Membership`.
+`Membership`. People join by an invitation that they accept (`space_invitations.py`), or by a group of a provider.
 
 The database itself looks up a member's role for each statement (ADR 101), and no policy lets the application's log-in
 write these tables: changes run as maintenance, after the role of the person who makes them was checked under a lock.
@@ -17,20 +17,34 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import MAX_NAME_CHARS
 from convmemory.accounts.models import Archive, Membership
 from convmemory.core import acting
+from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotAllowed, NotFound
 from convmemory.core.sql import load_sql
 
 MAX_MEMBERS = 1_000
-MAX_SPACES = 100  # of one person: a search of everything searches each
+MAX_MEMBERSHIPS = 100  # of one person, to accept one more; own spaces are made beyond that
+MAX_MANAGED = 50  # of one person, to make one more; without those that a provider's groups gave
 logger = logging.getLogger(__name__)
 
 
+def may_make_spaces(person: User) -> bool:
+    """Return whether the operator lets this person make spaces."""
+    return config.make_spaces == "everybody" or person.has_perm("accounts.make_spaces")
+
+
 def create_space(*, person: User, name: str) -> Archive:
-    """Return a new space, whose first manager is `person`. Raises: InvalidInput."""
+    """Return a new space, whose first manager is `person`. Raises: InvalidInput, NotAllowed."""
     name = _checked_name(name)
+    if not may_make_spaces(person):
+        raise NotAllowed(gettext("Your account may not make spaces: ask the administrator for one."))
     with acting.maintenance(), transaction.atomic():
-        if Membership.objects.filter(person=person).count() >= MAX_SPACES:
-            raise InvalidInput(f"You are a member of {MAX_SPACES} spaces, which is the most: leave one first.")
+        one_change_at_a_time(person)
+        managed = Membership.objects.filter(person=person, role=Membership.Role.MANAGER, given_by="")
+        if managed.count() >= MAX_MANAGED:
+            raise InvalidInput(
+                gettext("You manage %(most)s spaces, which is the most: leave one to another manager first.")
+                % {"most": MAX_MANAGED}
+            )
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.accounts", "number_of_space"))
             (number,) = cursor.fetchone()
@@ -60,35 +74,28 @@ def members_of(*, person: User, space_id: int) -> list[Membership]:
 def rename_space(*, person: User, space_id: int, name: str) -> None:
     """Raises: NotFound, NotAllowed, InvalidInput."""
     name = _checked_name(name)
-    with _managing(person, space_id):
+    with managing(person, space_id):
         Archive.objects.filter(pk=space_id, kind=Archive.Kind.SPACE).update(name=name)
+        record(Action.CHANGED, what=f"name of space {space_id}", person_id=person.pk, about_id=space_id)
 
 
-def set_member(*, person: User, space_id: int, username: str, role: str) -> Membership:
-    """Add the active user with this name to the space, or change the role of a member.
+def change_role(*, person: User, space_id: int, member_id: int, role: str) -> None:
+    """Give a member another role.
 
     A membership that a provider's group gave is a manager's from then on, and stays without the group.
 
-    Raises: NotFound for an unknown space or user, NotAllowed, InvalidInput.
+    Raises: NotFound for an unknown space or member, NotAllowed, InvalidInput.
     """
-    if role not in Membership.Role.values:
-        raise InvalidInput(f"There is no role {role[:40]!r}: use {', '.join(Membership.Role.values)}.")
-    with _managing(person, space_id) as members:
-        found = User.objects.filter(username=username, is_active=True).first()
-        if found is None:
-            raise NotFound(gettext("There is no user %(name)s.") % {"name": repr(username[:150])})
-        known = next((member for member in members if member.person_id == found.pk), None)
-        if known is None:
-            if len(members) >= MAX_MEMBERS:
-                raise InvalidInput(f"The space has {MAX_MEMBERS:,} members, which is the most.")
-            record(Action.MADE, what=f"{role} of space {space_id}", person_id=person.pk, about_id=found.pk)
-            return Membership.objects.create(archive_id=space_id, person=found, role=role)
+    require_role(role)
+    with managing(person, space_id) as members:
+        member = next((member for member in members if member.person_id == member_id), None)
+        if member is None:
+            raise NotFound(gettext("The space has no such member."))
         if role != Membership.Role.MANAGER:
-            _keep_a_manager(members, without=known)
-        known.role, known.given_by = role, ""
-        known.save(update_fields=["role", "given_by"])
-        record(Action.CHANGED, what=f"{role} of space {space_id}", person_id=person.pk, about_id=found.pk)
-        return known
+            _keep_a_manager(members, without=member)
+        member.role, member.given_by = role, ""
+        member.save(update_fields=["role", "given_by"])
+        record(Action.CHANGED, what=f"{role} of space {space_id}", person_id=person.pk, about_id=member_id)
 
 
 def remove_member(*, person: User, space_id: int, member_id: int) -> None:
@@ -96,10 +103,11 @@ def remove_member(*, person: User, space_id: int, member_id: int) -> None:
 
     Raises: NotFound, NotAllowed, InvalidInput for the last manager.
     """
-    with _locked(person, space_id) as members:
+    with locked_members(space_id) as members:
+        _require_member(members, person, space_id)
         leaving = next((member for member in members if member.person_id == member_id), None)
         if member_id != person.pk:
-            _require_manager(members, person)
+            require_manager(members, person)
         if leaving is None:
             raise NotFound(gettext("The space has no such member."))
         _keep_a_manager(members, without=leaving)
@@ -120,7 +128,7 @@ def follow_groups(*, person: User, provider: str, roles: Mapping[int, str]) -> N
         # In one order, so that two sign-ins that lock several spaces do not wait for each other.
         for number in sorted({*changed, *ended}):
             # As when a manager changes members: the row of the space is the lock.
-            if not Archive.objects.select_for_update().filter(pk=number, kind=Archive.Kind.SPACE).exists():
+            if not Archive.objects.select_for_update(no_key=True).filter(pk=number, kind=Archive.Kind.SPACE).exists():
                 logger.warning("The provider %s gives a role in space %s, which does not exist.", provider, number)
                 continue
             known = Membership.objects.filter(archive_id=number, person=person).first()
@@ -134,7 +142,7 @@ def follow_groups(*, person: User, provider: str, roles: Mapping[int, str]) -> N
                     logger.warning("The space %s has no manager: its last one left a group of %s.", number, provider)
             elif known is None:
                 action, what = Action.MADE, roles[number]
-                if Membership.objects.filter(archive_id=number).count() >= MAX_MEMBERS or len(given) >= MAX_SPACES:
+                if Membership.objects.filter(archive_id=number).count() >= MAX_MEMBERS or len(given) >= MAX_MEMBERSHIPS:
                     logger.warning("User %s gets no role in space %s: one of them is full.", person.pk, number)
                     continue
                 Membership.objects.create(archive_id=number, person=person, role=what, given_by=provider)
@@ -146,26 +154,42 @@ def follow_groups(*, person: User, provider: str, roles: Mapping[int, str]) -> N
 
 
 @contextmanager
-def _locked(person: User, space_id: int) -> Iterator[list[Membership]]:
-    """Yield the locked members of a space that `person` is a member of, as maintenance. Raises: NotFound."""
+def locked_members(space_id: int) -> Iterator[list[Membership]]:
+    """Yield the members of a space, as maintenance and alone in changing them. Raises: NotFound."""
     with acting.maintenance(), transaction.atomic():
         # The row of the space is the lock: two managers who leave at once would otherwise leave none.
-        if not Archive.objects.select_for_update().filter(pk=space_id, kind=Archive.Kind.SPACE).exists():
+        # Not its key, which rows that others store in the space refer to.
+        if not Archive.objects.select_for_update(no_key=True).filter(pk=space_id, kind=Archive.Kind.SPACE).exists():
             raise _no_space(space_id)
-        members = list(Membership.objects.filter(archive_id=space_id))
-        if person.pk not in {member.person_id for member in members}:
-            raise _no_space(space_id)
-        yield members
+        yield list(Membership.objects.filter(archive_id=space_id))
 
 
 @contextmanager
-def _managing(person: User, space_id: int) -> Iterator[list[Membership]]:
-    with _locked(person, space_id) as members:
-        _require_manager(members, person)
+def managing(person: User, space_id: int) -> Iterator[list[Membership]]:
+    """Yield the locked members of a space that `person` manages. Raises: NotFound, NotAllowed."""
+    with locked_members(space_id) as members:
+        _require_member(members, person, space_id)
+        require_manager(members, person)
         yield members
 
 
-def _require_manager(members: list[Membership], person: User) -> None:
+def one_change_at_a_time(person: User) -> None:
+    """Wait for other changes that count against limits of this person. Lock a space before, never after."""
+    list(Archive.objects.select_for_update(no_key=True).filter(pk=person.pk))
+
+
+def require_role(role: str) -> None:
+    """Raises: InvalidInput."""
+    if role not in Membership.Role.values:
+        raise InvalidInput(f"There is no role {role[:40]!r}: use {', '.join(Membership.Role.values)}.")
+
+
+def _require_member(members: list[Membership], person: User, space_id: int) -> None:
+    if person.pk not in {member.person_id for member in members}:
+        raise _no_space(space_id)
+
+
+def require_manager(members: list[Membership], person: User) -> None:
     if not any(member.person_id == person.pk and member.role == Membership.Role.MANAGER for member in members):
         raise NotAllowed(gettext("Only managers of the space may change it and its members."))
 

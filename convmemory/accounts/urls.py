@@ -14,6 +14,7 @@ urlpatterns = [
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
     path("spaces", space_views.spaces, name="spaces"),
+    path("spaces/invitations", space_views.answer_invitation, name="answer-invitation"),
     path("spaces/use", space_views.choose, name="choose-space"),
     path("spaces/<int:space_id>", space_views.space, name="space"),
     path("design", design_views.components, name="components"),

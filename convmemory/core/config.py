@@ -285,6 +285,13 @@ class Config:
         "that",
     )
 
+    make_spaces = choice(
+        "everybody",
+        ("everybody", "permitted"),
+        "who may make spaces: `permitted` are superusers and those with the permission `accounts.make_spaces` "
+        "([ADR 101](adr/0101-archives-and-callers.md))",
+    )
+
     audit_days = whole(
         365,
         0,

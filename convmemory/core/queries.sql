@@ -1,6 +1,7 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
--- somebody has signed in from an address, and which spaces a person or a key may read. They run as the tables' owner.
+-- somebody has signed in from an address, which spaces a person or a key may read, which of them changed last, and to
+-- which the person is invited. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -104,6 +105,31 @@ BEGIN
     );
     EXECUTE format(
         $function$
+        CREATE OR REPLACE FUNCTION convmemory_invitations(since timestamptz)
+        RETURNS TABLE (id bigint, space_id int, space_name text, role text, invited_by text, invited_at timestamptz)
+        LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
+        $invitations$
+            SELECT i.id, i.archive_id, a.name, i.role, u.username, i.invited_at
+            FROM accounts_spaceinvitation AS i
+            INNER JOIN accounts_archive AS a ON a.id = i.archive_id
+            INNER JOIN auth_user AS u ON u.id = i.invited_by_id AND u.is_active
+            INNER JOIN accounts_membership AS m
+                ON m.archive_id = i.archive_id AND m.person_id = i.invited_by_id AND m.role = 'manager'
+            WHERE
+                i.person_id = coalesce(
+                    nullif(current_setting('convmemory.person', true), ''),
+                    nullif(current_setting('convmemory.owner', true), '')
+                )::int
+                AND i.withdrawn_at IS NULL
+                AND i.invited_at > $1
+                AND (i.declined_at IS NULL OR i.declined_at <= $1)
+                AND i.archive_id NOT IN (SELECT convmemory_spaces())
+        $invitations$
+        $function$,
+        path
+    );
+    EXECUTE format(
+        $function$
         CREATE OR REPLACE FUNCTION convmemory_owner_of_share_link(token_hash bytea)
         RETURNS bigint
         LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
@@ -144,14 +170,14 @@ BEGIN
     );
     REVOKE ALL ON FUNCTION
     convmemory_caller_of_key, convmemory_knows_address, convmemory_owner_of_identity,
-    convmemory_role_in_space, convmemory_spaces, convmemory_archive_of,
+    convmemory_role_in_space, convmemory_spaces, convmemory_invitations, convmemory_archive_of,
     convmemory_owner_of_share_link
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_caller_of_key, convmemory_knows_address, '
-            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, '
+            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_invitations, '
             'convmemory_archive_of, convmemory_owner_of_share_link TO %I',
             part
         );
@@ -215,13 +241,18 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_policy WHERE polname = 'of_installation') AND to_regclass('core_ownertask') IS NOT NULL THEN
         CREATE POLICY of_installation ON core_ownertask USING (owner_id IS NULL) WITH CHECK (owner_id IS NULL);
     END IF;
-    -- No policy lets the application change spaces or members: managers do it as maintenance, once their role was checked.
+    -- No policy lets the application change spaces, members or invitations: this is done as maintenance, once the role of
+    -- the manager, or the invited person's consent, was checked. Of an invitation only the invited person reads the row,
+    -- which says whether they declined.
     FOR owned IN
-        SELECT c.oid::regclass AS name, c.relname = 'accounts_archive' AS is_archive
+        SELECT
+            c.oid::regclass AS name, c.relname = 'accounts_archive' AS is_archive,
+            c.relname = 'accounts_spaceinvitation' AS is_invitation
         FROM pg_class AS c
         LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'members_read'
         WHERE
-            c.relnamespace = current_schema()::regnamespace AND c.relname IN ('accounts_archive', 'accounts_membership')
+            c.relnamespace = current_schema()::regnamespace
+            AND c.relname IN ('accounts_archive', 'accounts_membership', 'accounts_spaceinvitation')
             AND to_regprocedure('convmemory_spaces()') IS NOT NULL AND NOT (c.relrowsecurity AND p.polname IS NOT NULL)
     LOOP
         EXECUTE format('DROP POLICY IF EXISTS members_read ON %s', owned.name);
@@ -235,6 +266,13 @@ BEGIN
             );
             EXECUTE format('DROP POLICY IF EXISTS own_is_made ON %s', owned.name);
             EXECUTE format('CREATE POLICY own_is_made ON %s FOR INSERT WITH CHECK (kind = ''own'')', owned.name);
+        ELSIF owned.is_invitation THEN
+            EXECUTE format(
+                'CREATE POLICY members_read ON %s FOR SELECT USING (person_id = coalesce('
+                'nullif(current_setting(''convmemory.person'', true), ''''), '
+                'nullif(current_setting(''convmemory.owner'', true), ''''))::int)',
+                owned.name
+            );
         ELSE
             EXECUTE format(
                 'CREATE POLICY members_read ON %s FOR SELECT USING (archive_id IN (SELECT convmemory_spaces()))', owned.name
@@ -400,7 +438,9 @@ INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND NOT a.attisdropped
 WHERE
     n.nspname = ANY(%s) AND c.relkind IN ('r', 'p')
-    AND (a.attname IS NOT NULL OR c.relname IN ('accounts_archive', 'accounts_membership'))
+    AND (
+        a.attname IS NOT NULL OR c.relname IN ('accounts_archive', 'accounts_membership', 'accounts_spaceinvitation')
+    )
     AND NOT (
         c.relrowsecurity AND EXISTS (
             SELECT
@@ -422,7 +462,8 @@ ORDER BY name
 SELECT
     num_nulls(
         to_regclass('accounts_apikey'), to_regclass('core_ownertask'), to_regclass('sign_in_knownaddress'),
-        to_regclass('sign_in_linkedidentity'), to_regclass('accounts_membership'), to_regclass('accounts_sharelink')
+        to_regclass('sign_in_linkedidentity'), to_regclass('accounts_membership'), to_regclass('accounts_sharelink'),
+        to_regclass('accounts_spaceinvitation')
     ) = 0
 
 -- name: bypasses_row_security

@@ -40,7 +40,8 @@ def test_every_row_of_person_names_its_owner() -> None:
 def test_rows_are_chosen_by_their_own_column() -> None:
     tables = {table.label: table for table in owned_tables()}
     others = {label for label, table in tables.items() if table.condition != '"owner_id" = %(owner)s'}
-    assert others | {"core.OwnerTask"} == {*OTHERWISE, "accounts.Membership"}, "goes with its space or its person"
+    with_person = {"accounts.Membership", "accounts.SpaceInvitation"}
+    assert others | {"core.OwnerTask"} == {*OTHERWISE, *with_person}, "these go with their space or their person"
     assert not any("SELECT" in table.condition for table in tables.values())
 
 

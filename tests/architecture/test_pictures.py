@@ -18,7 +18,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
-    "choose-space",  # leads to the home page
+    "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
     "confirm", "set-up-app", "recovery-codes", "add-passkey",  # as the password
     "second-step", "passkey-sign-in",  # as the sign-in; after it

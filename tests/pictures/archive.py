@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import Membership
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.spaces import create_space
 from convmemory.chat.models import Agent
 from convmemory.conversations import curating
 from convmemory.conversations.importing.models import Import
@@ -19,6 +19,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample
 from search.models import ItemEmbedding
+from tests.factories import add_member
 from tests.pictures.visitors import NEWCOMER, OWNER, PASSWORD
 
 CODING, READING = "sample-billing-deadlock", "sample-explain-hnsw"
@@ -42,7 +43,7 @@ def prepare() -> None:
         system_prompt="Answer from the archive, and name the turn that you rely on.",
     )  # fmt: skip
     space = create_space(person=owner, name="Waterworks")
-    set_member(person=owner, space_id=space.pk, username=NEWCOMER, role=Membership.Role.READER)
+    add_member(person=owner, space_id=space.pk, username=NEWCOMER, role=Membership.Role.READER)
     print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING], "space": space.pk}))
 
 

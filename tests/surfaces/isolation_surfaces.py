@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import mcp_types as types
 from django.test import Client
 
+from convmemory.accounts.models import SpaceInvitation
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.retention.models import RetentionRule
 from convmemory.tools.registry import run_tool, tool_definitions
@@ -24,7 +25,7 @@ NEVER_SHOW_TEXT = {
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
     "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
-    "page spaces", "page one space", "POST own role", "POST moves",
+    "page spaces", "page one space", "POST own role", "POST moves", "POST another's invitation",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
     "GET retention preview", "GET spaces",
 }  # fmt: skip
@@ -33,6 +34,9 @@ NEVER_SHOW_TEXT = {
 OF_TRASH = {
     "GET trash", "GET trash of one archive", "page trash", "POST another's trash restore", "DELETE another's trash",
 }  # fmt: skip
+
+OF_INVITED = {"page spaces", "POST another's invitation"}
+"""Show the names of spaces to which the caller is invited."""
 
 
 # --- the surfaces ---------------------------------------------------------------------------------
@@ -225,10 +229,18 @@ def _post_role(ask: Ask) -> Answer:
     path = f"/spaces/{ask.victim.user.pk}"
     if ask.victim.roles.get(ask.caller.user.pk) == "manager":
         return _page(ask, path)
-    response = ask.caller.browser.post(
-        path, {"action": "set", "username": ask.caller.account.username, "role": "manager"}
-    )
-    assert response.status_code == (403 if ask.victim.roles and ask.victim.is_read_by(ask.caller) else 404)
+    for values in ({"action": "set", "member": ask.caller.user.pk}, {"action": "invite", "username": ask.caller.tag}):
+        response = ask.caller.browser.post(path, values | {"role": "manager"})
+        assert response.status_code == (403 if ask.victim.roles and ask.victim.is_read_by(ask.caller) else 404)
+    return response.status_code, response.content
+
+
+def _post_invitation(ask: Ask) -> Answer:
+    """Tries to accept an invitation of another person."""
+    others = SpaceInvitation.objects.exclude(person_id=ask.caller.user.pk).values_list("pk", flat=True)
+    values = {"action": "accept", "invitation": others.filter(archive_id=ask.victim.user.pk).first() or 0}
+    response = ask.caller.browser.post("/spaces/invitations", values)
+    assert response.status_code == 404
     return response.status_code, response.content
 
 
@@ -519,6 +531,7 @@ ROUTES: dict[str, Surface] = {
     "page spaces": lambda _, ask: _page(ask, "/spaces"),
     "page one space": lambda _, ask: _page(ask, f"/spaces/{ask.victim.user.pk}"),
     "POST own role": lambda _, ask: _post_role(ask),
+    "POST another's invitation": lambda _, ask: _post_invitation(ask),
     "POST moves": lambda _, ask: _api(ask, "POST", "/moves", {"kind": "conversation", "id": ask.conversation}),
     "POST another's move": lambda _, ask: _post_to_another(
         ask, "/move", f"/move?conversation={ask.conversation}", conversation=str(ask.conversation)

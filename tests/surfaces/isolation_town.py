@@ -17,7 +17,8 @@ from django.utils import timezone
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey, Archive
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.space_invitations import invite
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.chat.agents import attach_to_agent, create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
@@ -36,7 +37,7 @@ from convmemory.ops.models import OwnArchive
 from convmemory.retention.models import RetentionRule
 from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
-from tests.factories import caller_for, exchange, make_conversation, make_user
+from tests.factories import add_member, caller_for, exchange, make_conversation, make_user
 from tests.support.documents import indexed, upload
 
 TOPICS = (
@@ -62,7 +63,8 @@ QUESTIONS = ("how do I fix the {}?", "what did we decide about the {}?", "{}", "
 class Person:
     """A user or a space, their ways in, what is theirs, and the words by which it is known.
 
-    Of a space `roles` are its members' ids with their roles, and a space asks nothing itself.
+    Of a space `roles` are its members' ids with their roles, `invited` the ids of those who have not accepted, and a
+    space asks nothing itself.
 
     `wide_key` also reads all their spaces. `tag` and `secret` are in every text of the user. Any user may ask for a
     tag, so an answer may repeat it; no user asks for a secret.
@@ -89,6 +91,7 @@ class Person:
     archives: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
     roles: dict[int, str] = field(default_factory=dict)
+    invited: frozenset[int] = frozenset()
 
     @property
     def acting(self) -> Caller:
@@ -135,14 +138,21 @@ def settle_worlds() -> tuple[list[list[Person]], list[Person]]:
 
 
 def _settle_space(draw: random.Random, world: list[Person], tag: str, secret: str) -> Person:
-    """A space with a manager, a reader, a former member, and a contributor if there are enough people."""
+    """A space with a manager, a reader, a former member, and a contributor if there are enough people.
+
+    All others of the world are invited, and so is the former member again.
+    """
     manager, reader, former, *others = (person.account for person in world)
     account = create_space(person=manager, name=f"{tag} {secret}")
     roles = {manager.pk: "manager", reader.pk: "reader"} | {user.pk: "contributor" for user in others[:1]}
     for user in (reader, former, *others[:1]):
-        set_member(person=manager, space_id=account.pk, username=user.username, role=roles.get(user.pk, "manager"))
+        add_member(person=manager, space_id=account.pk, username=user.username, role=roles.get(user.pk, "manager"))
     remove_member(person=manager, space_id=account.pk, member_id=former.pk)
-    space = Person(account, tag, secret, "", 0, Client(), Client(), roles=roles)
+    invited = [former, *others[1:]]
+    for user in invited:
+        invite(person=manager, space_id=account.pk, username=user.username, role="manager")
+    ids = frozenset(user.pk for user in invited)
+    space = Person(account, tag, secret, "", 0, Client(), Client(), roles=roles, invited=ids)
     with in_archive_of(account.pk):
         _fill(draw, space, f"{tag} {secret}")
     return space

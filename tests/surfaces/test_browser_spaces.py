@@ -7,8 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from convmemory.accounts.spaces import create_space, set_member
-from tests.factories import exchange, make_conversation, make_user
+from convmemory.accounts.spaces import create_space
+from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import read, upload
 from tests.surfaces.browser import WIDTHS
 from tests.surfaces.test_browser_accessibility import expect_no_violation_anywhere
@@ -22,7 +22,7 @@ OFFERS = """#main :is(form[method="post"]:not([data-bulk]), [hx-post]), #main a[
 def test_reader_opens_space_and_is_offered_reading_alone(visit: Callable[..., None], owner: User) -> None:
     manager = make_user("mia")
     account = create_space(person=manager, name="Boat house")
-    set_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
+    add_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
     made = make_conversation(account, exchange(("where is the oar?", "in the shed")), title="Oars")
 
     def steps(page: Page) -> None:
@@ -55,7 +55,7 @@ def test_documents_of_all_archives_offer_each_what_its_role_allows(
 ) -> None:
     manager = make_user("mia")
     account = create_space(person=manager, name="Boat house")
-    set_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
+    add_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
     read(upload(owner, "# Skis\n\nWax them.", "skis.md"))
     shared = read(upload(account, "# Oars\n\nVarnish them.", "oars.md"))
 

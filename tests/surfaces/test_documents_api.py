@@ -13,14 +13,14 @@ from pytest_django import Settings
 
 from convmemory.accounts import async_authentication
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.spaces import create_space
 from convmemory.documents import api, processing
 from convmemory.documents.models import Document
 from convmemory.documents.viewing import outline_of
 from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
 from search.models import Source
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import GUIDE, convert_here, indexed, upload
 
 pytestmark = pytest.mark.django_db
@@ -112,7 +112,7 @@ def test_space_takes_documents_as_role_and_key_allow(owner: User, role: str, wri
     mia = make_user("mia")
     space = create_space(person=mia, name="Boat house")
     if role:
-        set_member(person=mia, space_id=space.pk, username="ada", role=role)
+        add_member(person=mia, space_id=space.pk, username="ada", role=role)
     key = create_key(person=owner, space_ids=None, writes_spaces=writes_spaces)
     program = Client(headers={"Authorization": f"Bearer {key}"})
     file = SimpleUploadedFile("guide.md", GUIDE.encode())

@@ -11,11 +11,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations import tasks
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
-from tests.factories import make_user
+from tests.factories import add_member, make_user
 from tests.support.importing import run_at_once, uploads
 
 pytestmark = pytest.mark.django_db
@@ -176,7 +176,7 @@ def test_space_takes_imports_and_conversations_as_role_and_key_allow(
     space = create_space(person=mia, name="Boat house")
     if role != "stranger":
         given = "contributor" if role == "former" else role
-        set_member(person=mia, space_id=space.pk, username=owner.username, role=given)
+        add_member(person=mia, space_id=space.pk, username=owner.username, role=given)
     program = program_of(owner, **key)
     if role == "former":
         remove_member(person=mia, space_id=space.pk, member_id=owner.pk)

@@ -1,6 +1,7 @@
 """No user ever gets another user's row: two to five users, random conversations, random questions, every surface.
 
-Three worlds share a space: its manager, contributor and reader get its rows, a former member and strangers none.
+Three worlds share a space: its manager, contributor and reader get its rows, a former member, strangers and those who
+have not accepted their invitation none.
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
@@ -37,6 +38,7 @@ from tests.support.run_database import empty_tables
 from tests.surfaces.isolation_asks import Ask, draw_ask, is_refused
 from tests.surfaces.isolation_surfaces import (
     NEVER_SHOW_TEXT,
+    OF_INVITED,
     OF_TRASH,
     SURFACES,
     TOOL_OF,
@@ -81,7 +83,11 @@ class Tally:
     def ask(self, town: Town, name: str, ask: Ask) -> None:
         status, body = SURFACES[name](town, ask)
         assert status < 500, (name, ask, body)
-        leaked = [person.secret for person in town.others(ask.caller) if person.secret.encode() in body]
+        leaked = [
+            person.secret
+            for person in town.others(ask.caller)
+            if person.secret.encode() in body and not (name in OF_INVITED and ask.caller.user.pk in person.invited)
+        ]
         assert not leaked, (name, leaked, ask)
         assert name in OF_TRASH or TRASHED.encode() not in body, (name, "shows what is in the trash", ask)
         self.cases[name] += 1

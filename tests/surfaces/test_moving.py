@@ -8,9 +8,9 @@ from django.test import Client
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import Archive, AuditEntry
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import add_member, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ def crew() -> Crew:
     mia, carl, rosa = (make_user(name) for name in ("mia", "carl", "rosa"))
     space = create_space(person=mia, name="Boat house")
     for name, role in (("carl", "contributor"), ("rosa", "reader")):
-        set_member(person=mia, space_id=space.pk, username=name, role=role)
+        add_member(person=mia, space_id=space.pk, username=name, role=role)
     titled: list[tuple[User | Archive, str]] = [(carl, "carl"), (rosa, "rosa"), (space, "space")]
     made = (make_conversation(each, exchange(("Where?", "Here.")), title=title) for each, title in titled)
     return Crew(carl, rosa, space, *made)

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import Archive, Mail, MailChoice
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.accounts.tasks import send_mail
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue
@@ -26,7 +26,7 @@ from convmemory.core.queue.retrying import MAIL
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.tasks import write_own_archive
-from tests.factories import caller_for, make_user
+from tests.factories import add_member, caller_for, make_user
 from tests.support.importing import run_here
 from tests.support.smtp_server import SITE, Mailbox, running_smtp_server
 
@@ -82,7 +82,7 @@ def test_long_import_is_mailed_once_without_its_name(ada: User, mailbox: Mailbox
 def test_import_into_space_is_mailed_to_member_who_sent_it(ada: User, mailbox: Mailbox) -> None:
     mia = make_user("mia")
     space = create_space(person=mia, name="Boat house")
-    set_member(person=mia, space_id=space.pk, username=ada.username, role="contributor")
+    add_member(person=mia, space_id=space.pk, username=ada.username, role="contributor")
     with acting.acting_for(space.pk, person_id=ada.pk):
         row = do_import(space)
     assert sent(mailbox) == ["Your import at convmemory is finished"]

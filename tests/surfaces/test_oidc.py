@@ -19,12 +19,12 @@ from pytest_django.live_server_helper import LiveServer
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import AuditEntry, Membership
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import change_role, create_space, remove_member
 from convmemory.core import acting
 from convmemory.core.identity_providers import SpaceGroup
 from convmemory.sign_in import oidc
 from convmemory.sign_in.models import LinkedIdentity
-from tests.factories import make_user
+from tests.factories import add_member, make_user
 from tests.support.fleet import free_port
 from tests.support.identity_provider import Provider, running_provider
 from tests.support.installation import ROOT
@@ -153,12 +153,13 @@ def test_groups_give_memberships_at_sign_in_and_end_those_alone(provider: Provid
     assert memberships("other") == {}
     assert memberships("sales", "boats") == {"Sales": "reader", "Boats": "contributor"}
     assert memberships("leads", "sales") == {"Sales": "manager"}
-    set_member(person=mia, space_id=gone.pk, username="rosa", role="reader")
-    set_member(person=mia, space_id=boats.pk, username="rosa", role="reader")
+    add_member(person=mia, space_id=gone.pk, username="rosa", role="reader")
+    add_member(person=mia, space_id=boats.pk, username="rosa", role="reader")
     assert memberships("boats") == {"Gone": "reader", "Boats": "reader"}, "what a manager gave stays"
-    remove_member(person=mia, space_id=boats.pk, member_id=User.objects.get(username="rosa").pk)
+    rosa = User.objects.get(username="rosa").pk
+    remove_member(person=mia, space_id=boats.pk, member_id=rosa)
     assert memberships("boats") == {"Gone": "reader", "Boats": "contributor"}
-    set_member(person=mia, space_id=boats.pk, username="rosa", role="manager")
+    change_role(person=mia, space_id=boats.pk, member_id=rosa, role="manager")
     assert memberships() == {"Gone": "reader", "Boats": "manager"}, "a manager changed it, and so keeps it"
     acts = AuditEntry.objects.filter(what__contains="by provider corp").order_by("pk").values_list("action", "what")
     assert list(acts)[-1] == ("made", f"contributor of space {boats.pk} by provider corp")

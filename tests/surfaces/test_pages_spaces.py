@@ -10,15 +10,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 
-from convmemory.accounts.models import ApiKey, Archive, AuditEntry, Membership
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.models import ApiKey, Archive, AuditEntry, Membership, SpaceInvitation
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, HiddenKey
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue.fair_queue import enqueue_for
 from convmemory.documents.models import Document
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import indexed, upload
 from tests.support.planted_keys import secret
 
@@ -43,7 +43,7 @@ def crew() -> Crew:
     people = {name: make_user(name) for name in ("mia", "carl", "rosa", "stan")}
     account = create_space(person=people["mia"], name="Boat house")
     for name, role in (("carl", "contributor"), ("rosa", "reader")):
-        set_member(person=people["mia"], space_id=account.pk, username=name, role=role)
+        add_member(person=people["mia"], space_id=account.pk, username=name, role=role)
     browsers = {name: Client() for name in people}
     for name, browser in browsers.items():
         browser.force_login(people[name])
@@ -57,34 +57,41 @@ def text_of(browser: Client, path: str, status: int = 200) -> str:
 
 
 def test_person_creates_space_and_manages_members() -> None:
-    make_user("ben")
-    browser = Client()
+    ben, browser = make_user("ben"), Client()
     browser.force_login(make_user("amy"))
     page = browser.post("/spaces", {"name": "  Garden  club "}, follow=True)
     space = Archive.objects.get(kind="space")
     assert page.redirect_chain[-1][0] == f"/spaces/{space.pk}"
     assert space.name == "Garden club"
     path = f"/spaces/{space.pk}"
-    browser.post(path, {"action": "set", "username": "ben", "role": "reader"})
-    browser.post(path, {"action": "set", "username": "ben", "role": "contributor"})
+    browser.post(path, {"action": "invite", "username": "ben", "role": "reader"})
+    invited = Client()
+    invited.force_login(ben)
+    invited.post("/spaces/invitations", {"action": "accept", "invitation": SpaceInvitation.objects.get().pk})
+    browser.post(path, {"action": "set", "member": ben.pk, "role": "contributor"})
     browser.post(path, {"action": "rename", "name": "Allotment"})
     members = Membership.objects.order_by("pk").values_list("person__username", "role")
     assert list(members) == [("amy", "manager"), ("ben", "contributor")]
     assert "Allotment" in text_of(browser, "/spaces")
+    assert AuditEntry.objects.filter(action="changed", about=space, what=f"name of space {space.pk}").count() == 1
 
 
 @pytest.mark.parametrize(
     ("values", "status", "reason"),
     [
-        ({"action": "set", "username": "nobody-here", "role": "reader"}, 422, "There is no user"),
-        ({"action": "set", "username": "carl", "role": "owner"}, 422, "There is no role"),
-        ({"action": "set", "username": "mia", "role": "reader"}, 422, "needs a manager"),
+        ({"action": "set", "member": "stan", "role": "reader"}, 422, "no such member"),
+        ({"action": "set", "member": "carl", "role": "owner"}, 422, "There is no role"),
+        ({"action": "set", "member": "mia", "role": "reader"}, 422, "needs a manager"),
+        ({"action": "invite", "username": "stan", "role": "owner"}, 422, "There is no role"),
+        ({"action": "invite", "username": "carl", "role": "reader"}, 422, "is a member already"),
+        ({"action": "invite", "username": " ", "role": "reader"}, 422, "Enter a user name"),
+        ({"action": "withdraw", "invitation": "1"}, 422, "no such invitation"),
         ({"action": "remove", "member": "mia"}, 422, "needs a manager"),
         ({"action": "rename", "name": " "}, 422, "needs a name"),
     ],
 )
 def test_impossible_change_says_why(crew: Crew, values: dict[str, str], status: int, reason: str) -> None:
-    member = Membership.objects.get(person__username=values["member"]).person_id if "member" in values else ""
+    member = User.objects.get(username=values["member"]).pk if "member" in values else ""
     response = crew.browsers["mia"].post(crew.page, values | {"member": member})
     assert response.status_code == status
     assert reason in response.content.decode()

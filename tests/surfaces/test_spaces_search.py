@@ -17,7 +17,7 @@ from django.test import Client
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.models import ApiKey, Archive, Membership
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation
@@ -27,7 +27,7 @@ from convmemory.documents.library import attach
 from convmemory.documents.models import Document
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
-from tests.factories import caller_for, exchange, make_conversation, make_user
+from tests.factories import add_member, caller_for, exchange, make_conversation, make_user
 from tests.support.documents import indexed as indexed_document
 from tests.support.documents import upload
 
@@ -68,7 +68,7 @@ def indexed(owner: User | Archive, *pairs: tuple[str, str], title: str) -> Conve
 def crew() -> Crew:
     mia, rosa = make_user("mia"), make_user("rosa")
     account = create_space(person=mia, name="Boat house")
-    set_member(person=mia, space_id=account.pk, username="rosa", role="reader")
+    add_member(person=mia, space_id=account.pk, username="rosa", role="reader")
     home = indexed(rosa, *HOME, title="At home")
     return Crew(mia, rosa, account.pk, home, indexed(account, *SHARED, title="Varnish"))
 

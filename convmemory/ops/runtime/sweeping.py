@@ -13,6 +13,7 @@ from django.utils import timezone
 from django_q.models import Failure
 
 from convmemory.accounts.auditing import forget_old_entries
+from convmemory.accounts.space_invitations import forget_old_invitations
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.messages.storage_quota import recount, uncounted_conversations
 from convmemory.conversations.messages.titling import renew_titles
@@ -69,6 +70,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "stale": _in_all_archives(lambda: _stale(enqueue)),
         "failed tasks": _failed_tasks,
         "audit log": _audit_log,
+        "invitations to spaces": _invitations,
         "pictures": _pictures,
         "files": _files,
         "storage": _in_all_archives(_storage),
@@ -116,6 +118,11 @@ def _failed_tasks() -> Swept:
 
 def _audit_log() -> Swept:
     deleted = forget_old_entries()
+    return Swept(deleted, deleted)
+
+
+def _invitations() -> Swept:
+    deleted = forget_old_invitations()
     return Swept(deleted, deleted)
 
 

@@ -17,7 +17,8 @@ from django.db import DatabaseError, connection, transaction
 from django.db.utils import ProgrammingError
 
 from convmemory.accounts import spaces
-from convmemory.accounts.models import Archive, Membership
+from convmemory.accounts.models import Archive, Membership, SpaceInvitation
+from convmemory.accounts.space_invitations import invitations_of_caller, invite
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
 from convmemory.core.errors import SettingError
@@ -28,7 +29,7 @@ from convmemory.core.postgres.row_security import apply_policies, tables_without
 from convmemory.core.queue.fair_queue import enqueue, enqueue_for
 from convmemory.ops.doctor.database_area import check_logins, check_policies, check_validity
 from convmemory.ops.management.commands import setup_roles
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.installation import wait_until
 from tests.support.own_logins import own_logins
 
@@ -235,7 +236,7 @@ def space(people: tuple[int, int]) -> Iterator[int]:
     manager, contributor, reader = (make_user(name) for name in ("manager", "contributor", "reader"))
     found = spaces.create_space(person=manager, name="Boat house")
     for person, role in ((contributor, "contributor"), (reader, "reader")):
-        spaces.set_member(person=manager, space_id=found.pk, username=person.username, role=role)
+        add_member(person=manager, space_id=found.pk, username=person.username, role=role)
     make_conversation(found, exchange(("where is the key?", "under the mat")), title="shared")
     with own_logins():
         yield found.pk
@@ -301,6 +302,27 @@ class TestSpaces:
         with acting_for(people[0]):
             assert not Archive.objects.filter(kind="space").exists()
             assert not Membership.objects.exists()
+
+    def test_invited_person_alone_sees_invitation_and_nothing_of_space(
+        self, space: int, people: tuple[int, int]
+    ) -> None:
+        invited, stranger = people
+        with maintenance():
+            manager, username = User.objects.get(username="manager"), User.objects.get(pk=invited).username
+        invite(person=manager, space_id=space, username=username, role="manager")
+        assert seen_in(space, invited) == []
+        for person, count in ((invited, 1), (stranger, 0), (manager.pk, 0)):
+            with acting_for(person):
+                assert (SpaceInvitation.objects.count(), len(invitations_of_caller())) == (count, count)
+                assert person == manager.pk or not Archive.objects.filter(kind="space").exists()
+                assert SpaceInvitation.objects.update(role="reader") == 0
+                assert ask("DELETE FROM accounts_spaceinvitation RETURNING id") == []
+                with pytest.raises(ProgrammingError, match="row-level security"):
+                    SpaceInvitation.objects.create(
+                        archive_id=space, person_id=person, username="me", role="manager", invited_by=manager
+                    )
+        with acting_for(space, person_id=manager.pk):
+            assert not SpaceInvitation.objects.exists()
 
     def test_connection_that_is_handed_back_has_forgotten_its_person(self, space: int) -> None:
         reader = number_of("reader")

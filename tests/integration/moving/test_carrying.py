@@ -10,7 +10,7 @@ from django.db import ProgrammingError
 from convmemory.accounts import callers
 from convmemory.accounts.callers import Caller, acting_as
 from convmemory.accounts.models import Archive, AuditEntry, LegalHold, Membership, ShareLink
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations import curating, marking
 from convmemory.conversations.messages import hidden_keys, ingest
 from convmemory.conversations.messages.storage_quota import use_of_storage
@@ -27,7 +27,16 @@ from search.models import Item, ItemEmbedding, Passage, Source, TokenVectors
 from search.query import SearchQuery
 from search.searching import search
 from summaries.models import ConversationSummary
-from tests.factories import NEW_YEAR, assistant_says, caller_for, exchange, make_conversation, make_user, user_says
+from tests.factories import (
+    NEW_YEAR,
+    add_member,
+    assistant_says,
+    caller_for,
+    exchange,
+    make_conversation,
+    make_user,
+    user_says,
+)
 from tests.support.documents import GUIDE, indexed, upload
 from tests.support.planted_keys import planted_keys
 
@@ -73,7 +82,7 @@ def crew() -> Crew:
     mia, carl, rosa, stan = (make_user(name) for name in ("mia", "carl", "rosa", "stan"))
     space = create_space(person=mia, name="Boat house")
     for name, role in (("carl", "contributor"), ("rosa", "reader")):
-        set_member(person=mia, space_id=space.pk, username=name, role=role)
+        add_member(person=mia, space_id=space.pk, username=name, role=role)
     made = make_conversation(carl, MESSAGES, title="Moorings", source="api", source_id="m1")
     index_conversation(conversation_id=made.pk)
     return Crew(mia, carl, rosa, stan, space, made)

@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation, Import, Message
@@ -52,7 +52,7 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Source, SourceIndex, TokenVectors
 from search.searching import SearchQuery, search
-from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
+from tests.factories import NEW_YEAR, add_member, exchange, make_conversation, make_user
 from tests.integration.ops.conftest import NAMES, People
 from tests.support.copies import database_in_use
 from tests.support.groups import Statements, copies_alone, database_copy, make_coordinator
@@ -402,7 +402,7 @@ class TestSettings:
         with own_logins():
             with acting_for(ada.pk):
                 space_id = create_space(person=ada, name="Loft").pk
-                set_member(person=ada, space_id=space_id, username="bert", role="reader")
+                add_member(person=ada, space_id=space_id, username="bert", role="reader")
             with acting_for(space_id, person_id=ada.pk):
                 made = ingest.create_conversation(
                     caller=Caller.for_archive(space_id), draft=draft("what is in the loft?")

@@ -17,7 +17,7 @@ from django.db.utils import IntegrityError
 from pytest_django import DjangoDbBlocker
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation
@@ -41,7 +41,7 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, TokenVectors
 from search.searching import SearchQuery, search
-from tests.factories import exchange, make_user
+from tests.factories import add_member, exchange, make_user
 from tests.support.nodes import CITUS_URL, Place, database_with_nodes, nodes_in_use
 from tests.support.persons import fill_person
 from tests.support.tiny_bert import write_tiny_bert
@@ -211,7 +211,7 @@ def test_members_of_space_read_and_write_what_their_role_allows(before: Before) 
     ada, bert = (User.objects.get(pk=before.people[name]) for name in ("ada", "bert"))
     with acting_for(ada.pk):
         space_id = create_space(person=ada, name="Loft").pk
-        set_member(person=ada, space_id=space_id, username="bert", role="reader")
+        add_member(person=ada, space_id=space_id, username="bert", role="reader")
     with acting_for(space_id, person_id=ada.pk):
         ingest.create_conversation(
             caller=Caller.for_archive(space_id),

@@ -14,13 +14,13 @@ from pytest_django import Settings
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import Archive, LegalHold
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.retention import rules, tasks
 from convmemory.retention.models import RetentionLimit, RetentionRule
-from tests.factories import caller_for, exchange, make_conversation, make_user
+from tests.factories import add_member, caller_for, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -162,7 +162,7 @@ def test_rules_and_trash_of_space_obey_role_and_key(
     ingest.delete_conversation(caller=caller_for(space), conversation_id=trashed)
     RetentionRule.objects.create(archive_id=space.pk, source="codex", days=80)
     if role != "stranger":
-        set_member(person=owner, space_id=space.pk, username="ben", role="reader" if role == "former" else role)
+        add_member(person=owner, space_id=space.pk, username="ben", role="reader" if role == "former" else role)
     api = program_of(ben, **key)
     if role == "former":
         remove_member(person=owner, space_id=space.pk, member_id=ben.pk)

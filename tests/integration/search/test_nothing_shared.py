@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import Membership
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.embeddings.local import LocalEmbedder
@@ -20,7 +20,7 @@ from convmemory.ops.reembed.targets import estimate
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
-from tests.factories import exchange, make_conversation, make_user, source_id
+from tests.factories import add_member, exchange, make_conversation, make_user, source_id
 from tests.support.remembering import RememberingEmbedder
 
 pytestmark = pytest.mark.django_db
@@ -86,7 +86,7 @@ def test_query_of_another_owner_is_computed_again(asked: list[str]) -> None:
 def test_query_in_space_is_computed_once_for_each_member(asked: list[str]) -> None:
     ada, bob = make_user("ada"), make_user("bob")
     space = create_space(person=ada, name="Deals").pk
-    set_member(person=ada, space_id=space, username="bob", role=Membership.Role.READER)
+    add_member(person=ada, space_id=space, username="bob", role=Membership.Role.READER)
     counts = []
     for caller in (ada, bob):
         del asked[:]
