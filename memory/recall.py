@@ -44,7 +44,7 @@ from search.reasons import (
 from search.results.matching import QueryStems
 from search.retrieval.candidates import FeatureTable, item_keys
 from search.retrieval.retriever import SearchState
-from search.searching import TURNS_ALONE, merge_ranked
+from search.searching import TURNS_ALONE, merge_ranked, notes_of_left_out, within_budget
 
 MAX_TOP_K = 50
 # White space before a passage is kept up to this, to show the line breaks between passages.
@@ -204,16 +204,17 @@ def recall_archives(*, caller: Caller | None, query: RecallQuery, chosen: str = 
         archive_id = archive_of_address({"conversation_id": query.conversation_id})
         archives = [access for access in archives if access.archive_id == archive_id] or archives[:1]
     found: dict[int, Recall] = {}
-    for access in archives:
+    for access in within_budget(archives):
         with caller.in_(access) as there:
             page = recall(caller=there, query=query)
         messages = tuple(replace(message, space=access.space) for message in page.messages)
         found[access.archive_id] = replace(page, messages=messages) if access.space and not caller.space else page
-    if len(found) == 1:
+    if len(archives) == 1:
         return next(iter(found.values()))
+    left_out = notes_of_left_out(archives, searched=found)
     ranked = merge_ranked({number: page.messages for number, page in found.items()}, limit=query.top_k)
     # Something answers if it does in one archive; nothing does only if that is known of each.
-    answers = {page.answered for page in found.values()}
+    answers = {page.answered for page in found.values()} | ({None} if left_out else set())
     said = [page.explanation for page in found.values() if page.explanation and (page.pending or not ranked)]
     waiting = pending_of_all(page.waiting for page in found.values())
     explanation = explanation_of_all(said)
@@ -222,7 +223,10 @@ def recall_archives(*, caller: Caller | None, query: RecallQuery, chosen: str = 
     return Recall(
         query.text,
         messages=tuple(message for _, message in ranked),
-        notes=tuple(dict.fromkeys(note for page in found.values() for note in page.notes)),
+        notes=(
+            *dict.fromkeys(note for page in found.values() for note in page.notes),
+            *left_out,
+        ),
         answered=next((answer for answer in (True, None, False) if answer in answers), None),
         total_found=sum(page.total_found for page in found.values()),
         explanation=explanation,

@@ -5,23 +5,24 @@ and ranked (`pipeline.py`), the page of hits is filled in (`results/hits.py`), a
 reorders the best of them (`ranking/reranking.py`).
 
 Each archive is searched by itself, as the identity that the database admits to it (ADR 101), so that a search of
-several archives finds in each what a search of that archive finds. Hits of several archives are ordered by the
+several archives finds in each what a search of that archive finds; those that do not fit into the budget of one search
+are named. Hits of several archives are ordered by the
 probability that they answer, or by their cosines, which mean the same in all of them.
 """
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import accumulate, chain, islice, zip_longest
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
-from convmemory.accounts.callers import Access, Caller
+from convmemory.accounts.callers import Access, Caller, latest_first
 from convmemory.accounts.pages import archive_of_address
-from convmemory.accounts.spaces import MAX_MANAGED, MAX_MEMBERSHIPS
 from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
@@ -75,15 +76,22 @@ __all__ = [
     "SectionPlace",
     "TurnPlace",
     "merge_ranked",
+    "notes_of_left_out",
     "parse_kinds",
     "parse_scope",
     "search",
+    "within_budget",
 ]
 
 KINDS = {"turn": TURNS, "section": SECTIONS}
 """The kinds of items in queries, and the kinds of their sources."""
 TURNS_ALONE, SECTIONS_ALONE = frozenset({TURNS}), frozenset({SECTIONS})
 
+MAX_SEARCHED = 10
+"""Archives that one search reads: the person's own, and the spaces that changed last."""
+BUDGET_S = 0.5
+"""Seconds after which a search begins no further archive, so that hooks, which wait for 0.8 s, get an answer. The first
+archive, for which a process may load the model, does not count."""
 SECTIONS_FIRST = 10
 """A page of sections begins with this many different sections, however long it is (ADR 49)."""
 
@@ -187,13 +195,18 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
     identity = {**query.identity, "archives": "all"}
     if cursor:
         # Pairs of an archive and the place in its hits; archives that have no more hits are left out.
-        numbers = decode_numbers(identity, cursor, count=2, at_most=2 * (MAX_MEMBERSHIPS + MAX_MANAGED + 1))
+        numbers = decode_numbers(identity, cursor, count=2, at_most=2 * MAX_SEARCHED)
         places = dict(zip(numbers[::2], numbers[1::2], strict=False))
         starts = {number: places[number] for number in members if number in places}
     alone = replace(query, may_rerank=False)
-    found = {number: _search_archive(caller, alone, members[number], start=start) for number, start in starts.items()}
+    chosen = [members[number] for number in starts]
+    found = {
+        access.archive_id: _search_archive(caller, alone, access, start=starts[access.archive_id])
+        for access in (chosen if cursor else within_budget(chosen))
+    }
     if not found:
         raise InvalidInput("The cursor is of spaces that you no longer read: start again without one.")
+    left_out = () if cursor else notes_of_left_out(archives, searched=found)
     ranked = merge_ranked({number: page.hits for number, page in found.items()}, limit=query.limit)
     taken = Counter(number for number, _ in ranked)
     following = [
@@ -204,7 +217,7 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
     ]
     pages, hits = list(found.values()), [hit for _, hit in ranked]
     # Something answers if it does in one archive; nothing does only if that is known of each.
-    answers = {page.answered for page in pages}
+    answers = {page.answered for page in pages} | ({None} if left_out else set())
     answered = next((answer for answer in (True, None, False) if answer in answers), None)
     # The closest titles of each archive, then the next ones.
     titles = [title for row in zip_longest(*(page.titles for page in pages)) for title in row if title is not None]
@@ -218,7 +231,7 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
     return SearchResults(
         hits=hits,
         next_cursor=encode_cursor(identity, following) if following else None,
-        notes=(*notes, *([explanation.for_tools] if explanation else [])),
+        notes=(*notes, *left_out, *([explanation.for_tools] if explanation else [])),
         total=sum(page.total for page in pages),
         answered=answered,
         time=next((page.time for page in pages if page.time), None),
@@ -227,6 +240,32 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
         titles=tuple(titles[:MAX_TITLES]),
         is_calibrated=all(page.is_calibrated for page in pages),
     )
+
+
+def within_budget(archives: Sequence[Access]) -> Iterator[Access]:
+    """Yield the archives that one search reads, until its number or its time is used up. At most one query."""
+    if len(archives) > MAX_SEARCHED:
+        archives = [access for access, _ in latest_first(archives)[:MAX_SEARCHED]]
+    yield archives[0]
+    end = time.monotonic() + BUDGET_S
+    for access in archives[1:]:
+        if time.monotonic() > end:
+            return
+        yield access
+
+
+def notes_of_left_out(archives: Sequence[Access], *, searched: Collection[int]) -> tuple[str, ...]:
+    """Return a note on which of these archives alone were searched; none if all were."""
+    count = len(archives) - len(searched)
+    if not count:
+        return ()
+    names = ", ".join(access.name for access in archives if access.archive_id in searched)
+    note = ngettext(
+        "Only these were searched: %(names)s. %(count)s other space was not: name it to search it.",
+        "Only these were searched: %(names)s. %(count)s other spaces were not: name one to search it.",
+        count,
+    )
+    return (note % {"names": names, "count": count},)
 
 
 class Comparable(Protocol):

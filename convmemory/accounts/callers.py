@@ -7,9 +7,12 @@ caller by `Caller.in_`, which also tells the database (`core/acting.py`); the da
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import NamedTuple, cast
 
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext
 
@@ -17,6 +20,7 @@ from convmemory.accounts.models import Archive, Membership
 from convmemory.core import acting
 from convmemory.core.errors import InvalidInput, NotAllowed, NotFound, ReadOnlyKey
 from convmemory.core.numbers import parse_number
+from convmemory.core.sql import load_sql
 
 MAX_NAME_CHARS = 100
 MINE = "mine"
@@ -194,6 +198,23 @@ def spaces_of(person: User) -> list[Access]:
     """Return the spaces that the person is a member of, by name. One query."""
     rows = Membership.objects.filter(person_id=person.pk, archive__kind=Archive.Kind.SPACE).select_related("archive")
     return [access_of(member) for member in rows.order_by("archive__name", "pk")]
+
+
+def latest_first(archives: Sequence[Access]) -> list[tuple[Access, datetime]]:
+    """Return archives of the person who acts with the time of their latest change, the person's own before all spaces.
+
+    A query, if there are several.
+    """
+    changes: dict[int, datetime | None] = {}
+    if len(archives) > 1:
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.accounts", "changes_of_spaces"))
+            changes = dict(cursor.fetchall())
+    never, now = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    dated = [
+        (access, (changes.get(access.archive_id) or never) if access.space and changes else now) for access in archives
+    ]
+    return sorted(dated, key=itemgetter(1), reverse=True)
 
 
 def no_space(name: str) -> NotFound:

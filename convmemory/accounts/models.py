@@ -347,8 +347,8 @@ class Membership(models.Model):
 class SpaceInvitation(models.Model):
     """An invitation to a space: it gives no right until the invited person accepts it, which deletes the row.
 
-    `username` is what the manager typed, `person` whose account it was then, if anybody's. A row that was declined,
-    withdrawn or named no account lasts as long as one that waits, so that a space cannot tell them apart.
+    `username` is what the manager typed, `person` the account that had this name then, if there was one. A row that was
+    declined or withdrawn, or that names no account, lasts as long as one that waits: a space cannot tell them apart.
     """
 
     archive = models.ForeignKey(Archive, on_delete=models.CASCADE, related_name="invitations", db_index=False)

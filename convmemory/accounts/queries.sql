@@ -63,3 +63,7 @@ SELECT i.id, i.space_id, i.space_name, i.role, i.invited_by, i.invited_at
 FROM convmemory_invitations(%(since)s) AS i
 ORDER BY i.invited_at, i.id
 LIMIT %(most)s
+
+-- name: changes_of_spaces
+-- When the newest conversation or document of each space of the person who acts was changed; null without one.
+SELECT s.space_id, s.changed_at FROM convmemory_changes_of_spaces() AS s

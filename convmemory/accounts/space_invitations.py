@@ -6,7 +6,7 @@ not shown the space's invitations for that time. Changes run as maintenance, lik
 """
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import connection
@@ -119,7 +119,7 @@ def withdraw(*, person: User, space_id: int, invitation_id: int) -> None:
 
 def invitations_of_caller() -> list[OpenInvitation]:
     """Return the open invitations of the person who acts, oldest first. One query."""
-    parameters = {"since": timezone.now() - LASTS, "most": MAX_SHOWN}
+    parameters: dict[str, Any] = {"since": timezone.now() - LASTS, "most": MAX_SHOWN}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.accounts", "invitations"), parameters)
         return [OpenInvitation(*row) for row in cursor.fetchall()]

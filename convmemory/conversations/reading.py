@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.expressions import RawSQL
 
-from convmemory.accounts.callers import Caller, SpaceName
+from convmemory.accounts.callers import Caller, SpaceName, latest_first
 from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_conversations
 from convmemory.conversations.messages.drafts import words_query
 from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, part_from_json, part_text
@@ -222,7 +222,8 @@ def page_of_archives(
     """Return a page of conversations of all archives that the caller reads, newest first, each with its space.
 
     `chosen` restricts it to one archive (`Caller.chosen`); `name_filters` completes the filters for an archive. One
-    query for each archive; a cursor is a place in all of them, since ids are unique.
+    query for each archive, in the order of their latest changes until the page is full; a cursor is a place in all of
+    them, since ids are unique.
 
     Raises: InvalidInput, NotFound for another space.
     """
@@ -235,12 +236,14 @@ def page_of_archives(
     if source_id:
         earlier &= Q(source_id=storable(source_id)[:SOURCE_ID_CHARS])
     found: list[tuple[Conversation, SpaceName | None]] = []
-    for access in caller.chosen(chosen):
+    for access, changed_at in latest_first(caller.chosen(chosen)):
+        if len(found) > limit and changed_at < found[limit][0].updated_at:
+            break  # nothing that is left is as new
         with caller.in_(access) as there:
             wanted = name_filters(there.archive_id, filters) if name_filters else filters
             rows = visible_conversations(there, wanted).filter(earlier).order_by("-updated_at", "-id")
             found += [(row, access.space) for row in rows[: limit + 1]]
-    found.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
+        found.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
     if len(found) <= limit:
         return found, None
     last, _ = found[limit - 1]

@@ -1,6 +1,6 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
--- somebody has signed in from an address, which spaces a person or a key may read, which of them changed last, and to
+-- somebody has signed in from an address, which spaces a person or a key may read, when these changed last, and to
 -- which the person is invited. They run as the tables' owner.
 DO $body$
 DECLARE
@@ -105,6 +105,32 @@ BEGIN
     );
     EXECUTE format(
         $function$
+        CREATE OR REPLACE FUNCTION convmemory_changes_of_spaces()
+        RETURNS TABLE (space_id int, changed_at timestamptz)
+        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = every_group, %s AS
+        $changes$
+        BEGIN
+            -- One space after the other: on nodes, no plan joins their members with the tables of all groups.
+            FOR space_id IN SELECT convmemory_spaces() LOOP
+                changed_at := greatest(
+                    (
+                        SELECT c.updated_at
+                        FROM conversations_conversation AS c
+                        WHERE c.owner_id = space_id
+                        ORDER BY c.updated_at DESC
+                        LIMIT 1
+                    ),
+                    (SELECT d.updated_at FROM documents_document AS d WHERE d.owner_id = space_id ORDER BY d.id DESC LIMIT 1)
+                );
+                RETURN NEXT;
+            END LOOP;
+        END
+        $changes$
+        $function$,
+        path
+    );
+    EXECUTE format(
+        $function$
         CREATE OR REPLACE FUNCTION convmemory_invitations(since timestamptz)
         RETURNS TABLE (id bigint, space_id int, space_name text, role text, invited_by text, invited_at timestamptz)
         LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
@@ -170,15 +196,15 @@ BEGIN
     );
     REVOKE ALL ON FUNCTION
     convmemory_caller_of_key, convmemory_knows_address, convmemory_owner_of_identity,
-    convmemory_role_in_space, convmemory_spaces, convmemory_invitations, convmemory_archive_of,
-    convmemory_owner_of_share_link
+    convmemory_role_in_space, convmemory_spaces, convmemory_changes_of_spaces, convmemory_invitations,
+    convmemory_archive_of, convmemory_owner_of_share_link
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_caller_of_key, convmemory_knows_address, '
-            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, convmemory_invitations, '
-            'convmemory_archive_of, convmemory_owner_of_share_link TO %I',
+            'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, '
+            'convmemory_changes_of_spaces, convmemory_invitations, convmemory_archive_of, convmemory_owner_of_share_link TO %I',
             part
         );
     END LOOP;
