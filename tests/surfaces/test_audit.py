@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.accounts.auditing import Action, forget_old_entries, record
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.models import Archive, AuditEntry, ShareLink
+from convmemory.accounts.models import Archive, AuditEntry, ShareLink, SpaceInvitation
 from convmemory.conversations.messages import ingest
 from convmemory.core.acting import acting_for
 from convmemory.documents.library import delete_document, delete_for_good, restore_document
@@ -111,15 +111,20 @@ def test_members_of_space_and_what_they_do_there_are_recorded_by_name(owner: Use
     mine.post("/spaces", {"name": "Okapi house"})
     house = Archive.objects.get(kind="space")
     AuditEntry.objects.filter(action="signed in").delete()
-    for role in ("reader", "contributor"):
-        mine.post(f"/spaces/{house.pk}", {"action": "set", "username": "ben", "role": role})
+    mine.post(f"/spaces/{house.pk}", {"action": "rename", "name": "Okapi hall"})
+    mine.post(f"/spaces/{house.pk}", {"action": "invite", "username": "ben", "role": "reader"})
+    invitation = SpaceInvitation.objects.get().pk
+    browsers["ben"].post("/spaces/invitations", {"action": "accept", "invitation": invitation})
+    mine.post(f"/spaces/{house.pk}", {"action": "set", "member": ben.pk, "role": "contributor"})
     found = make_conversation(house, exchange(("is the okapi shy?", "Very.")))
     browsers["ben"].post(f"/conversations/{found.pk}/delete")
     browsers["ben"].post(f"/spaces/{house.pk}", {"action": "remove", "member": ben.pk})
     name, space = owner.username, f"space {house.pk}"
     assert log() == [
         ("made", "page", name, space, space),
-        ("made", "page", name, "ben", f"reader of {space}"),
+        ("changed", "page", name, space, f"name of {space}"),
+        ("made", "page", name, "ben", f"invitation to {space} as reader"),
+        ("made", "page", "ben", "ben", f"reader of {space}, by invitation"),
         ("changed", "page", name, "ben", f"contributor of {space}"),
         ("trashed", "page", "ben", space, f"conversation {found.pk}"),
         ("revoked", "page", "ben", "ben", f"member of {space}"),

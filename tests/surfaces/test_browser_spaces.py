@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from convmemory.accounts.space_invitations import invite
 from convmemory.accounts.spaces import create_space
 from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import read, upload
@@ -71,5 +72,29 @@ def test_documents_of_all_archives_offer_each_what_its_role_allows(
         expect(rows).to_have_count(1)
         page.get_by_role("link", name="Oars").click()
         expect(page).to_have_url(re.compile(rf"/documents/{shared.pk}$"))
+
+    visit(steps)
+
+
+def test_person_declines_one_invitation_accepts_another_and_invites(visit: Callable[..., None], owner: User) -> None:
+    manager = make_user("mia")
+    for name in ("Boat house", "Ski club"):
+        space = create_space(person=manager, name=name)
+        invite(person=manager, space_id=space.pk, username=owner.username, role="manager")
+
+    def steps(page: Page) -> None:
+        expect(page.get_by_role("link", name="2 invitations to spaces")).to_be_visible()  # with nothing stored yet
+        page.goto("/library")
+        page.get_by_role("link", name="2 invitations to spaces").click()
+        expect_no_violation_anywhere(page, "invitations")
+        page.get_by_role("button", name="Decline Ski club").click()
+        expect(page.get_by_role("status").filter(has_text="declined")).to_be_visible()
+        page.get_by_role("button", name="Accept Boat house").click()
+        expect(page.get_by_role("heading", name="Boat house")).to_be_visible()
+        expect(page.locator(".space-bar")).to_have_count(0)
+        page.get_by_label("User name").fill("no-such-user")
+        page.get_by_role("button", name="Invite", exact=True).click()
+        expect(page.get_by_role("button", name="Withdraw the invitation of no-such-user")).to_be_visible()
+        expect_no_violation_anywhere(page, "invitations of a space")
 
     visit(steps)

@@ -99,11 +99,13 @@ def test_search_reads_own_archive_and_spaces_that_changed_last_and_says_so(reade
 
 def test_pages_of_search_hold_hits_of_searched_archives_once(reader: Reader) -> None:
     whole = [hit["conversation_id"] for hit in reader.search()["results"]]
-    paged, cursor = [], ""
-    while cursor is not None:
+    paged: list[int] = []
+    cursor: str | None = ""
+    for _ in whole:
         answer = reader.search(limit=1, cursor=cursor)
         paged += [hit["conversation_id"] for hit in answer["results"]]
         cursor = answer["next_cursor"]
+    assert cursor is None
     assert sorted(paged) == sorted(whole)
 
 
@@ -155,11 +157,11 @@ def test_list_of_conversations_reads_archives_until_page_is_full(reader: Reader)
     assert [row["conversation_id"] for row in newest["results"]] == reader.conversations[:2]
     with CaptureQueriesContext(connection) as few:
         reader.use("list_conversations", limit=2)
-    paged, cursor = [], None
-    while not paged or cursor:
-        page = reader.use("list_conversations", limit=2, **({"cursor": cursor} if cursor else {}))
+    paged: list[int] = []
+    page: dict[str, Any] = {"next_cursor": ""}
+    while "next_cursor" in page:
+        page = reader.use("list_conversations", limit=2, cursor=page["next_cursor"])
         paged += [row["conversation_id"] for row in page["results"]]
-        cursor = page.get("next_cursor")
     assert paged == reader.conversations
     reader.add_spaces(SPACES)
     with CaptureQueriesContext(connection) as many:

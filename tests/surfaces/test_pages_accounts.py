@@ -117,12 +117,12 @@ def test_keys_of_others_are_neither_seen_nor_revoked(client_of_owner: Client) ->
     assert caller_of_key(key) is not None
 
 
-def test_keys_page_costs_four_queries(
+def test_keys_page_costs_five_queries(
     owner: User, client_of_owner: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
         create_key(person=owner, name=f"key {number}")
-    with django_assert_num_queries(4):  # session, user, memberships, keys
+    with django_assert_num_queries(5):  # session, user, memberships, keys, invitations
         client_of_owner.get("/settings/keys")
 
 

@@ -509,7 +509,7 @@ def test_pages_add_few_queries_to_search(owner: User, pages: Pages) -> None:
     assert len(of_part) == len(of_search) + 3  # session, user, memberships
     with CaptureQueriesContext(connection) as of_page:
         pages.get("/search", {"q": "capital of Peru"})
-    assert len(of_page) <= len(of_search) + 8  # and the index's state (with its space), choices, searches
+    assert len(of_page) <= len(of_search) + 9  # and invitations, the index's state (with its space), choices, searches
     with CaptureQueriesContext(connection) as of_list:
         pages.get("/search", headers=TYPING)
     assert len(of_list) == 3  # session, user, list
@@ -524,7 +524,7 @@ def test_list_costs_same_for_few_and_many(owner: User, pages: Pages) -> None:
         with CaptureQueriesContext(connection) as context:
             pages.get("/")
         counts.append(len(context))
-    assert counts[0] == counts[1] <= 14  # the list, and the rest of the home page
+    assert counts[0] == counts[1] <= 15  # the list, invitations, and the rest of the home page
 
 
 # --- progress -------------------------------------------------------------------------------------
