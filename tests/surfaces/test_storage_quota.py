@@ -20,7 +20,7 @@ from convmemory.conversations import tasks
 from convmemory.conversations.importing import imports, kept_uploads
 from convmemory.conversations.importing.links import request_undo, undo
 from convmemory.conversations.importing.models import Import, KeptUpload
-from convmemory.conversations.messages.storage_quota import use_of_storage
+from convmemory.conversations.messages.storage_quota import StorageChange, use_of_storage
 from convmemory.conversations.models import Conversation, Message, StoredUse
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import StorageFull
@@ -177,11 +177,11 @@ def test_kept_upload_counts_and_goes_with_its_import(owner: User, django_capture
 
 
 def test_upload_is_not_kept_where_there_is_no_room(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*, change: int, **values: Any) -> None:
-        if change > 0:
+    def refuse(change: StorageChange) -> None:
+        if change.stored[owner.pk].grows:
             raise StorageFull("full")
 
-    monkeypatch.setattr(kept_uploads, "count_stored", refuse)
+    monkeypatch.setattr(kept_uploads, "count_changes", refuse)
     row = imported(owner)
     assert (row.state, row.kept, KeptUpload.objects.count()) == ("done", None, 0)
 
