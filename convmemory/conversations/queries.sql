@@ -229,8 +229,8 @@ WITH changed AS (
             ELSE c.additions || jsonb_build_object(
                 %(adder)s::text,
                 jsonb_build_array(
-                    coalesce((c.additions -> %(adder)s::text ->> 0)::bigint, 0) + %(size)s,
-                    coalesce((c.additions -> %(adder)s::text ->> 1)::bigint, 0) + %(turns)s
+                    coalesce((c.additions -> %(adder)s::text ->> 0)::bigint, 0) + %(adder_size)s,
+                    coalesce((c.additions -> %(adder)s::text ->> 1)::bigint, 0) + %(adder_turns)s
                 )
             )
         END

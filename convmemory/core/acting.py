@@ -158,12 +158,15 @@ def acting_for(archive_id: int, *, person_id: int | None = None, caused_by: int 
 
 
 @contextmanager
-def counting_for(archive_id: int) -> Iterator[None]:
+def counting_for(archive_id: int, *, as_member: bool = False) -> Iterator[None]:
     """Read and change the sums of a person or a space in the block, with the log-in of the surrounding work.
 
-    What is added to a space counts for a person, too, whose sums are rows of their own archive.
+    What is added to a space counts for a person, too, whose sums are rows of their own archive. With `as_member`, only
+    as far as the role of who acts in a space allows.
     """
-    with _acting_as(Identity(current().login, archive_id)):
+    who = current()
+    member_id = (who.person_id or who.archive_id) if as_member else None
+    with _acting_as(Identity(who.login, archive_id, person_id=None if member_id == archive_id else member_id)):
         yield
 
 

@@ -30,7 +30,7 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_cursor, encode_cursor
-from convmemory.core.errors import InTrash, InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.errors import InTrash, InvalidInput, NotAllowed, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.files.private_files import has_digest
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.text import storable
@@ -418,7 +418,8 @@ def delete_uncounted(*, caller: Caller, document_id: int, moved_to: int | None =
         refuse_held(archive_id=caller.archive_id, act="delete" if moved_to is None else "move")
         amounts = Amounts(document.stored_bytes or 0, documents=1)
         freed.add(-amounts, archive_id=caller.archive_id, added_by=document.added_by)
-        document.delete()
+        if not document.delete()[0]:
+            raise NotAllowed("The database deletes nothing for readers of a space.")
         action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
         record(action, what=f"document {document_id}{where}", person_id=caller.person_id, about_id=caller.archive_id)
     return freed

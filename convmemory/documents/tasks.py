@@ -13,7 +13,7 @@ SWEPT = 200
 
 
 def enqueue_document(*, archive_id: int, document_id: int, added_by: int | None = None) -> None:
-    """Enqueue the reading of one document; it takes the turn of who acts, else of who added it to a space."""
+    """Enqueue the reading of one document; in a space it takes the turn of `added_by`, or of who acts."""
     enqueue_for(archive_id, PROCESS, document_id, group="document", person_id=added_by)
 
 

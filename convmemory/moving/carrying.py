@@ -110,9 +110,9 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
         with caller.in_(target) as there:
             values: Values = {"owner_id": target.archive_id}
             of_one_archive: Values = {"parent_id": None, "starred_at": None, "pinned_at": None}
-            of_adder = {"additions": json.dumps({adder: [amounts.size, amounts.turns]} if adder else {})}
+            of_adder: Values = {"additions": json.dumps({adder: [amounts.size, amounts.turns]} if adder else {})}
             new_id = _put(Conversation, values | of_one_archive | of_adder, is_copy)
-            values |= {"conversation_id": new_id}
+            values |= {"conversation_id": new_id, "asked_by": None}
             _put(Message, values, is_copy)
             places = {"taken": _taken(Message), "numbers": NUMBERS}
             _run("number_messages", places, {"owner": target.archive_id, "conversation": new_id})

@@ -27,7 +27,7 @@ from convmemory.core.errors import StorageFull
 from convmemory.documents import api as documents_api
 from convmemory.documents import library
 from convmemory.documents.models import Document
-from convmemory.ops.runtime.sweeping import reconcile_storage
+from convmemory.ops.privacy.storage_sums import reconcile_storage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
 from tests.support.documents import GUIDE, read, replace, upload

@@ -43,7 +43,7 @@ from convmemory.conversations.models import OWN_TITLE, Conversation, Figures, Me
 from convmemory.conversations.projects import current_name
 from convmemory.conversations.signals import conversation_deleting, conversation_restored, conversation_trashed
 from convmemory.core.config import config
-from convmemory.core.errors import InTrash, InvalidInput, NotFound
+from convmemory.core.errors import InTrash, InvalidInput, NotAllowed, NotFound
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import one_line, storable
@@ -286,7 +286,8 @@ def delete_uncounted(*, caller: Caller, conversation_id: int, moved_to: int | No
         refuse_held(archive_id=caller.archive_id, conversation_ids=[conversation_id], act=act)
         freed.delete_conversation(conversation)
         ShareLink.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id).delete()
-        conversation.delete()
+        if not conversation.delete()[0]:
+            raise NotAllowed("The database deletes nothing for readers of a space.")
         action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
         record(
             action,

@@ -84,7 +84,7 @@ class StorageChange:
     def add(self, amounts: Amounts, *, archive_id: int, added_by: int | None) -> None:
         """Note what an archive stores more; of a space, also for the person who adds it."""
         self.stored[archive_id] += amounts
-        if added_by is not None and added_by != archive_id:
+        if added_by is not None:
             self.added[added_by] += amounts
 
     def delete_conversation(self, conversation: Conversation) -> None:
@@ -132,9 +132,22 @@ def count_stored(
     `ahead` turns will follow and are not added: there must be room for them. With `may_exceed` no limit is applied: a
     reply that was paid for is not discarded. Raises: StorageFull, which must roll back the transaction.
     """
-    storage = StorageChange()
-    storage.add(Amounts(change, turns, documents), archive_id=archive_id, added_by=acting.current().adds_for)
+    amounts, adder, storage = Amounts(change, turns, documents), acting.current().adds_for, StorageChange()
+    storage.stored[archive_id] = amounts
+    if adder is not None:
+        storage.added[adder] = _of_adder(amounts, adder, archive_id, conversation_id)
     count_changes(storage, ahead=ahead, conversation_id=conversation_id, may_exceed=may_exceed)
+
+
+def _of_adder(amounts: Amounts, adder: int, archive_id: int, conversation_id: int | None) -> Amounts:
+    """Return what of a change of a conversation, locked, counts for a person: who shortens what others added gains no
+    room by it.
+    """
+    if conversation_id is None or min(amounts.size, amounts.turns) >= 0:
+        return amounts
+    rows = Conversation.with_trash.filter(pk=conversation_id, archive_id=archive_id)
+    size, turns = (rows.values_list("additions", flat=True).first() or {}).get(str(adder), (0, 0))
+    return Amounts(max(amounts.size, -size), max(amounts.turns, -turns))
 
 
 def count_changes(
@@ -142,12 +155,13 @@ def count_changes(
 ) -> None:
     """Add what a transaction has stored and deleted to the sums, like `count_stored`. Raises: StorageFull."""
     adder = acting.current().adds_for
+    of_adder = change.added.get(adder, NOTHING) if adder else NOTHING
     for number in sorted({*change.stored, *change.added}):
         stored, added = change.stored.get(number, NOTHING), change.added.get(number, NOTHING)
         if stored == added == NOTHING:
             continue
         growth = stored + added
-        with _sums_of(number):
+        with _sums_of(number, as_member=number in change.stored):
             if number not in change.stored and not growth.grows and not Archive.objects.filter(pk=number).exists():
                 continue  # the person was erased since
             limits = limits_of(archive_id=number) if growth.grows and not may_exceed else UNLIMITED
@@ -155,6 +169,8 @@ def count_changes(
                 "owner": number,
                 "conversation": conversation_id if number in change.stored else None,
                 "adder": adder,
+                "adder_size": of_adder.size,
+                "adder_turns": of_adder.turns,
                 "size": stored.size,
                 "turns": stored.turns,
                 "documents": stored.documents,
@@ -173,9 +189,10 @@ def count_changes(
                     raise _full(use_of_storage(archive_id=number), asked, is_of_space=adder not in (None, number))
 
 
-def _sums_of(number: int) -> AbstractContextManager[None]:
+def _sums_of(number: int, *, as_member: bool = False) -> AbstractContextManager[None]:
     """Let the block use the sums of the archive, or of the person, with this number."""
-    return nullcontext() if acting.current().archive_id == number else acting.counting_for(number)
+    is_here = acting.current().archive_id == number
+    return nullcontext() if is_here else acting.counting_for(number, as_member=as_member)
 
 
 def bytes_of_messages(*, archive_id: int, message_ids: Sequence[int]) -> int:

@@ -39,23 +39,23 @@ def used(owner: User) -> tuple[int, int]:
 
 def test_reserved_tokens_count_until_settled(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 100
-    first = reserve(archive_id=owner.pk, tokens=90)
-    second = reserve(archive_id=owner.pk, tokens=90)
+    first = reserve(archive_id=owner.pk, person_id=owner.pk, tokens=90)
+    second = reserve(archive_id=owner.pk, person_id=owner.pk, tokens=90)
     assert used(owner) == (180, 2)
     with pytest.raises(QuotaUsedUp):
-        reserve(archive_id=owner.pk, tokens=1)
+        reserve(archive_id=owner.pk, person_id=owner.pk, tokens=1)
     settle(first, tokens=30)
     settle(second, tokens=20)
     assert used(owner) == (50, 2)
-    require_quota(archive_id=owner.pk)
-    reserve(archive_id=owner.pk, tokens=1)
+    require_quota(archive_id=owner.pk, person_id=owner.pk)
+    reserve(archive_id=owner.pk, person_id=owner.pk, tokens=1)
 
 
 def test_quota_error_says_when_quota_ends(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 1_000
-    reserve(archive_id=owner.pk, tokens=1_000)
+    reserve(archive_id=owner.pk, person_id=owner.pk, tokens=1_000)
     with pytest.raises(QuotaUsedUp, match=r"1,000 tokens of today.*again from \d{4}-\d\d-\d\d 00:00") as caught:
-        require_quota(archive_id=owner.pk)
+        require_quota(archive_id=owner.pk, person_id=owner.pk)
     assert 0 < caught.value.retry_after_s <= 86_400
     assert caught.value.ends_at == model_use(archive_id=owner.pk).today.ends_at
 
@@ -64,10 +64,10 @@ def test_quota_is_counted_per_day_and_owner(owner: User, settings: Settings) -> 
     settings.CHAT_DAILY_TOKENS = 10
     yesterday = timezone.localdate() - timedelta(days=1)
     ModelUse.objects.create(archive_id=owner.pk, day=yesterday, tokens=1_000)
-    reserve(archive_id=owner.pk, tokens=10)
-    reserve(archive_id=make_user().pk, tokens=10)
+    reserve(archive_id=owner.pk, person_id=owner.pk, tokens=10)
+    reserve(archive_id=make_user().pk, person_id=None, tokens=10)
     with pytest.raises(QuotaUsedUp):
-        reserve(archive_id=owner.pk, tokens=1)
+        reserve(archive_id=owner.pk, person_id=owner.pk, tokens=1)
 
 
 def test_quota_of_month_counts_earlier_days_and_ends_with_month(owner: User) -> None:
@@ -76,29 +76,29 @@ def test_quota_of_month_counts_earlier_days_and_ends_with_month(owner: User) -> 
     for month, day in ((today.month, 1), (today.month % 12 + 1, 1)):
         ModelUse.objects.create(archive_id=owner.pk, day=today.replace(month=month, day=day), tokens=900)
     if today.day > 1:
-        reserve(archive_id=owner.pk, tokens=100)
+        reserve(archive_id=owner.pk, person_id=owner.pk, tokens=100)
     else:
         ModelUse.objects.filter(day=today).update(tokens=1_000)
     with pytest.raises(QuotaUsedUp, match=r"1,000 of your 1,000 tokens of this month.*again from \d{4}-\d\d-01 00:00"):
-        reserve(archive_id=owner.pk, tokens=1)
+        reserve(archive_id=owner.pk, person_id=owner.pk, tokens=1)
     with pytest.raises(QuotaUsedUp) as caught:
-        require_quota(archive_id=owner.pk)
+        require_quota(archive_id=owner.pk, person_id=owner.pk)
     assert caught.value.ends_at == model_use(archive_id=owner.pk).month.ends_at
-    reserve(archive_id=make_user().pk, tokens=1)
+    reserve(archive_id=make_user().pk, person_id=None, tokens=1)
 
 
 def test_use_is_counted_without_limit(owner: User, settings: Settings) -> None:
     settings.CHAT_DAILY_TOKENS = 0
     for _ in range(3):
-        reserve(archive_id=owner.pk, tokens=10**9)
-    require_quota(archive_id=owner.pk)
+        reserve(archive_id=owner.pk, person_id=owner.pk, tokens=10**9)
+    require_quota(archive_id=owner.pk, person_id=owner.pk)
     assert used(owner) == (3 * 10**9, 3)
 
 
 def test_failed_request_costs_no_tokens(owner: User) -> None:
-    with pytest.raises(RuntimeError), metered(archive_id=owner.pk, tokens=100):
+    with pytest.raises(RuntimeError), metered(archive_id=owner.pk, person_id=owner.pk, tokens=100):
         raise RuntimeError
-    with metered(archive_id=owner.pk, tokens=100) as note_cost:
+    with metered(archive_id=owner.pk, person_id=owner.pk, tokens=100) as note_cost:
         assert used(owner)[0] == 100
         note_cost(7)
     assert used(owner) == (7, 2)
@@ -116,7 +116,7 @@ def test_many_processes_at_once_exceed_limit_by_one_request_at_most(owner: User,
 
     def ask(_: int) -> bool:
         try:
-            reserve(archive_id=owner.pk, tokens=30)
+            reserve(archive_id=owner.pk, person_id=owner.pk, tokens=30)
         except QuotaUsedUp:
             return False
         finally:
@@ -152,7 +152,7 @@ def test_summary_by_model_counts(owner: User, endpoint: FakeEndpoint) -> None:
 def test_summary_is_not_begun_where_quota_is_used_up(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
     done = summary_of(owner)
     settings.CHAT_DAILY_TOKENS = 10
-    reserve(archive_id=owner.pk, tokens=10)
+    reserve(archive_id=owner.pk, person_id=owner.pk, tokens=10)
     with pytest.raises(QuotaUsedUp):
         summary_of(owner)
     with pytest.raises(QuotaUsedUp):
@@ -164,7 +164,7 @@ def test_summary_is_not_begun_where_quota_is_used_up(owner: User, endpoint: Fake
 def test_summary_waits_for_next_day(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
     summary = summary_of(owner)
     settings.CHAT_DAILY_TOKENS = 10
-    reserve(archive_id=owner.pk, tokens=10)
+    reserve(archive_id=owner.pk, person_id=owner.pk, tokens=10)
     outcome = make_summary(archive_id=summary.archive_id, summary_id=summary.pk)
     assert outcome is not None
     assert (outcome.status, endpoint.requests) == ("pending", [])
@@ -185,7 +185,7 @@ def test_summary_waits_for_next_day(owner: User, endpoint: FakeEndpoint, setting
 def test_erasure_deletes_owners_quota_row(owner: User) -> None:
     other = make_user()
     for person in (owner, other):
-        reserve(archive_id=person.pk, tokens=5)
+        reserve(archive_id=person.pk, person_id=person.pk, tokens=5)
     assert count_rows(owner)["accounts_modeluse"] == 1
     receipt = erase_user(user=owner)
     assert receipt.deleted["accounts_modeluse"] == 1
