@@ -317,3 +317,7 @@ WHERE
     ) LIKE ALL(%(patterns)s)
 ORDER BY m."position"
 LIMIT %(limit)s
+
+-- name: waiting_uploads
+-- How many uploads of who acts wait to be imported, in all archives, and their bytes.
+SELECT uploads, bytes FROM convmemory_waiting_uploads()

@@ -1,6 +1,7 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
--- somebody has signed in from an address, and which spaces a person or a key may read. They run as the tables' owner.
+-- somebody has signed in from an address, which spaces a person or a key may read, and how much a person's uploads that wait
+-- in all archives are. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -142,17 +143,38 @@ BEGIN
         $function$,
         path
     );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_waiting_uploads()
+        RETURNS TABLE (uploads bigint, bytes numeric)
+        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = every_group, %s AS
+        $waiting$
+        DECLARE
+            acting int := coalesce(
+                nullif(current_setting('convmemory.person', true), ''),
+                nullif(current_setting('convmemory.owner', true), '')
+            )::int;
+        BEGIN
+            RETURN QUERY
+            SELECT count(*), coalesce(sum(i.size), 0)
+            FROM conversations_import AS i
+            WHERE i.state IN ('queued', 'running') AND coalesce(i.started_by, i.owner_id) = acting;
+        END
+        $waiting$
+        $function$,
+        path
+    );
     REVOKE ALL ON FUNCTION
     convmemory_caller_of_key, convmemory_knows_address, convmemory_owner_of_identity,
     convmemory_role_in_space, convmemory_spaces, convmemory_archive_of,
-    convmemory_owner_of_share_link
+    convmemory_owner_of_share_link, convmemory_waiting_uploads
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_caller_of_key, convmemory_knows_address, '
             'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, '
-            'convmemory_archive_of, convmemory_owner_of_share_link TO %I',
+            'convmemory_archive_of, convmemory_owner_of_share_link, convmemory_waiting_uploads TO %I',
             part
         );
     END LOOP;

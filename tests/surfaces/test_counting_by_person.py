@@ -12,19 +12,30 @@ from django.db.models import Sum
 from django.test import Client
 from pytest_django import Settings
 
+from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.quota import MB
-from convmemory.accounts.spaces import create_space
+from convmemory.accounts.spaces import create_space, set_member
+from convmemory.conversations.importing import imports
+from convmemory.conversations.importing.queue import next_imports
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
+from convmemory.core.models import OwnerTask
 from convmemory.documents import api as documents_api
+from convmemory.documents import tasks as document_tasks
 from convmemory.documents.models import Document
-from tests.factories import exchange, make_conversation
+from summaries import tasks as summary_tasks
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import pdf_of
 from tests.support.importing import run_at_once
+from tests.support.queue import drop_all
 from tests.surfaces.test_storage_quota import in_this_thread
 
 pytestmark = pytest.mark.django_db
 
 PART = 400_000  # characters; two fit into the limit
+INDEX, READ, DRAW = "search.tasks.index", "convmemory.documents.tasks.process", "convmemory.documents.tasks.draw"
+SUMMARIZE = "summaries.tasks.make"
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +135,42 @@ def test_five_spaces_store_no_more_than_limit_of_person(ada: Adder, add: Callabl
     statuses = [add(ada, space, number) for number, space in enumerate(ada.spaces * 2)]
     assert PART * 2 <= ada.stored() <= MB, (ada.stored(), statuses)
     assert max(statuses) in (413, 422)
+
+
+def test_tasks_in_space_take_turns_of_who_causes_them(ada: Adder, settings: Settings) -> None:
+    bob, rosa = make_user(), make_user()
+    space, *_ = ada.spaces
+    for person, role in ((bob, "contributor"), (rosa, "reader")):
+        set_member(person=ada.person, space_id=space, username=person.username, role=role)
+    key = create_key(person=bob, space_ids=[space], writes_spaces=True)
+    program = Client(headers={"Authorization": f"Bearer {key}"})
+    made = program.post(f"/api/v1/conversations?space={space}", messages("so?"), content_type="application/json").json()
+    asked = program.post(f"/api/v1/conversations/{made['id']}/summaries", {}, content_type="application/json")
+    assert asked.status_code == 201, asked.content
+    file = SimpleUploadedFile("page.pdf", pdf_of([[(12, "one")]]))
+    document = program.post(f"/api/v1/documents?space={space}", {"file": file}).json()
+    assert turns() == {(INDEX, bob.pk), (READ, bob.pk), (SUMMARIZE, bob.pk)}
+    Document.objects.update(status="ready", format="pdf", page_count=1, version=1)
+    browser = Client()
+    browser.force_login(rosa)
+    assert browser.get(f"/documents/{document['id']}/pages/1").status_code == 200
+    assert (DRAW, rosa.pk) in turns()
+
+
+def test_what_sweeps_ask_for_again_takes_turns_of_who_caused_it(ada: Adder) -> None:
+    space, *_ = ada.spaces
+    file = SimpleUploadedFile("guide.md", b"# Guide\n\nSome words.")
+    ada.program.post(f"/api/v1/documents?space={space}", {"file": file})
+    made = ada.post(f"/conversations?space={space}", messages("so?")).json()
+    ada.post(f"/conversations/{made['id']}/summaries", {})
+    with acting_for(space, person_id=ada.person.pk):
+        imports.queue_import(caller=Caller.for_archive(space), file=SimpleUploadedFile("chat.jsonl", b"{}"))
+    drop_all()
+    for module in (document_tasks, summary_tasks):
+        assert module.sweep() == {"enqueued": 1}
+    assert turns() == {(READ, ada.person.pk), (SUMMARIZE, ada.person.pk)}
+    assert next_imports()[0][2] == ada.person.pk
+
+
+def turns() -> set[tuple[str, int | None]]:
+    return set(OwnerTask.objects.values_list("func", "person"))
