@@ -42,7 +42,7 @@ class Identity:
 
     @property
     def adds_for(self) -> int | None:
-        """Return the person for whom the work counts in addition to its space; None in a person's own archive."""
+        """Return the person whom the work counts for in addition to its space; None in a person's own archive."""
         return self.person_id or self.caused_by
 
 

@@ -157,7 +157,7 @@ def test_tasks_in_space_take_turns_of_who_causes_them(ada: Adder, settings: Sett
     assert (DRAW, rosa.pk) in turns()
 
 
-def test_what_sweeps_ask_for_again_takes_turns_of_who_caused_it(ada: Adder) -> None:
+def test_tasks_that_sweeps_enqueue_take_turns_of_who_caused_them(ada: Adder) -> None:
     space, *_ = ada.spaces
     file = SimpleUploadedFile("guide.md", b"# Guide\n\nSome words.")
     ada.program.post(f"/api/v1/documents?space={space}", {"file": file})

@@ -241,10 +241,10 @@ UPDATE documents_document SET added_by = NULL WHERE added_by = %(person)s
 -- Take a person's number from the kept uploads of spaces.
 UPDATE conversations_keptupload SET added_by = NULL WHERE added_by = %(person)s
 
--- name: forget_adder_of_imports
+-- name: forget_sender_of_imports
 -- Take a person's number from the imports of spaces.
 UPDATE conversations_import SET started_by = NULL WHERE started_by = %(person)s
 
--- name: forget_adder_of_summaries
+-- name: forget_asker_of_summaries
 -- Take a person's number from the summaries of spaces.
 UPDATE summaries_conversationsummary SET asked_by = NULL WHERE asked_by = %(person)s

@@ -20,6 +20,10 @@ from convmemory.core.sql import load_sql
 
 COUNTED_AT_ONCE = 100
 MAX_S = 20.0
+FORGET_PERSON = (
+    "forget_adder_of_conversations", "forget_adder_of_documents", "forget_adder_of_uploads",
+    "forget_sender_of_imports", "forget_asker_of_summaries",
+)  # fmt: skip
 
 
 def reconcile_storage() -> int:
@@ -99,5 +103,5 @@ def forget_person(person_id: int) -> None:
     """Take a person's number from what they added to spaces and asked for there: it counts for the spaces alone."""
     for number in groups.layout().groups or (acting.NO_GROUP,):
         with acting.in_group(number), connection.cursor() as cursor:
-            for name in ("conversations", "documents", "uploads", "imports", "summaries"):
-                cursor.execute(load_sql("convmemory.ops.privacy", f"forget_adder_of_{name}"), {"person": person_id})
+            for statement in FORGET_PERSON:
+                cursor.execute(load_sql("convmemory.ops.privacy", statement), {"person": person_id})

@@ -99,7 +99,7 @@ def said(text: str, role: Any = "user") -> MessageDraft:
     return MessageDraft(role=role, parts=(TextPart(text),))
 
 
-def test_who_adds_to_conversation_of_another_counts_for_what_they_add(team: Team) -> None:
+def test_appended_messages_count_for_member_who_appends(team: Team) -> None:
     number = team.make(team.ada, team.lab)
     of_ada = added(team.ada)
     assert (of_ada.size > 0, of_ada.turns) == (True, 1)
@@ -121,7 +121,7 @@ def test_who_adds_to_conversation_of_another_counts_for_what_they_add(team: Team
     assert sums_agree()
 
 
-def test_who_shortens_what_others_added_gains_no_room(team: Team) -> None:
+def test_shortening_turn_of_another_member_gains_no_room(team: Team) -> None:
     with team.acting(team.ada, team.lab) as caller:
         made = ingest.create_conversation(caller=caller, draft=ConversationDraft(messages=()))
         ingest.put_turn(caller=caller, conversation_id=made.pk, turn=TurnDraft(0, "x" * 5_000, "y"))
@@ -134,7 +134,7 @@ def test_who_shortens_what_others_added_gains_no_room(team: Team) -> None:
     assert sums_agree()
 
 
-def test_what_is_moved_counts_for_who_moved_it(team: Team) -> None:
+def test_moved_conversation_counts_for_member_who_moved_it(team: Team) -> None:
     number = team.make(team.ada, team.lab)
     size = added(team.ada).size
     team.carry(team.bob, number, team.loft)
@@ -149,7 +149,7 @@ def test_what_is_moved_counts_for_who_moved_it(team: Team) -> None:
     assert sums_agree()
 
 
-def test_document_counts_for_who_added_its_last_version(team: Team) -> None:
+def test_document_counts_for_member_who_added_its_last_version(team: Team) -> None:
     with team.acting(team.ada, team.lab) as caller:
         stored = library.store_file(archive_id=team.lab.pk, file=_file(GUIDE), name="guide.md")
         document = library.add_document(caller=caller, stored=stored).document
@@ -174,7 +174,7 @@ def _file(text: str) -> Any:
     return SimpleUploadedFile("guide.md", text.encode())
 
 
-def test_import_and_its_kept_upload_count_for_who_sent_it_whoever_undoes_it(
+def test_import_counts_for_member_who_sent_it_though_another_undoes_it(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_at_once(monkeypatch)
