@@ -108,7 +108,7 @@ def require_room(*, archive_id: int, size: int, turns: int = 0, documents: int =
 
     For refusing a file before it is stored.
     """
-    growth, adder = Amounts(max(size, 1), turns, documents), acting.current().adds_for
+    growth, adder = Amounts(max(size, 1), turns, documents), _adder_to(archive_id)
     for number in {archive_id, adder or archive_id}:
         with _sums_of(number):
             use = use_of_storage(archive_id=number)
@@ -132,11 +132,17 @@ def count_stored(
     `ahead` turns will follow and are not added: there must be room for them. With `may_exceed` no limit is applied: a
     reply that was paid for is not discarded. Raises: StorageFull, which must roll back the transaction.
     """
-    amounts, adder, storage = Amounts(change, turns, documents), acting.current().adds_for, StorageChange()
+    amounts, adder, storage = Amounts(change, turns, documents), _adder_to(archive_id), StorageChange()
     storage.stored[archive_id] = amounts
     if adder is not None:
         storage.added[adder] = _of_adder(amounts, adder, archive_id, conversation_id)
     count_changes(storage, ahead=ahead, conversation_id=conversation_id, may_exceed=may_exceed)
+
+
+def _adder_to(archive_id: int) -> int | None:
+    """Return the person whom additions to a space count for, too; None for a person's own archive."""
+    who = acting.current()
+    return who.adds_for if who.archive_id == archive_id else None
 
 
 def _of_adder(amounts: Amounts, adder: int, archive_id: int, conversation_id: int | None) -> Amounts:
