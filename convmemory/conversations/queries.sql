@@ -220,22 +220,14 @@ ORDER BY day.key
 -- name: count_stored
 -- Add to the sums of a space or a person: what their archive stores, and (`added_…`) what the person added to spaces. No row
 -- if something grows past its limit (null: none). `ahead` turns are not counted yet, but there must be room for them. Adds
--- to the sums of a conversation, too, and in a space to what `adder` added to it.
+-- to the bytes of a conversation, too, and sets what persons have added to it in a space.
 WITH changed AS (
     UPDATE conversations_conversation AS c SET
         stored_bytes = CASE WHEN c.stored_bytes IS NOT NULL THEN greatest(c.stored_bytes + %(size)s, 0) END,
-        additions = CASE
-            WHEN %(adder)s::text IS NULL THEN c.additions
-            ELSE c.additions || jsonb_build_object(
-                %(adder)s::text,
-                jsonb_build_array(
-                    coalesce((c.additions -> %(adder)s::text ->> 0)::bigint, 0) + %(adder_size)s,
-                    coalesce((c.additions -> %(adder)s::text ->> 1)::bigint, 0) + %(adder_turns)s
-                )
-            )
-        END
+        additions = coalesce(%(additions)s::jsonb, c.additions)
     WHERE
-        c.id = %(conversation)s AND c.owner_id = %(owner)s AND (c.stored_bytes IS NOT NULL OR %(adder)s::text IS NOT NULL)
+        c.id = %(conversation)s AND c.owner_id = %(owner)s
+        AND (c.stored_bytes IS NOT NULL OR %(additions)s::jsonb IS NOT NULL)
 )
 INSERT INTO conversations_storeduse AS u
     (owner_id, stored_bytes, turns, documents, added_bytes, added_turns, added_documents)

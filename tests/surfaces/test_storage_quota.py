@@ -122,6 +122,17 @@ def test_data_page_shows_limits_of_chosen_space_too(owner: User, client: Client)
     assert "12 of 40 turns." in page
 
 
+def test_data_page_shows_how_much_of_ones_storage_is_in_spaces(owner: User, client: Client) -> None:
+    client.force_login(owner)
+    StoredUse.objects.create(archive_id=owner.pk, stored_bytes=300 * 1024, added_bytes=200 * 1024)
+    page = client.get("/settings/data").content.decode().replace("\xa0", " ")
+    assert "500.0 KB of 1.0 MB used. 200.0 KB of that is in spaces." in " ".join(page.split())
+    assert "What you add to a space" not in page
+    create_space(person=owner, name="Lab")
+    assert "What you add to a space counts for you and for the space" in client.get("/settings/data").content.decode()
+    assert "What you ask in spaces counts for you" in client.get("/settings/account").content.decode()
+
+
 def test_full_number_of_documents_refuses_another_but_not_its_next_version(owner: User, client: Client) -> None:
     Quota.objects.create(archive_id=owner.pk, documents=1)
     document = upload(owner, GUIDE)

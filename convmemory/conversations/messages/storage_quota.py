@@ -8,8 +8,9 @@ two transactions wait for each other, and any number of processes count together
 Conversations, documents and kept uploads hold their own sums, from which a sweep restores the rows'.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -134,9 +135,12 @@ def count_stored(
     """
     amounts, adder, storage = Amounts(change, turns, documents), _adder_to(archive_id), StorageChange()
     storage.stored[archive_id] = amounts
-    if adder is not None:
-        storage.added[adder] = _of_adder(amounts, adder, archive_id, conversation_id)
-    count_changes(storage, ahead=ahead, conversation_id=conversation_id, may_exceed=may_exceed)
+    additions = None
+    if adder is not None and conversation_id is not None and amounts != NOTHING:
+        additions = _share(storage, amounts, adder=adder, archive_id=archive_id, conversation_id=conversation_id)
+    elif adder is not None:
+        storage.added[adder] = amounts
+    count_changes(storage, ahead=ahead, conversation_id=conversation_id, additions=additions, may_exceed=may_exceed)
 
 
 def _adder_to(archive_id: int) -> int | None:
@@ -145,23 +149,39 @@ def _adder_to(archive_id: int) -> int | None:
     return who.adds_for if who.archive_id == archive_id else None
 
 
-def _of_adder(amounts: Amounts, adder: int, archive_id: int, conversation_id: int | None) -> Amounts:
-    """Return what of a change of a conversation, locked, counts for a person: who shortens what others added gains no
-    room by it.
+def _share(
+    storage: StorageChange, amounts: Amounts, *, adder: int, archive_id: int, conversation_id: int
+) -> dict[str, list[int]]:
+    """Return what each person has added to a conversation, locked, after a change by one; note what changes for them.
+
+    What others added is reduced only as far as the conversation has less than that: who shortens it gains no room.
     """
-    if conversation_id is None or min(amounts.size, amounts.turns) >= 0:
-        return amounts
-    rows = Conversation.with_trash.filter(pk=conversation_id, archive_id=archive_id)
-    size, turns = (rows.values_list("additions", flat=True).first() or {}).get(str(adder), (0, 0))
-    return Amounts(max(amounts.size, -size), max(amounts.turns, -turns))
+    row = Conversation.with_trash.filter(pk=conversation_id, archive_id=archive_id)
+    stored_bytes, turns, before = row.values_list("stored_bytes", "turn_count", "additions").get()
+    size, turns_before = before.get(str(adder), (0, 0))
+    own = [max(size + amounts.size, 0), max(turns_before + amounts.turns, 0)]
+    after: dict[str, list[int]] = {**{person: [*share] for person, share in before.items()}, str(adder): own}
+    for kind, total in enumerate((None if stored_bytes is None else stored_bytes + amounts.size, turns)):
+        excess = 0 if total is None else sum(share[kind] for share in after.values()) - total
+        for share in sorted(after.values(), key=lambda share: -share[kind]):
+            reduction = min(max(excess, 0), share[kind])
+            share[kind] -= reduction
+            excess -= reduction
+    for person, share in after.items():
+        storage.added[int(person)] = Amounts(*share) + -Amounts(*before.get(person, (0, 0)))
+    return after
 
 
 def count_changes(
-    change: StorageChange, *, ahead: int = 0, conversation_id: int | None = None, may_exceed: bool = False
+    change: StorageChange,
+    *,
+    ahead: int = 0,
+    conversation_id: int | None = None,
+    additions: Mapping[str, Sequence[int]] | None = None,
+    may_exceed: bool = False,
 ) -> None:
     """Add what a transaction has stored and deleted to the sums, like `count_stored`. Raises: StorageFull."""
     adder = acting.current().adds_for
-    of_adder = change.added.get(adder, NOTHING) if adder else NOTHING
     for number in sorted({*change.stored, *change.added}):
         stored, added = change.stored.get(number, NOTHING), change.added.get(number, NOTHING)
         if stored == added == NOTHING:
@@ -174,9 +194,7 @@ def count_changes(
             parameters: dict[str, Any] = {
                 "owner": number,
                 "conversation": conversation_id if number in change.stored else None,
-                "adder": adder,
-                "adder_size": of_adder.size,
-                "adder_turns": of_adder.turns,
+                "additions": None if additions is None else json.dumps(additions),
                 "size": stored.size,
                 "turns": stored.turns,
                 "documents": stored.documents,

@@ -130,7 +130,12 @@ def test_shortening_turn_of_another_member_gains_no_room(team: Team) -> None:
     with team.acting(team.bob, team.lab) as caller:
         ingest.put_turn(caller=caller, conversation_id=made.pk, turn=TurnDraft(0, "x", "y"))
     assert added(team.bob) == of_bob
-    assert use_of_storage(archive_id=team.lab.pk).stored < 5_000 < added(team.ada).size
+    left = Conversation.objects.get(pk=made.pk).stored_bytes or 0
+    assert added(team.ada) == Amounts(left, 1)
+    assert 0 < left < 5_000
+    with team.acting(team.bob, team.lab) as caller:
+        ingest.put_turn(caller=caller, conversation_id=made.pk, turn=TurnDraft(0, "x" * 5_000, "y"))
+    assert added(team.bob).size > 5_000 > added(team.ada).size == left
     assert sums_agree()
 
 

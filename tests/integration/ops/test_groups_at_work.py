@@ -182,10 +182,11 @@ class TestCommands:
             index_conversation(conversation_id=number)
             assert Passage.objects.filter(archive_id=bert.pk).count() == passages
 
-    def test_what_person_adds_to_space_of_another_group_counts_for_them(self, people: People) -> None:
+    def test_additions_to_space_of_another_group_count_for_person(self, people: People) -> None:
         with maintenance():
             bert = User.objects.get(pk=people["bert"])
-        space_id = next(made for _ in range(4) if self._group_of(bert.pk) != self._group_of(made := self._space(bert)))
+        rooms = [self._space(bert) for _ in range(4)]
+        space_id = next(number for number in rooms if self._group_of(number) != self._group_of(bert.pk))
         with acting_for(space_id, person_id=bert.pk):
             caller = Caller.of(bert).at(Access(space_id, SpaceName(space_id, "Loft")))
             draft = ConversationDraft(messages=exchange(("Where is the oar?", "In the loft.")))
