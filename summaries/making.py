@@ -103,11 +103,13 @@ def make_summary(*, archive_id: int, summary_id: int) -> SummaryOutcome | None:
     return SummaryOutcome(State.COMPLETED) if stored else None
 
 
-def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
-    """Return the owners and ids of due summaries: new ones, retries, and those whose worker was lost."""
+def summaries_to_make(*, limit: int) -> list[tuple[int, int, int | None]]:
+    """Return the owners and ids of due summaries, and who asked for them in a space: new ones, retries, and those whose
+    worker was lost.
+    """
     due = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
     rows = due.filter(outside_trash("conversation"))
-    return list(rows.order_by("due_at").values_list("archive_id", "pk")[:limit])
+    return list(rows.order_by("due_at").values_list("archive_id", "pk", "asked_by")[:limit])
 
 
 def _unfinished() -> Q:
@@ -169,7 +171,7 @@ def _by_model(
         done,
         keep,
         lambda: time.monotonic() < deadline,
-        lambda tokens: metered(archive_id=summary.archive_id, tokens=tokens),
+        lambda tokens: metered(archive_id=summary.archive_id, person_id=summary.asked_by, tokens=tokens),
     )
     return write_summary(endpoint, texts, max_tokens=config.summary_max_tokens, progress=progress)
 

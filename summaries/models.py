@@ -39,6 +39,7 @@ class ConversationSummary(models.Model):
     error = models.TextField(blank=True, default="")
     content = models.TextField(blank=True, default="")
     method = models.CharField(max_length=10, choices=Method)
+    asked_by = models.IntegerField(null=True, help_text="The member who asked for it in a space.")
     model = models.CharField(max_length=200, blank=True, default="")
     prompt_version = models.PositiveSmallIntegerField(null=True, blank=True)
     token_count = models.PositiveIntegerField(default=0)

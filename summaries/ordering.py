@@ -44,6 +44,7 @@ def request_summary(
         from_position=first,
         to_position=last,
         method=chosen,
+        asked_by=_asker(caller),
         due_at=timezone.now(),
     )
 
@@ -65,7 +66,11 @@ def _range(conversation: Conversation, from_position: int | None, to_position: i
 def _require_quota(caller: Caller, method: str) -> None:
     """Raise QuotaUsedUp if a model would write the summary and the owner has used up today's quota."""
     if method == ConversationSummary.Method.MODEL:
-        require_quota(archive_id=caller.archive_id)
+        require_quota(archive_id=caller.archive_id, person_id=caller.person_id)
+
+
+def _asker(caller: Caller) -> int | None:
+    return caller.person_id if caller.space else None
 
 
 def _method(method: str | None) -> str:
@@ -91,7 +96,7 @@ def regenerate_summary(*, caller: Caller, conversation_id: int, summary_id: int)
     row = ConversationSummary.objects.filter(pk=summary.pk)
     method = _method(None)
     _require_quota(caller, method)
-    row.update(method=method)
+    row.update(method=method, asked_by=_asker(caller))
     make_pending(row)
     summary.refresh_from_db()
     return summary

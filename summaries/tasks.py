@@ -9,9 +9,9 @@ from summaries.making import make_summary, summaries_to_make
 MAKE = "summaries.tasks.make"
 
 
-def enqueue_summary(*, archive_id: int, summary_id: int) -> None:
-    """Ask a worker to make one summary."""
-    enqueue_for(archive_id, MAKE, summary_id, group="summary")
+def enqueue_summary(*, archive_id: int, summary_id: int, asked_by: int | None = None) -> None:
+    """Ask a worker to make one summary; in a space it takes the turn of `asked_by`, or of who acts."""
+    enqueue_for(archive_id, MAKE, summary_id, group="summary", person_id=asked_by)
 
 
 @long_owner_task
@@ -26,7 +26,7 @@ def make(summary_id: int, *, archive_id: int) -> dict[str, Any]:
 def sweep() -> dict[str, Any]:
     """Enqueue summaries that are due and not in the queue; scheduled every minute."""
     in_hand = {task.args[0] for task in asked_for(MAKE).only("args")}
-    missed = [(archive_id, pk) for archive_id, pk in summaries_to_make(limit=100) if pk not in in_hand]
-    for archive_id, summary_id in missed:
-        enqueue_summary(archive_id=archive_id, summary_id=summary_id)
+    missed = [row for row in summaries_to_make(limit=100) if row[1] not in in_hand]
+    for archive_id, summary_id, asked_by in missed:
+        enqueue_summary(archive_id=archive_id, summary_id=summary_id, asked_by=asked_by)
     return {"enqueued": len(missed)}

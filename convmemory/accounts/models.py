@@ -184,7 +184,8 @@ class AuditEntry(models.Model):
 
 
 class ModelUse(models.Model):
-    """One person's use of the operator's model on one day, counted by all web processes and workers together.
+    """The use of the operator's model on one day, in a space or by a person in all archives, as all processes count it
+    together.
 
     `tokens` includes what running requests have reserved.
     """

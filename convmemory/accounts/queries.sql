@@ -6,7 +6,7 @@ FROM convmemory_caller_of_key(%(key_hash)s, %(recorded_every)s) AS k
 INNER JOIN auth_user AS u ON u.id = k.person_id AND u.is_active
 
 -- name: reserve_use
--- Reserves tokens of a person's day; no row if use and reservations of the day, or of the month with those of its
+-- Reserves tokens of a day of a person or a space; no row if use and reservations of the day, or of the month with those of its
 -- earlier days, have reached the limit (0: unlimited).
 INSERT INTO accounts_modeluse AS u (owner_id, day, tokens, requests)
 SELECT %(owner)s, %(day)s, %(tokens)s, 1

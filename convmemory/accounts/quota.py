@@ -5,21 +5,23 @@ A limit is the owner's own, else the highest of their groups, else that of the s
 
 A request to the model first reserves its maximum cost in one conditional statement, so that any number of processes
 count together and simultaneous requests exceed the limit by at most one of them; afterwards it settles the actual cost.
-The reservation of a process that died stays counted. Days and months are those of the server's time zone.
+In a space it does so for the space and for the person who asks, whose row also counts what they use in their own
+archive. The reservation of a process that died stays counted. Days and months are those of the server's time zone.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from convmemory.accounts.models import ModelUse
+from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.errors import QuotaUsedUp
 from convmemory.core.sql import load_sql
@@ -64,9 +66,10 @@ def whom_to_ask() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Tokens that a running request has reserved."""
+    """Tokens that a running request has reserved, by the archives in whose use they are counted."""
 
-    use_id: int
+    archive_ids: tuple[int, ...]
+    day: date
     tokens: int
 
 
@@ -86,7 +89,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class ModelUseNow:
-    """A person's use of the model with its reservations, today and this month."""
+    """The use of the model by a person, in all archives, or in a space, with reservations, today and this month."""
 
     today: Period
     month: Period
@@ -99,7 +102,9 @@ def estimated_tokens(*texts: str | bytes) -> int:
 
 
 def model_use(*, archive_id: int) -> ModelUseNow:
-    """Return the person's use of the model and its limits. Reads at most one row for each day of the month."""
+    """Return the use of the model by a person or in a space, and its limits. Reads at most one row for each day of the
+    month.
+    """
     today = timezone.localdate()
     next_month = date(today.year + today.month // 12, today.month % 12 + 1, 1)
     days = ModelUse.objects.filter(archive_id=archive_id, day__gte=today.replace(day=1), day__lt=next_month)
@@ -116,19 +121,36 @@ def model_use(*, archive_id: int) -> ModelUseNow:
     )
 
 
-def require_quota(*, archive_id: int) -> None:
-    """Raise QuotaUsedUp if the quota of today or of this month is used up; reserves nothing.
+def require_quota(*, archive_id: int, person_id: int | None) -> None:
+    """Raise QuotaUsedUp if the quota of today or of this month is used up, of the archive or of the person who asks;
+    reserves nothing.
 
     For refusing a request before anything is stored.
     """
-    use = model_use(archive_id=archive_id)
-    if use.today.is_used_up or use.month.is_used_up:
-        raise _used_up(use)
+    for number in _counted_for(archive_id, person_id):
+        with acting.counting_for(number):
+            use = model_use(archive_id=number)
+        if use.today.is_used_up or use.month.is_used_up:
+            raise _used_up(use, is_of_space=person_id not in (None, number))
 
 
-def reserve(*, archive_id: int, tokens: int) -> Reservation:
-    """Reserve a request's maximum cost. Raises: QuotaUsedUp."""
-    today, a_month = timezone.localdate(), limits_of(archive_id=archive_id).monthly_tokens
+def reserve(*, archive_id: int, person_id: int | None, tokens: int) -> Reservation:
+    """Reserve the maximum cost of a person's request in an archive. Raises: QuotaUsedUp."""
+    today, archive_ids = timezone.localdate(), _counted_for(archive_id, person_id)
+    with transaction.atomic() if len(archive_ids) > 1 else nullcontext():
+        for number in archive_ids:
+            with acting.counting_for(number):
+                _reserve(number, today, tokens, is_of_space=person_id not in (None, number))
+    return Reservation(archive_ids, today, tokens)
+
+
+def _counted_for(archive_id: int, person_id: int | None) -> tuple[int, ...]:
+    """Return the archives whose use counts a request, in the order in which all requests lock their rows."""
+    return tuple(sorted({archive_id, person_id or archive_id}))
+
+
+def _reserve(archive_id: int, today: date, tokens: int, *, is_of_space: bool) -> None:
+    a_month = limits_of(archive_id=archive_id).monthly_tokens
     earlier = 0
     if a_month:
         days = ModelUse.objects.filter(archive_id=archive_id, day__gte=today.replace(day=1), day__lt=today)
@@ -141,25 +163,26 @@ def reserve(*, archive_id: int, tokens: int) -> Reservation:
         cursor.execute(load_sql("convmemory.accounts", "reserve_use"), parameters)
         row = cursor.fetchone()
     if row is None:
-        raise _used_up(model_use(archive_id=archive_id))
-    return Reservation(row[0], tokens)
+        raise _used_up(model_use(archive_id=archive_id), is_of_space=is_of_space)
 
 
 def settle(reservation: Reservation, *, tokens: int) -> None:
     """Replace a reservation by the request's actual cost."""
-    rows = ModelUse.objects.filter(pk=reservation.use_id)
-    rows.update(tokens=Greatest(F("tokens") + (tokens - reservation.tokens), 0))
+    for number in reservation.archive_ids:
+        with acting.counting_for(number):
+            rows = ModelUse.objects.filter(archive_id=number, day=reservation.day)
+            rows.update(tokens=Greatest(F("tokens") + (tokens - reservation.tokens), 0))
 
 
 @contextmanager
-def metered(*, archive_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
-    """Reserve `tokens` for one request, and settle its cost after the block.
+def metered(*, archive_id: int, person_id: int | None, tokens: int) -> Iterator[Callable[[int], None]]:
+    """Reserve `tokens` for one request of a person in an archive, and settle its cost after the block.
 
     The block passes the actual cost to the yielded function; otherwise the cost is zero.
 
     Raises: QuotaUsedUp.
     """
-    reservation = reserve(archive_id=archive_id, tokens=tokens)
+    reservation = reserve(archive_id=archive_id, person_id=person_id, tokens=tokens)
     cost = [0]
     try:
         yield cost.append
@@ -167,7 +190,7 @@ def metered(*, archive_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
         settle(reservation, tokens=cost[-1])
 
 
-def _used_up(use: ModelUseNow) -> QuotaUsedUp:
+def _used_up(use: ModelUseNow, *, is_of_space: bool) -> QuotaUsedUp:
     # Of both, the month ends last.
     period, name = (use.month, "this month") if use.month.is_used_up else (use.today, "today")
     seconds = (period.ends_at - timezone.now()).total_seconds()
@@ -175,8 +198,10 @@ def _used_up(use: ModelUseNow) -> QuotaUsedUp:
     days, hours_of_day = divmod(hours, 24)
     left = f"{days} days {hours_of_day} h" if days else f"{hours} h {minutes} min" if hours else f"{minutes + 1} min"
     return QuotaUsedUp(
-        f"You have used {period.tokens:,} of your {period.limit:,} tokens of {name} for this server's model. It "
-        f"answers you again from {period.ends_at:%Y-%m-%d %H:%M %Z}, in {left}; agents with an endpoint of their own "
+        f"{'This space has' if is_of_space else 'You have'} used {period.tokens:,} of "
+        f"{'its' if is_of_space else 'your'} {period.limit:,} tokens of {name} for this server's model. It answers "
+        f"{'here' if is_of_space else 'you'} again from {period.ends_at:%Y-%m-%d %H:%M %Z}, in {left}; agents with an "
+        "endpoint of their own "
         f"go on. Ask {whom_to_ask()} for more.",
         ends_at=period.ends_at,
         retry_after_s=seconds,

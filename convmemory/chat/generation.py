@@ -380,7 +380,12 @@ async def metered(job: ReplyJob, body: dict[str, Any], draft: CompletionDraft) -
         yield
         return
     asked = estimated_tokens(json.dumps(body, ensure_ascii=False))
-    reservation = await in_thread(reserve, archive_id=job.caller.archive_id, tokens=asked + job.agent.reply_tokens)
+    reservation = await in_thread(
+        reserve,
+        archive_id=job.caller.archive_id,
+        person_id=job.caller.person_id,
+        tokens=asked + job.agent.reply_tokens,
+    )
     try:
         yield
     finally:

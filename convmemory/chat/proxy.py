@@ -165,7 +165,7 @@ async def _forward(request: HttpRequest, caller: Caller, endpoint: Endpoint, rou
         return _passed_on(upstream, await _read(upstream, endpoint))
     asked = request.body
     tokens = estimated_tokens(asked) + (DEFAULT_REPLY_TOKENS if route.wire else 0)
-    reservation = await in_thread(reserve, archive_id=caller.archive_id, tokens=tokens)
+    reservation = await in_thread(reserve, archive_id=caller.archive_id, person_id=caller.person_id, tokens=tokens)
     try:
         upstream = await _send(request, endpoint, route, asked)
         if upstream.status_code != HTTPStatus.OK or route.wire is None:

@@ -168,7 +168,7 @@ def _usable(agent: Agent | None, caller: Caller) -> AgentOptions:
     """Return the agent's configuration, if it can answer now. Raises: like `begin_reply`."""
     options = options_of(agent, caller=caller)
     if options.is_metered:
-        require_quota(archive_id=caller.archive_id)
+        require_quota(archive_id=caller.archive_id, person_id=caller.person_id)
     return options
 
 

@@ -321,23 +321,29 @@ def _first_position(request: HttpRequest) -> int:
     return whole_number(request.GET.get("from", ""))
 
 
+USED = ("stored_bytes", "turns", "documents", "added_bytes", "added_turns", "added_documents")
+
+
 @admin.register(StoredUse)
 class StoredUseAdmin(MetadataAdmin):
-    """What each person and space has stored, with the limits in force on the page of one."""
+    """What each person and space has stored, and persons added to spaces, with the limits on the page of one."""
 
-    list_display = ("id", "archive", "stored_bytes", "turns", "documents")
+    list_display = ("id", "archive", *USED)
     list_filter = (OwnerFilter, UptoFilter)
-    fields = ("archive", "stored_bytes", "turns", "documents")
+    fields = ("archive", *USED)
 
     def sections(self, request: HttpRequest, obj: StoredUse) -> list[AdminTable]:
         model, limits = model_use(archive_id=obj.archive_id), limits_of(archive_id=obj.archive_id)
         rows = [
-            ("Bytes", f"{obj.stored_bytes:,}", limits.stored_bytes),
-            ("Turns", f"{obj.turns:,}", limits.turns),
-            ("Documents", f"{obj.documents:,}", limits.documents),
+            ("Bytes", f"{obj.stored_bytes + obj.added_bytes:,}", limits.stored_bytes),
+            ("Turns", f"{obj.turns + obj.added_turns:,}", limits.turns),
+            ("Documents", f"{obj.documents + obj.added_documents:,}", limits.documents),
             ("Tokens of the model today", f"{model.today.tokens:,}", model.today.limit),
             ("Tokens of the model this month", f"{model.month.tokens:,}", model.month.limit),
         ]
         shown = [(name, used, f"{limit:,}" if limit else "none") for name, used, limit in rows]
-        note = "Quotas of people, spaces and groups set limits; other ones are settings."
+        note = (
+            "Quotas of people, spaces and groups set limits; other ones are settings. What a person adds to a space, "
+            "or asks the model there, counts for both."
+        )
         return [AdminTable(title="Limits in force", columns=("Of", "Used", "Limit"), rows=shown, note=note)]

@@ -73,6 +73,9 @@ class Conversation(Trashable):
     turn_count = models.PositiveIntegerField(default=0)
     turns_version = models.PositiveBigIntegerField(default=0, help_text="Grows whenever any turn changes.")
     stored_bytes = models.BigIntegerField(null=True, default=0, help_text="Null: not counted yet.")
+    additions = models.JSONField(
+        default=dict, db_default={}, help_text="In a space, what persons added to it, by their numbers: [bytes, turns]."
+    )
 
     class Meta:
         constraints = [
@@ -123,7 +126,9 @@ class Conversation(Trashable):
 
 
 class StoredUse(models.Model):
-    """The amounts that one owner has stored, with the trash; written only by `messages/storage_quota.py`."""
+    """The amounts that an archive stores, with the trash, and in the row of a person's own what the person added to
+    spaces, which counts for the person, too. Written only by `messages/storage_quota.py`.
+    """
 
     archive = models.ForeignKey(
         "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
@@ -132,6 +137,9 @@ class StoredUse(models.Model):
     # The database's defaults serve processes of an earlier version, which do not name the columns.
     turns = models.BigIntegerField(default=0, db_default=0)
     documents = models.BigIntegerField(default=0, db_default=0)
+    added_bytes = models.BigIntegerField("bytes added to spaces", default=0, db_default=0)
+    added_turns = models.BigIntegerField("turns added to spaces", default=0, db_default=0)
+    added_documents = models.BigIntegerField("documents added to spaces", default=0, db_default=0)
 
     class Meta:
         verbose_name = "use of storage"

@@ -218,28 +218,48 @@ GROUP BY day.key
 ORDER BY day.key
 
 -- name: count_stored
--- Add to what an owner and the bytes that a conversation has stored; no row if something grows past its limit (null:
--- none). `ahead` turns are not counted yet, but there must be room for them.
+-- Add to the sums of a space or a person: what their archive stores, and (`added_…`) what the person added to spaces. No row
+-- if something grows past its limit (null: none). `ahead` turns are not counted yet, but there must be room for them. Adds
+-- to the bytes of a conversation, too, and sets what persons have added to it in a space.
 WITH changed AS (
-    UPDATE conversations_conversation SET stored_bytes = greatest(stored_bytes + %(change)s, 0)
-    WHERE id = %(conversation)s AND owner_id = %(owner)s AND stored_bytes IS NOT NULL
+    UPDATE conversations_conversation AS c SET
+        stored_bytes = CASE WHEN c.stored_bytes IS NOT NULL THEN greatest(c.stored_bytes + %(size)s, 0) END,
+        additions = coalesce(%(additions)s::jsonb, c.additions)
+    WHERE
+        c.id = %(conversation)s AND c.owner_id = %(owner)s
+        AND (c.stored_bytes IS NOT NULL OR %(additions)s::jsonb IS NOT NULL)
 )
-INSERT INTO conversations_storeduse AS u (owner_id, stored_bytes, turns, documents)
-SELECT %(owner)s, greatest(%(change)s, 0), greatest(%(turns)s, 0), greatest(%(documents)s, 0)
+INSERT INTO conversations_storeduse AS u
+    (owner_id, stored_bytes, turns, documents, added_bytes, added_turns, added_documents)
+SELECT
+    %(owner)s, greatest(%(size)s, 0), greatest(%(turns)s, 0), greatest(%(documents)s, 0),
+    greatest(%(added_size)s, 0), greatest(%(added_turns)s, 0), greatest(%(added_documents)s, 0)
 WHERE
-    coalesce(%(change)s <= %(max_bytes)s::bigint, true)
-    AND coalesce(%(turns)s + %(ahead)s <= %(max_turns)s::bigint, true)
-    AND coalesce(%(documents)s <= %(max_documents)s::bigint, true)
+    coalesce(%(size)s + %(added_size)s <= %(max_bytes)s::bigint, true)
+    AND coalesce(%(turns)s + %(added_turns)s + %(ahead)s <= %(max_turns)s::bigint, true)
+    AND coalesce(%(documents)s + %(added_documents)s <= %(max_documents)s::bigint, true)
 ON CONFLICT (owner_id) DO UPDATE SET
-    stored_bytes = greatest(u.stored_bytes + %(change)s, 0),
+    stored_bytes = greatest(u.stored_bytes + %(size)s, 0),
     turns = greatest(u.turns + %(turns)s, 0),
-    documents = greatest(u.documents + %(documents)s, 0)
+    documents = greatest(u.documents + %(documents)s, 0),
+    added_bytes = greatest(u.added_bytes + %(added_size)s, 0),
+    added_turns = greatest(u.added_turns + %(added_turns)s, 0),
+    added_documents = greatest(u.added_documents + %(added_documents)s, 0)
 WHERE
-    (%(change)s <= 0 OR coalesce(u.stored_bytes + %(change)s <= %(max_bytes)s::bigint, true))
-    AND (
-        %(turns)s + %(ahead)s <= 0 OR coalesce(u.turns + %(turns)s + %(ahead)s <= %(max_turns)s::bigint, true)
+    (
+        %(size)s + %(added_size)s <= 0
+        OR coalesce(u.stored_bytes + u.added_bytes + %(size)s + %(added_size)s <= %(max_bytes)s::bigint, true)
     )
-    AND (%(documents)s <= 0 OR coalesce(u.documents + %(documents)s <= %(max_documents)s::bigint, true))
+    AND (
+        %(turns)s + %(added_turns)s + %(ahead)s <= 0
+        OR coalesce(u.turns + u.added_turns + %(turns)s + %(added_turns)s + %(ahead)s <= %(max_turns)s::bigint, true)
+    )
+    AND (
+        %(documents)s + %(added_documents)s <= 0
+        OR coalesce(
+            u.documents + u.added_documents + %(documents)s + %(added_documents)s <= %(max_documents)s::bigint, true
+        )
+    )
 RETURNING stored_bytes
 
 -- name: bytes_of_messages
@@ -289,3 +309,7 @@ WHERE
     ) LIKE ALL(%(patterns)s)
 ORDER BY m."position"
 LIMIT %(limit)s
+
+-- name: waiting_uploads
+-- How many uploads of who acts wait to be imported, in all archives, and their bytes.
+SELECT uploads, bytes FROM convmemory_waiting_uploads()

@@ -15,9 +15,9 @@ from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_
 RUN = "convmemory.conversations.tasks.run"
 
 
-def enqueue_import(*, archive_id: int, import_id: int) -> None:
-    """Enqueue the import of one upload."""
-    enqueue_for(archive_id, RUN, import_id, group="import")
+def enqueue_import(*, archive_id: int, import_id: int, started_by: int | None = None) -> None:
+    """Enqueue the import of one upload; in a space it takes the turn of `started_by`, or of who acts."""
+    enqueue_for(archive_id, RUN, import_id, group="import", person_id=started_by)
 
 
 @long_owner_task
@@ -64,11 +64,11 @@ def sweep() -> dict[str, Any]:
     """Enqueue imports whose worker died and those without a task in the queue; scheduled every minute."""
     lost, tidied = queue.release_lost(), queue.tidy()
     in_hand = {task.args[0] for task in asked_for(RUN).only("args")}
-    missed = [(archive_id, pk) for archive_id, pk in queue.next_imports() if pk not in in_hand]
+    missed = [row for row in queue.next_imports() if row[1] not in in_hand]
     return {"lost": lost, "tidied": tidied, "enqueued": _enqueue_all(missed)}
 
 
-def _enqueue_all(found: list[tuple[int, int]]) -> int:
-    for archive_id, import_id in found:
-        enqueue_import(archive_id=archive_id, import_id=import_id)
+def _enqueue_all(found: list[tuple[int, int, int | None]]) -> int:
+    for archive_id, import_id, started_by in found:
+        enqueue_import(archive_id=archive_id, import_id=import_id, started_by=started_by)
     return len(found)

@@ -27,7 +27,8 @@ class Identity:
     """A log-in, and for the application's log-in, the one owner whose rows it sees.
 
     `person_id` is set if the owner is a space: the member who makes the request. The database then shows and
-    accepts rows only as far as that person's role in the space allows at the time of each statement.
+    accepts rows only as far as that person's role in the space allows at the time of each statement. `caused_by` is the
+    member who asked a worker for a task in a space; the database does not look at it.
 
     On a Citus cluster, work for an owner uses the tables of that owner's group, whatever its log-in. Other work uses
     the tables of `group`; without one it reads all groups and changes none.
@@ -37,6 +38,12 @@ class Identity:
     archive_id: int | None = None
     group: int | None = None
     person_id: int | None = None
+    caused_by: int | None = None
+
+    @property
+    def adds_for(self) -> int | None:
+        """Return the person whom the work counts for in addition to its space; None in a person's own archive."""
+        return self.person_id or self.caused_by
 
 
 NO_GROUP = 0
@@ -140,12 +147,26 @@ def admit_staff() -> None:
 
 
 @contextmanager
-def acting_for(archive_id: int, *, person_id: int | None = None) -> Iterator[None]:
+def acting_for(archive_id: int, *, person_id: int | None = None, caused_by: int | None = None) -> Iterator[None]:
     """Restrict the block to this owner's rows, for reading and writing.
 
     With `person_id`, which differs from the owner only in a space, also to what this person may read and write there.
     """
-    with _acting_as(Identity(Login.APP, archive_id, person_id=None if person_id == archive_id else person_id)):
+    member_id, cause_id = (None if number == archive_id else number for number in (person_id, caused_by))
+    with _acting_as(Identity(Login.APP, archive_id, person_id=member_id, caused_by=cause_id)):
+        yield
+
+
+@contextmanager
+def counting_for(archive_id: int, *, as_member: bool = False) -> Iterator[None]:
+    """Read and change the sums of a person or a space in the block, with the log-in of the surrounding work.
+
+    What is added to a space counts for a person, too, whose sums are rows of their own archive. With `as_member`, only
+    as far as the role of who acts in a space allows.
+    """
+    who = current()
+    member_id = (who.person_id or who.archive_id) if as_member else None
+    with _acting_as(Identity(who.login, archive_id, person_id=None if member_id == archive_id else member_id)):
         yield
 
 

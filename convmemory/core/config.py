@@ -317,14 +317,14 @@ class Config:
         0,
         0,
         1_000_000_000_000,
-        "tokens a day that each person may use of the server's own model, in chats, summaries and the capture "
-        "proxy; 0: no limit",
+        "tokens a day that each person, and each space, may use of the server's own model, in chats, summaries and the "
+        "capture proxy; 0: no limit",
     )
     chat_monthly_tokens = whole(
         0,
         0,
         1_000_000_000_000,
-        "the same a month, for people without a quota of their own or of their groups: [Quotas](#quotas); 0: no limit",
+        "the same a month, without a quota of their own or of their groups: [Quotas](#quotas); 0: no limit",
     )
     chat_lease_s = whole(30, 2, 3600, "how long a process that died keeps a conversation busy")
     summary_max_tokens = whole(800, 100, 100_000, "length of a summary")
@@ -340,7 +340,8 @@ class Config:
         20_480,
         0,
         100_000_000,
-        "how much a person may store in all, without a [quota](#quotas) of their own or of their groups; 0: unlimited",
+        "how much a person may store in all, in their own archive and in spaces, and how much a space may, without a "
+        "[quota](#quotas) of their own or of their groups; 0: unlimited",
     )
     max_turns_per_user = whole(0, 0, 1_000_000_000_000, "the same, how many turns; 0: any number")
     max_documents_per_user = whole(0, 0, 1_000_000_000_000, "the same, how many documents; 0: any number")
@@ -406,7 +407,7 @@ class Config:
         4096,
         0,
         100_000_000,
-        "disk space for the kept uploads of each person, which can be read again: the oldest are deleted first; 0: "
+        "disk space for the kept uploads of each archive, which can be read again: the oldest are deleted first; 0: "
         "keep none ([ADR 47](adr/0047-keep-uploads-for-reimport.md))",
     )
     media_root = folder_in_var(
@@ -425,12 +426,12 @@ class Config:
         "how many days deleted conversations and documents stay in the trash, from which their owners can put them "
         "back; 0: deleting is for good ([ADR 104](adr/0104-trash.md))",
     )
-    max_library_mb = whole(2048, 1, 100_000_000, "size limit of all documents of a person")
+    max_library_mb = whole(2048, 1, 100_000_000, "size limit of all documents of one archive, also of a space")
     max_page_pictures_mb = whole(
         512,
         16,
         100_000_000,
-        "disk space for pictures of pages of each person, at least 16: those not opened for longest are deleted "
+        "disk space for pictures of pages of each archive, at least 16: those not opened for longest are deleted "
         "first, and drawn again when somebody opens the page ([ADR 30](adr/0030-converters-in-a-confined-process.md))",
     )
     max_document_pages = whole(10_000, 1, 1_000_000, "how many pages a document may have")

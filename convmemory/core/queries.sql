@@ -1,7 +1,7 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
--- somebody has signed in from an address, which spaces a person or a key may read, when these changed last, and to
--- which the person is invited. They run as the tables' owner.
+-- a person has signed in from an address, which spaces a person or a key may read, when these changed last, to which
+-- the person is invited, and how much a person's waiting uploads in all archives are. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -194,17 +194,39 @@ BEGIN
         $function$,
         path
     );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_waiting_uploads()
+        RETURNS TABLE (uploads bigint, bytes numeric)
+        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = every_group, %s AS
+        $waiting$
+        DECLARE
+            acting int := coalesce(
+                nullif(current_setting('convmemory.person', true), ''),
+                nullif(current_setting('convmemory.owner', true), '')
+            )::int;
+        BEGIN
+            RETURN QUERY
+            SELECT count(*), coalesce(sum(i.size), 0)
+            FROM conversations_import AS i
+            WHERE i.state IN ('queued', 'running') AND coalesce(i.started_by, i.owner_id) = acting;
+        END
+        $waiting$
+        $function$,
+        path
+    );
     REVOKE ALL ON FUNCTION
     convmemory_caller_of_key, convmemory_knows_address, convmemory_owner_of_identity,
     convmemory_role_in_space, convmemory_spaces, convmemory_changes_of_spaces, convmemory_invitations,
-    convmemory_archive_of, convmemory_owner_of_share_link
+    convmemory_archive_of, convmemory_owner_of_share_link, convmemory_waiting_uploads
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_caller_of_key, convmemory_knows_address, '
             'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, '
-            'convmemory_changes_of_spaces, convmemory_invitations, convmemory_archive_of, convmemory_owner_of_share_link TO %I',
+            'convmemory_changes_of_spaces, convmemory_invitations, convmemory_archive_of, '
+            'convmemory_owner_of_share_link, convmemory_waiting_uploads TO %I',
             part
         );
     END LOOP;
@@ -363,13 +385,16 @@ SELECT pg_advisory_xact_lock(%s)
 -- name: next_task
 -- The task to work on next: one of the installation's own, if these leave a worker to the tasks of owners. Else one of the
 -- caller with the fewest in work, and among these of the one who waits longest; then of the caller's owner of whom the same
--- holds. The caller is the person who asked, or the owner. Of the owner's tasks it is a long one if caller and owner may
--- have one more in work and a worker is kept free for others, else the one that was worked on least often, and of these the
--- newest.
+-- holds. The caller is the person who asked, or whose own archive it is; all upkeep of spaces, for which no person asked, is
+-- one caller, 0, so that spaces do not multiply turns. Of the owner's tasks it is a long one if caller and owner may have one
+-- more in work and a worker is kept free for others, else the one that was worked on least often, and of these the newest.
 WITH working AS (
-    SELECT owner_id, coalesce(person_id, owner_id) AS caller_id, is_long, cluster = %(cluster)s AS is_here
-    FROM core_ownertask
-    WHERE leased_until > %(now)s
+    SELECT
+        t.owner_id, t.is_long, t.cluster = %(cluster)s AS is_here,
+        CASE WHEN t.owner_id IS NOT NULL THEN coalesce(t.person_id, a.person_id, 0) END AS caller_id
+    FROM core_ownertask AS t
+    LEFT JOIN accounts_archive AS a ON a.id = t.owner_id
+    WHERE t.leased_until > %(now)s
 ),
 
 room AS (
@@ -380,14 +405,15 @@ room AS (
 ),
 
 waiting AS (
-    SELECT DISTINCT coalesce(person_id, owner_id) AS caller_id, owner_id
-    FROM core_ownertask
-    WHERE owner_id IS NOT NULL
+    SELECT DISTINCT coalesce(t.person_id, a.person_id, 0) AS caller_id, t.owner_id, a.person_id AS archive_person_id
+    FROM core_ownertask AS t
+    INNER JOIN accounts_archive AS a ON a.id = t.owner_id
 ),
 
 services AS (
-    SELECT coalesce(person_id, owner_id) AS caller_id, owner_id, max(served_at) AS served_at
-    FROM core_ownerservice
+    SELECT coalesce(s.person_id, a.person_id, 0) AS caller_id, s.owner_id, max(s.served_at) AS served_at
+    FROM core_ownerservice AS s
+    INNER JOIN accounts_archive AS a ON a.id = s.owner_id
     GROUP BY 1, 2
 ),
 
@@ -399,6 +425,7 @@ turns AS (
     SELECT
         t.caller_id,
         t.owner_id,
+        t.archive_person_id,
         (SELECT count(*) FROM working AS w WHERE w.caller_id = t.caller_id) AS tasks_of_caller,
         (SELECT count(*) FROM working AS w WHERE w.owner_id = t.owner_id) AS tasks_of_owner,
         c.served_at AS caller_served_at,
@@ -437,7 +464,7 @@ of_owners AS (
         FROM core_ownertask
         WHERE
             owner_id = turns.owner_id
-            AND coalesce(person_id, owner_id) = turns.caller_id
+            AND coalesce(person_id, turns.archive_person_id, 0) = turns.caller_id
             AND due_at <= %(now)s
             AND (leased_until IS NULL OR leased_until <= %(now)s)
             AND (turns.may_be_long OR NOT is_long)

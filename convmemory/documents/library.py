@@ -19,11 +19,18 @@ from django.utils import timezone
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Access, Caller
 from convmemory.accounts.holds import refuse_held
-from convmemory.conversations.messages.storage_quota import count_stored, require_room
+from convmemory.conversations.messages.storage_quota import (
+    Amounts,
+    StorageChange,
+    count_changes,
+    count_stored,
+    require_room,
+)
 from convmemory.conversations.reading import get_conversation
+from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.cursors import UNREADABLE, decode_cursor, encode_cursor
-from convmemory.core.errors import InTrash, InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.errors import InTrash, InvalidInput, NotAllowed, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.files.private_files import has_digest
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.text import storable
@@ -156,6 +163,7 @@ def add_document(*, caller: Caller, stored: StoredFile) -> Added:
             document = Document.objects.create(
                 archive_id=caller.archive_id, name=stored.name or "document", size=stored.size, digest=stored.digest,
                 file=stored.place_for(caller.archive_id), stored_bytes=stored.size,
+                added_by=acting.current().adds_for,
             )  # fmt: skip
             count_stored(archive_id=caller.archive_id, change=stored.size, documents=1)
     except IntegrityError:  # the same file at the same moment
@@ -166,8 +174,9 @@ def add_document(*, caller: Caller, stored: StoredFile) -> Added:
 def replace_document(*, caller: Caller, document_id: int, stored: StoredFile) -> Added:
     """Make the stored file the document's next version, which replaces it once it has been read.
 
-    The caller enqueues it. Raises: NotFound; InvalidInput if the file is another document of the owner, InTrash if that
-    one is in the trash, OnLegalHold because the old version would be deleted.
+    In a space the whole document counts for the caller from then on. The caller enqueues it. Raises: NotFound;
+    InvalidInput if the file is another document of the owner, InTrash if that one is in the trash, OnLegalHold because
+    the old version would be deleted, StorageFull.
     """
     with transaction.atomic():
         document = _locked(caller, document_id)
@@ -181,7 +190,12 @@ def replace_document(*, caller: Caller, document_id: int, stored: StoredFile) ->
         document.next_file.name = stored.place_for(caller.archive_id)
         document.next_name, document.status, document.attempts = stored.name or document.name, Status.UPLOADED, 0
         document.failure = document.error = ""
+        change, amounts = StorageChange(), Amounts(document.stored_bytes or 0, documents=1)
+        change.add(-amounts, archive_id=caller.archive_id, added_by=document.added_by)
+        document.added_by = acting.current().adds_for
+        change.add(amounts, archive_id=caller.archive_id, added_by=document.added_by)
         document.save()
+        count_changes(change)
     if gone and gone != str(document.next_file):
         drop_file(archive_id=caller.archive_id, place=gone)
     return Added(document, is_new=True)
@@ -384,21 +398,31 @@ def restore_document(*, caller: Caller, document_id: int) -> Document:
     return document
 
 
-def delete_for_good(*, caller: Caller, document_id: int, moved_to: int | None = None) -> None:
+def delete_for_good(*, caller: Caller, document_id: int) -> None:
     """Delete the document, in the trash or not, with its file, sections, passages and vectors.
-
-    `moved_to` is the owner of the archive that stores it instead, for the audit log.
 
     Raises: NotFound, OnLegalHold.
     """
     with transaction.atomic():
+        count_changes(delete_uncounted(caller=caller, document_id=document_id))
+
+
+def delete_uncounted(*, caller: Caller, document_id: int, moved_to: int | None = None) -> StorageChange:
+    """Delete the document like `delete_for_good`; return what the transaction has to count at its end.
+
+    `moved_to` is the owner of the archive that stores it instead, for the audit log.
+    """
+    freed = StorageChange()
+    with transaction.atomic():
         document = _locked(caller, document_id, with_trash=True)
         refuse_held(archive_id=caller.archive_id, act="delete" if moved_to is None else "move")
-        freed = document.stored_bytes or 0
-        document.delete()
+        amounts = Amounts(document.stored_bytes or 0, documents=1)
+        freed.add(-amounts, archive_id=caller.archive_id, added_by=document.added_by)
+        if not document.delete()[0]:
+            raise NotAllowed("The database deletes nothing for readers of a space.")
         action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
         record(action, what=f"document {document_id}{where}", person_id=caller.person_id, about_id=caller.archive_id)
-        count_stored(archive_id=caller.archive_id, change=-freed, documents=-1)
+    return freed
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:

@@ -60,6 +60,7 @@ class Document(Trashable):
     stored_bytes = models.BigIntegerField(
         null=True, default=0, help_text="Of its file and its sections; null: not counted yet."
     )
+    added_by = models.IntegerField(null=True, help_text="The person who added it to a space, or its last version.")
     attempts = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -15,7 +15,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from convmemory.conversations.messages.storage_quota import count_stored
+from convmemory.conversations.messages.storage_quota import Amounts, StorageChange, count_changes
 from convmemory.core.config import config
 from convmemory.core.errors import StorageFull
 from convmemory.core.files.private_files import has_digest
@@ -105,10 +105,10 @@ def run_child(document: Document, target: Path) -> Ending:
     )
 
 
-def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
-    """Return owner and id of documents waiting to be read, oldest first."""
+def unfinished_documents(*, limit: int) -> list[tuple[int, int, int | None]]:
+    """Return owner and id of documents waiting to be read, and who added them to a space, oldest first."""
     rows = Document.objects.filter(status__in=(Status.UPLOADED, Status.PROCESSING)).order_by("updated_at")
-    return list(rows.values_list("archive_id", "pk")[:limit])
+    return list(rows.values_list("archive_id", "pk", "added_by")[:limit])
 
 
 def _begin(archive_id: int, document_id: int) -> Document | None:
@@ -209,7 +209,10 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
         held.stored_bytes = held.size + sum(len(section.text.encode()) for section in sections)
         held.save()
         document_changed.send(Document, document=held, first_section=0)
-        count_stored(archive_id=held.archive_id, change=held.stored_bytes - (before or 0))
+        change = StorageChange()
+        growth = Amounts(held.stored_bytes - (before or 0))
+        change.add(growth, archive_id=held.archive_id, added_by=held.added_by)
+        count_changes(change)
         if gone:
             transaction.on_commit(lambda: drop_file(archive_id=held.archive_id, place=gone))
 

@@ -12,9 +12,9 @@ DRAW = "convmemory.documents.tasks.draw"
 SWEPT = 200
 
 
-def enqueue_document(*, archive_id: int, document_id: int) -> None:
-    """Enqueue the reading of one document."""
-    enqueue_for(archive_id, PROCESS, document_id, group="document")
+def enqueue_document(*, archive_id: int, document_id: int, added_by: int | None = None) -> None:
+    """Enqueue the reading of one document; in a space it takes the turn of `added_by`, or of who acts."""
+    enqueue_for(archive_id, PROCESS, document_id, group="document", person_id=added_by)
 
 
 def enqueue_drawing(*, archive_id: int, document_id: int, page: int) -> None:
@@ -38,7 +38,7 @@ def process(document_id: int, *, archive_id: int) -> dict[str, Any]:
 def sweep() -> dict[str, Any]:
     """Enqueue waiting documents that are not in the queue; scheduled every minute."""
     in_hand = {row.args[0] for row in asked_for(PROCESS).only("args")}
-    missed = [(archive_id, pk) for archive_id, pk in unfinished_documents(limit=SWEPT) if pk not in in_hand]
-    for archive_id, document_id in missed:
-        enqueue_document(archive_id=archive_id, document_id=document_id)
+    missed = [row for row in unfinished_documents(limit=SWEPT) if row[1] not in in_hand]
+    for archive_id, document_id, added_by in missed:
+        enqueue_document(archive_id=archive_id, document_id=document_id, added_by=added_by)
     return {"enqueued": len(missed)}

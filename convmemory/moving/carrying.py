@@ -8,6 +8,7 @@ A worker indexes the object again, with the vectors that came with it.
 Source: docs/adr/0109-move-rows-between-archives.md.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from convmemory.accounts.pages import archive_of_address
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
-from convmemory.conversations.messages.storage_quota import count_stored
+from convmemory.conversations.messages.storage_quota import Amounts, StorageChange, count_changes
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource, Tag, TurnMark
 from convmemory.conversations.signals import conversation_deleting, conversation_restored
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
@@ -100,13 +101,18 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
             *(model.objects.filter(of_messages) for model in (MessageSource, TurnMark)),
         )
         _take_vectors("conversation", conversation_id, caller)
+        change = StorageChange()
         if not is_copy:
-            ingest.delete_for_good(caller=caller, conversation_id=conversation_id, moved_to=target.archive_id)
+            change = ingest.delete_uncounted(caller=caller, conversation_id=conversation_id, moved_to=target.archive_id)
+        amounts = Amounts(conversation.stored_bytes or 0, conversation.turn_count)
+        adder = caller.user.pk if target.space else None
+        change.add(amounts, archive_id=target.archive_id, added_by=adder)
         with caller.in_(target) as there:
             values: Values = {"owner_id": target.archive_id}
             of_one_archive: Values = {"parent_id": None, "starred_at": None, "pinned_at": None}
-            new_id = _put(Conversation, values | of_one_archive, is_copy)
-            values |= {"conversation_id": new_id}
+            of_adder: Values = {"additions": json.dumps({adder: [amounts.size, amounts.turns]} if adder else {})}
+            new_id = _put(Conversation, values | of_one_archive | of_adder, is_copy)
+            values |= {"conversation_id": new_id, "asked_by": None}
             _put(Message, values, is_copy)
             places = {"taken": _taken(Message), "numbers": NUMBERS}
             _run("number_messages", places, {"owner": target.archive_id, "conversation": new_id})
@@ -120,7 +126,7 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
             stored = Conversation.objects.get(archive_id=target.archive_id, pk=new_id)
             conversation_restored.send(Conversation, conversation=stored)
             _record("conversation", conversation_id, new_id, caller, target, is_copy)
-            count_stored(archive_id=target.archive_id, change=stored.stored_bytes or 0, turns=stored.turn_count)
+            count_changes(change)
     return new_id
 
 
@@ -150,18 +156,22 @@ def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: b
                 Section.objects.filter(archive_id=caller.archive_id, document_id=document_id),
             )
             _take_vectors("document", document_id, caller)
+            change = StorageChange()
             if not is_copy:
-                library.delete_for_good(caller=caller, document_id=document_id, moved_to=target.archive_id)
+                change = library.delete_uncounted(caller=caller, document_id=document_id, moved_to=target.archive_id)
+            adder = caller.user.pk if target.space else None
+            amounts = Amounts(locked.stored_bytes or 0, documents=1)
+            change.add(amounts, archive_id=target.archive_id, added_by=adder)
             with caller.in_(target) as there:
                 values: Values = {"owner_id": target.archive_id}
-                new_id = _put(Document, values | {"file": place}, is_copy)
+                new_id = _put(Document, values | {"file": place, "added_by": adder}, is_copy)
                 _put(Section, values | {"document_id": new_id}, is_copy)
                 _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
                 _forget(Document, Section, SetAsidePassage)
                 put = Document.objects.get(archive_id=target.archive_id, pk=new_id)
                 document_restored.send(Document, document=put)
                 _record("document", document_id, new_id, caller, target, is_copy)
-                count_stored(archive_id=target.archive_id, change=put.stored_bytes or 0, documents=1)
+                count_changes(change)
     except BaseException:
         with caller.in_(target):
             library.drop_file(archive_id=target.archive_id, place=place)

@@ -85,7 +85,7 @@ def house(settings: Settings) -> House:
     index_conversation(conversation_id=conversation.pk)
     chat(ada, conversation)
     create_key(person=ada, name="zebrawood laptop")
-    reserve(archive_id=ada.pk, tokens=100)
+    reserve(archive_id=ada.pk, person_id=ada.pk, tokens=100)
     staff = User.objects.create_user("steve", password="x", is_staff=True)
     reader = User.objects.create_user("rita", password="x", is_staff=True)
     reader.user_permissions.add(read_content_permission())

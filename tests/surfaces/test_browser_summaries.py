@@ -39,7 +39,7 @@ def worker() -> Iterator[threading.Event]:
     def work() -> None:
         while not stopped.is_set():
             if started.wait(0.05):
-                for archive_id, number in summaries_to_make(limit=1):
+                for archive_id, number, _ in summaries_to_make(limit=1):
                     make_summary(archive_id=archive_id, summary_id=number)
                 time.sleep(0.05)
         connection.close()

@@ -1,5 +1,6 @@
 """Documents as a worker reads them: in a real child process, which has limits and is told no secret."""
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
+from convmemory.accounts.spaces import create_space
+from convmemory.core.acting import acting_for
 from convmemory.core.processes import child_process
 from convmemory.documents import drawing, library, tasks
 from convmemory.documents.models import Document
@@ -88,15 +91,43 @@ def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
     assert sorted(statuses) == ["processing", "uploaded", "uploaded"]
 
 
-def reading() -> list[psutil.Process]:
-    """The processes that convert a document for a worker of this test."""
+def test_pages_that_one_person_hangs_in_eight_spaces_do_not_delay_anothers_document(
+    owner: User, tmp_path: Path, settings: Settings
+) -> None:
+    bob, spaces = make_user("bob"), [create_space(person=owner, name=f"Room {number}") for number in range(8)]
+    hanging = [upload(space, slow_pdf(), "slow.pdf") for space in spaces]
+    Document.objects.update(status="ready", format="pdf", page_count=1)
+
+    def wait_of_bob(number: int) -> float:
+        document, began = upload(bob, f"{GUIDE}{number}"), time.monotonic()
+        tasks.enqueue_document(archive_id=bob.pk, document_id=document.pk)
+        wait_until(lambda: Document.objects.get(pk=document.pk).status == "ready", "the other's document", PROCESSES_S)
+        return time.monotonic() - began
+
+    variables = {"WORKERS": "3", "MEDIA_ROOT": str(settings.MEDIA_ROOT), "DOCUMENT_STALL_S": "3600"}
+    with running_worker(variables, tmp_path / "worker.log"):
+        wait_of_bob(0)  # until the worker has started
+        quiet = [wait_of_bob(number) for number in (1, 2, 3)]
+        for document in hanging:
+            with acting_for(document.archive_id, person_id=owner.pk):
+                tasks.enqueue_drawing(archive_id=document.archive_id, document_id=document.pk, page=1)
+        wait_until(lambda: reading("draw_child"), "the first page", PROCESSES_S)
+        for child in reading("draw_child"):
+            child.suspend()  # it hangs from now on, however fast the machine is
+        busy = [wait_of_bob(number) for number in (4, 5, 6)]
+        assert len(reading("draw_child")) == 1
+    assert min(busy) < 3 * max(quiet), (busy, quiet)
+
+
+def reading(module: str = "converting") -> list[psutil.Process]:
+    """The processes that convert a document, or draw pages, for a worker of this test."""
     found = psutil.Process().children(recursive=True)
-    return [process for process in found if is_of_documents(process)]
+    return [process for process in found if is_of_documents(process, module)]
 
 
-def is_of_documents(process: psutil.Process) -> bool:
+def is_of_documents(process: psutil.Process, module: str) -> bool:
     with suppress(psutil.NoSuchProcess):
-        return "convmemory.documents.converting" in process.cmdline()
+        return f"convmemory.documents.{module}" in process.cmdline()
     return False
 
 

@@ -20,13 +20,17 @@ from django.db import connection, transaction
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import Mail, MailChoice
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue
 from convmemory.conversations.importing.api import MAX_WAIT_S
 from convmemory.conversations.importing.imports import queue_import
 from convmemory.conversations.importing.models import Import
+from convmemory.conversations.messages.storage_quota import use_of_storage
 from convmemory.conversations.models import Conversation, Message
+from convmemory.core.acting import acting_for
 from convmemory.core.config import config
+from convmemory.core.models import OwnerTask
 from convmemory.core.processes import child_process
 from convmemory.core.processes.child_process import Ending
 from tests.factories import make_user
@@ -66,6 +70,17 @@ def test_upload_is_imported_by_process_that_ends(owner: User) -> None:
     assert Message.objects.count() == 2
     assert uploads() == []
     assert not children()
+
+
+def test_import_in_space_takes_turns_of_who_sent_it(owner: User) -> None:
+    space = create_space(person=owner, name="Lab")
+    with acting_for(space.pk, person_id=owner.pk):
+        file = SimpleUploadedFile("chat.jsonl", LINES)
+        row = queue_import(caller=Caller.for_archive(space.pk), file=file)
+    assert tasks.run(row.pk, archive_id=space.pk) == {"state": "done"}
+    turns = OwnerTask.objects.filter(archive_id=space.pk).values_list("func", "person")
+    assert set(turns) == {("search.tasks.index", owner.pk)}
+    assert use_of_storage(archive_id=owner.pk).turns == 1
 
 
 def test_import_in_confined_process_is_followed_by_mail(owner: User, settings: Any) -> None:

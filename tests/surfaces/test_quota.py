@@ -47,7 +47,7 @@ def used(owner: User) -> tuple[int, int]:
 
 
 def use_up(owner: User, settings: Settings) -> None:
-    reserve(archive_id=owner.pk, tokens=50)
+    reserve(archive_id=owner.pk, person_id=owner.pk, tokens=50)
     settings.CHAT_DAILY_TOKENS = 50
 
 
@@ -155,7 +155,7 @@ def test_account_page_shows_use_and_chat_over_quota_gets_429(ada: Talker, owner:
     browser = Client()
     browser.force_login(owner)
     cookie = {"convmemory_session": browser.cookies["convmemory_session"].value}
-    reserve(archive_id=owner.pk, tokens=12_345)
+    reserve(archive_id=owner.pk, person_id=owner.pk, tokens=12_345)
     text = browser.get("/settings/account").content.decode()
     assert "12,345" in text
     assert "no limit" in text

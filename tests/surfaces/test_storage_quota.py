@@ -20,14 +20,14 @@ from convmemory.conversations import tasks
 from convmemory.conversations.importing import imports, kept_uploads
 from convmemory.conversations.importing.links import request_undo, undo
 from convmemory.conversations.importing.models import Import, KeptUpload
-from convmemory.conversations.messages.storage_quota import use_of_storage
+from convmemory.conversations.messages.storage_quota import StorageChange, use_of_storage
 from convmemory.conversations.models import Conversation, Message, StoredUse
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import StorageFull
 from convmemory.documents import api as documents_api
 from convmemory.documents import library
 from convmemory.documents.models import Document
-from convmemory.ops.runtime.sweeping import reconcile_storage
+from convmemory.ops.privacy.storage_sums import reconcile_storage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
 from tests.support.documents import GUIDE, read, replace, upload
@@ -122,6 +122,17 @@ def test_data_page_shows_limits_of_chosen_space_too(owner: User, client: Client)
     assert "12 of 40 turns." in page
 
 
+def test_data_page_shows_how_much_of_ones_storage_is_in_spaces(owner: User, client: Client) -> None:
+    client.force_login(owner)
+    StoredUse.objects.create(archive_id=owner.pk, stored_bytes=300 * 1024, added_bytes=200 * 1024)
+    page = client.get("/settings/data").content.decode().replace("\xa0", " ")
+    assert "500.0 KB of 1.0 MB used. 200.0 KB of that is in spaces." in " ".join(page.split())
+    assert "What you add to a space" not in page
+    create_space(person=owner, name="Lab")
+    assert "What you add to a space counts for you and for the space" in client.get("/settings/data").content.decode()
+    assert "What you ask in spaces counts for you" in client.get("/settings/account").content.decode()
+
+
 def test_full_number_of_documents_refuses_another_but_not_its_next_version(owner: User, client: Client) -> None:
     Quota.objects.create(archive_id=owner.pk, documents=1)
     document = upload(owner, GUIDE)
@@ -177,11 +188,11 @@ def test_kept_upload_counts_and_goes_with_its_import(owner: User, django_capture
 
 
 def test_upload_is_not_kept_where_there_is_no_room(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*, change: int, **values: Any) -> None:
-        if change > 0:
+    def refuse(change: StorageChange) -> None:
+        if change.stored[owner.pk].grows:
             raise StorageFull("full")
 
-    monkeypatch.setattr(kept_uploads, "count_stored", refuse)
+    monkeypatch.setattr(kept_uploads, "count_changes", refuse)
     row = imported(owner)
     assert (row.state, row.kept, KeptUpload.objects.count()) == ("done", None, 0)
 

@@ -8,6 +8,7 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from django.core.files import File
+from django.db import connection
 from django.db.models import Count, Sum
 
 from convmemory.accounts.callers import Caller
@@ -18,12 +19,13 @@ from convmemory.conversations.messages.storage_quota import require_room
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.sql import load_sql
 from convmemory.core.text import cut, json_storable, storable
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
 
-# One person's uploads must not fill the disk while they wait.
+# The uploads of one person, or to one space, must not fill the disk while they wait.
 MAX_UNFINISHED = 100
 MAX_PATH_CHARS = 1_000
 SPOOL_BYTES = 1024**2  # larger archives go to a temporary file
@@ -93,17 +95,25 @@ def require_size(size: int) -> None:
 
 
 def require_capacity(*, caller: Caller, size: int) -> None:
-    """Raise TooManyAtOnce if too many of the owner's uploads wait already, StorageFull if there is no room."""
+    """Raise TooManyAtOnce if too many uploads to the archive, or of who acts to any archive, wait already; StorageFull
+    if there is no room.
+    """
     require_room(archive_id=caller.archive_id, size=size, turns=1)
-    waiting = Import.objects.filter(archive_id=caller.archive_id, state__in=UNFINISHED).aggregate(
-        n=Count("pk"), size=Sum("size")
-    )
+    waiting = Import.objects.filter(archive_id=caller.archive_id, state__in=UNFINISHED)
+    of_archive = waiting.aggregate(n=Count("pk"), size=Sum("size"))
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "waiting_uploads"))
+        count_of_person, size_of_person = cursor.fetchone()
     room = MAX_UNFINISHED_UPLOADS * config.max_upload_mb * 1024**2
-    if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
-        raise TooManyAtOnce(
-            f"{waiting['n']} imports of yours have not ended yet. At most {MAX_UNFINISHED} can wait, with "
-            f"{room // 1024**2} MB in all: wait until some have."
-        )
+    for whose, count, waiting_size in (
+        ("yours", count_of_person, size_of_person),
+        ("this space" if acting.current().adds_for else "yours", of_archive["n"], of_archive["size"] or 0),
+    ):
+        if count >= MAX_UNFINISHED or waiting_size + size > room:
+            raise TooManyAtOnce(
+                f"{count} imports of {whose} have not ended yet. At most {MAX_UNFINISHED} can wait, with "
+                f"{room // 1024**2} MB in all: wait until some have."
+            )
 
 
 def store_upload(file: "UploadedFile[Any]", *, archive_id: int) -> StoredUpload:

@@ -19,7 +19,7 @@ from django.db.models import Count, Sum
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.models import Import, KeptConversation, KeptUpload, kept_place, kept_storage
 from convmemory.conversations.messages.identity import NAME_CHARS, is_global_id
-from convmemory.conversations.messages.storage_quota import count_stored
+from convmemory.conversations.messages.storage_quota import Amounts, StorageChange, count_changes
 from convmemory.core.config import config
 from convmemory.core.encryption import decrypt_file, encrypt_file
 from convmemory.core.errors import InvalidInput, StorageFull
@@ -42,7 +42,7 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
     kept, _ = KeptUpload.objects.get_or_create(
         archive_id=row.archive_id,
         digest=digest,
-        defaults={"name": row.name, "format": row.format},
+        defaults={"name": row.name, "format": row.format, "added_by": row.started_by},
     )
     try:
         path = Path(kept_storage().path(str(kept.file)))
@@ -68,12 +68,11 @@ def record_kept_conversation(kept: KeptUpload | None, conversation_id: int) -> N
         KeptConversation.objects.bulk_create([link], ignore_conflicts=True)
 
 
-def drop_uploads_with(*, caller: Caller, conversation_id: int) -> int:
-    """Delete the caller's kept uploads that contain the conversation; returns their bytes for the quota."""
-    found = list(KeptUpload.objects.filter(archive_id=caller.archive_id, holds__conversation_id=conversation_id))
-    for kept in found:
+def drop_uploads_with(freed: StorageChange, *, caller: Caller, conversation_id: int) -> None:
+    """Delete the caller's kept uploads that contain the conversation; adds their bytes to what is `freed`."""
+    for kept in KeptUpload.objects.filter(archive_id=caller.archive_id, holds__conversation_id=conversation_id):
         _delete(kept)
-    return sum(kept.stored_size for kept in found)
+        freed.add(-Amounts(kept.stored_size), archive_id=kept.archive_id, added_by=kept.added_by)
 
 
 def drop_upload_of(row: Import) -> None:
@@ -103,8 +102,14 @@ def drop_upload(kept: KeptUpload) -> int:
     with transaction.atomic():
         dropped = _delete(kept)
         if dropped:
-            count_stored(archive_id=kept.archive_id, change=-kept.stored_size)
+            _count(kept, -kept.stored_size)
     return dropped
+
+
+def _count(kept: KeptUpload, size: int) -> None:
+    change = StorageChange()
+    change.add(Amounts(size), archive_id=kept.archive_id, added_by=kept.added_by)
+    count_changes(change)
 
 
 def _delete(kept: KeptUpload) -> int:
@@ -150,11 +155,11 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
         kept.file.name, kept.stored_size = kept_place(archive_id=kept.archive_id, digest=digest), 0
         with transaction.atomic():
             kept.save(update_fields=["file", "stored_size"])  # before the move, so that no file is without a row
-            count_stored(archive_id=kept.archive_id, change=-counted)
+            _count(kept, -counted)
         draft.move_to(Path(storage.path(kept.file.name)))
     with transaction.atomic():
         KeptUpload.objects.filter(pk=kept.pk, archive_id=kept.archive_id).update(stored_size=size)
-        count_stored(archive_id=kept.archive_id, change=size)
+        _count(kept, size)
     kept.stored_size = size
     if damaged:
         storage.delete(damaged)

@@ -24,6 +24,7 @@ from convmemory.conversations.messages.numbering import finish_change
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import bytes_of_messages, count_stored
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import InvalidInput, NotFound, OnLegalHold
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
@@ -126,6 +127,12 @@ def undo(*, caller: Caller, import_id: int, deadline: float) -> bool:
     row = Import.objects.filter(pk=import_id, archive_id=caller.archive_id, state=State.UNDOING).first()
     if row is None:
         return True
+    # What it added to a space counted for the member who sent it.
+    with acting_for(row.archive_id, caused_by=row.started_by):
+        return _undone(row, caller, deadline)
+
+
+def _undone(row: Import, caller: Caller, deadline: float) -> bool:
     while time.monotonic() < deadline:
         found = (
             ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).order_by("-pk").first()

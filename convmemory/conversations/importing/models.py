@@ -97,6 +97,7 @@ class KeptUpload(models.Model):
     format = models.CharField(max_length=30)
     file = models.FileField(storage=kept_storage, max_length=200, blank=True, default="")
     stored_size = models.PositiveBigIntegerField(default=0, help_text="Bytes on the disk.")
+    added_by = models.IntegerField(null=True, help_text="The person who added it to a space.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

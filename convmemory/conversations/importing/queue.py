@@ -119,15 +119,17 @@ def release_lost() -> int:
     return len(lost)
 
 
-def next_imports(*, archive_id: int | None = None) -> list[tuple[int, int]]:
-    """Return owner and id of each owner's oldest waiting import, without owners who have one running.
+def next_imports(*, archive_id: int | None = None) -> list[tuple[int, int, int | None]]:
+    """Return owner and id of each owner's oldest waiting import, without owners who have one running, and who sent it
+    to a space.
 
     With `archive_id`, only that owner's.
     """
     imports = Import.objects.all() if archive_id is None else Import.objects.filter(archive_id=archive_id)
     running = imports.filter(state=State.RUNNING).values("archive_id")
     queued = imports.filter(state=State.QUEUED).exclude(archive_id__in=running)
-    return list(queued.order_by("archive_id", "pk").distinct("archive_id").values_list("archive_id", "pk"))
+    oldest = queued.order_by("archive_id", "pk").distinct("archive_id")
+    return list(oldest.values_list("archive_id", "pk", "started_by"))
 
 
 def tidy() -> int:

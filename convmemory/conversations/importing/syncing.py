@@ -22,6 +22,7 @@ from convmemory.conversations.importing.links import record_conversation
 from convmemory.conversations.importing.models import Import, ImportedConversation, KeptUpload, SyncedFile
 from convmemory.conversations.importing.runner import ImportReport, OnStored, ignore, import_paths, import_upload
 from convmemory.conversations.messages.ingest import SyncResult
+from convmemory.core import acting
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.text import json_storable, storable
@@ -216,6 +217,7 @@ def import_undoably(
     row = Import.objects.create(
         archive_id=caller.archive_id, name=storable(name)[:255], format=format, size=0, state=Import.State.FAILED,
         failure=Import.Failure.INTERRUPTED, error=INTERRUPTED, started_at=timezone.now(), ended_at=timezone.now(),
+        started_by=acting.current().adds_for,
     )  # fmt: skip
     report = run(partial(record_conversation, row))
     if ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).exists():

@@ -18,6 +18,7 @@ from convmemory.conversations.importing.kept_uploads import keep_upload
 from convmemory.conversations.importing.links import record_conversation
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.runner import ImportReport, import_upload
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InvalidInput, TooLarge
 from convmemory.core.postgres import embedded
 from convmemory.core.processes.child_limits import DISK_FULL
@@ -50,7 +51,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
     if row is None:
         return
     try:
-        with _opened(row) as file:
+        with acting_for(row.archive_id, caused_by=row.started_by), _opened(row) as file:
             kept = keep_upload(row, file)
             if confined:
                 _confine(row, folder)

@@ -36,14 +36,14 @@ from convmemory.conversations.messages.message_store import (
 from convmemory.conversations.messages.numbering import announce, count_turns, finish_change
 from convmemory.conversations.messages.parts import Part, ThinkingPart, part_from_json, part_text
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
-from convmemory.conversations.messages.storage_quota import count_stored
+from convmemory.conversations.messages.storage_quota import StorageChange, count_changes, count_stored
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.messages.titling import title_of_source
 from convmemory.conversations.models import OWN_TITLE, Conversation, Figures, Message, Tag
 from convmemory.conversations.projects import current_name
 from convmemory.conversations.signals import conversation_deleting, conversation_restored, conversation_trashed
 from convmemory.core.config import config
-from convmemory.core.errors import InTrash, InvalidInput, NotFound
+from convmemory.core.errors import InTrash, InvalidInput, NotAllowed, NotFound
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import one_line, storable
@@ -260,15 +260,23 @@ def restore_conversation(*, caller: Caller, conversation_id: int) -> Conversatio
     return conversation
 
 
-def delete_for_good(*, caller: Caller, conversation_id: int, moved_to: int | None = None) -> None:
+def delete_for_good(*, caller: Caller, conversation_id: int) -> None:
     """Delete the conversation, in the trash or not, with all derived from it, its share links and uploads with it.
-
-    `moved_to` is the owner of the archive that stores it instead, for the audit log.
 
     Raises: NotFound, OnLegalHold.
     """
     with transaction.atomic():
-        freed = kept_uploads.drop_uploads_with(caller=caller, conversation_id=conversation_id)
+        count_changes(delete_uncounted(caller=caller, conversation_id=conversation_id))
+
+
+def delete_uncounted(*, caller: Caller, conversation_id: int, moved_to: int | None = None) -> StorageChange:
+    """Delete the conversation like `delete_for_good`; return what the transaction has to count at its end.
+
+    `moved_to` is the owner of the archive that stores it instead, for the audit log.
+    """
+    freed = StorageChange()
+    with transaction.atomic():
+        kept_uploads.drop_uploads_with(freed, caller=caller, conversation_id=conversation_id)
         conversation_deleting.send(Conversation, conversation_id=conversation_id, archive_id=caller.archive_id)
         rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id)
         conversation = rows.filter(pk=conversation_id).first()
@@ -276,9 +284,10 @@ def delete_for_good(*, caller: Caller, conversation_id: int, moved_to: int | Non
             raise NotFound(f"There is no conversation {conversation_id}.")
         act: Act = "delete" if moved_to is None else "move"
         refuse_held(archive_id=caller.archive_id, conversation_ids=[conversation_id], act=act)
-        freed += conversation.stored_bytes or 0
+        freed.delete_conversation(conversation)
         ShareLink.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id).delete()
-        conversation.delete()
+        if not conversation.delete()[0]:
+            raise NotAllowed("The database deletes nothing for readers of a space.")
         action, where = (Action.DELETED, "") if moved_to is None else (Action.MOVED, f" to user {moved_to}")
         record(
             action,
@@ -286,7 +295,7 @@ def delete_for_good(*, caller: Caller, conversation_id: int, moved_to: int | Non
             person_id=caller.person_id,
             about_id=caller.archive_id,
         )
-        count_stored(archive_id=caller.archive_id, change=-freed, turns=-conversation.turn_count)
+    return freed
 
 
 def _refuse_trashed(conversation: Conversation) -> None:

@@ -1,17 +1,23 @@
-"""Counts the bytes, turns and documents of each owner, and applies their limits (`accounts/quota.py`).
+"""Counts the bytes, turns and documents of each archive and person, and applies their limits (`accounts/quota.py`).
 
 Texts of messages and events count with their source lines and `ROW_BYTES` per row, documents with their files and
-texts, kept uploads with their files. One row per owner holds the sums. Every transaction that stores or deletes changes
-it in its last statement: the row is locked only for the commit, and any number of processes count together, so that no
-sum passes its limit. Conversations and documents hold their own sums, from which a sweep restores the owner's.
+texts, kept uploads with their files. One row per archive holds the sums; the row of a person's own archive also has
+what they added to spaces, so that a limit of one person holds over all archives. Every transaction that stores or
+deletes changes the rows in its last statements, in the order of their numbers: they are locked only for the commit, no
+two transactions wait for each other, and any number of processes count together, so that no sum passes its limit.
+Conversations, documents and kept uploads hold their own sums, from which a sweep restores the rows'.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection
 
+from convmemory.accounts.models import Archive
 from convmemory.accounts.quota import MB, UNLIMITED, LimitsInForce, limits_of, whom_to_ask
 from convmemory.conversations.models import Conversation, StoredUse
 from convmemory.core import acting
@@ -23,33 +29,79 @@ ROW_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Amounts:
+    """Bytes, turns and documents."""
+
+    size: int = 0
+    turns: int = 0
+    documents: int = 0
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(self.size + other.size, self.turns + other.turns, self.documents + other.documents)
+
+    def __neg__(self) -> "Amounts":
+        return Amounts(-self.size, -self.turns, -self.documents)
+
+    @property
+    def grows(self) -> bool:
+        return max(self.size, self.turns, self.documents) > 0
+
+
+NOTHING = Amounts()
+
+
+@dataclass(frozen=True, slots=True)
 class StorageUse:
-    """The amounts that an owner has stored, and the limits."""
+    """The amounts that count for a space or a person, with those that the person added to spaces, and the limits."""
 
     stored: int
     turns: int
     documents: int
     limits: LimitsInForce
+    added: Amounts = NOTHING
 
     @property
     def is_full(self) -> bool:
         """Return whether a limit is reached."""
-        return any(self.is_over(**{name: 1}) for name in ("size", "turns", "documents"))
+        return any(self.is_over(Amounts(**{name: 1})) for name in ("size", "turns", "documents"))
 
-    def is_over(self, *, size: int = 0, turns: int = 0, documents: int = 0) -> bool:
+    def is_over(self, growth: Amounts) -> bool:
         """Return whether storing so much more would pass a limit; what is not added is not compared."""
         growths = (
-            (self.stored, size, self.limits.stored_bytes),
-            (self.turns, turns, self.limits.turns),
-            (self.documents, documents, self.limits.documents),
+            (self.stored, growth.size, self.limits.stored_bytes),
+            (self.turns, growth.turns, self.limits.turns),
+            (self.documents, growth.documents, self.limits.documents),
         )
-        return any(growth > 0 and 0 < limit < used + growth for used, growth, limit in growths)
+        return any(more > 0 and 0 < limit < used + more for used, more, limit in growths)
+
+
+@dataclass(slots=True)
+class StorageChange:
+    """What a transaction adds and deletes: in archives, and for the persons who added it to spaces."""
+
+    stored: dict[int, Amounts] = field(default_factory=lambda: defaultdict(Amounts))
+    added: dict[int, Amounts] = field(default_factory=lambda: defaultdict(Amounts))
+
+    def add(self, amounts: Amounts, *, archive_id: int, added_by: int | None) -> None:
+        """Note what an archive stores more; of a space, also for the person who adds it."""
+        self.stored[archive_id] += amounts
+        if added_by is not None:
+            self.added[added_by] += amounts
+
+    def delete_conversation(self, conversation: Conversation) -> None:
+        """Note that a conversation, locked, is deleted with all that persons added to it."""
+        size = conversation.stored_bytes or 0
+        self.stored[conversation.archive_id] += -Amounts(size, conversation.turn_count)
+        for person, (size_added, turns_added) in conversation.additions.items():
+            self.added[int(person)] += -Amounts(size_added, turns_added)
 
 
 def use_of_storage(*, archive_id: int) -> StorageUse:
-    """Return what a person or a space has stored, and the limits. Two queries."""
+    """Return what counts for a person, in all archives, or for a space, and the limits. Two queries."""
     row = StoredUse.objects.filter(archive_id=archive_id).first() or StoredUse()
-    return StorageUse(row.stored_bytes, row.turns, row.documents, limits_of(archive_id=archive_id))
+    added = Amounts(row.added_bytes, row.added_turns, row.added_documents)
+    total = Amounts(row.stored_bytes, row.turns, row.documents) + added
+    return StorageUse(total.size, total.turns, total.documents, limits_of(archive_id=archive_id), added)
 
 
 def require_room(*, archive_id: int, size: int, turns: int = 0, documents: int = 0) -> None:
@@ -57,9 +109,12 @@ def require_room(*, archive_id: int, size: int, turns: int = 0, documents: int =
 
     For refusing a file before it is stored.
     """
-    use = use_of_storage(archive_id=archive_id)
-    if use.is_over(size=max(size, 1), turns=turns, documents=documents):
-        raise _full(use, size=max(size, 1), turns=turns, documents=documents)
+    growth, adder = Amounts(max(size, 1), turns, documents), _adder_to(archive_id)
+    for number in {archive_id, adder or archive_id}:
+        with _sums_of(number):
+            use = use_of_storage(archive_id=number)
+        if use.is_over(growth):
+            raise _full(use, growth, is_of_space=adder not in (None, number))
 
 
 def count_stored(
@@ -72,32 +127,96 @@ def count_stored(
     conversation_id: int | None = None,
     may_exceed: bool = False,
 ) -> None:
-    """Add `change` bytes, turns and documents, which may be negative, to the owner's sums.
+    """Add `change` bytes, turns and documents, which may be negative, to the sums of the archive and of who acts.
 
-    The bytes are added to the conversation's, too. It must be the last statement of the transaction that stores them.
+    They are added to the conversation's, too. It must be the last call in the transaction that stores them.
     `ahead` turns will follow and are not added: there must be room for them. With `may_exceed` no limit is applied: a
     reply that was paid for is not discarded. Raises: StorageFull, which must roll back the transaction.
     """
-    if not (change or turns or documents):
-        return
-    is_limited = not may_exceed and max(change, turns, documents) > 0
-    limits = limits_of(archive_id=archive_id) if is_limited else UNLIMITED
-    parameters: dict[str, Any] = {
-        "owner": archive_id,
-        "conversation": conversation_id,
-        "change": change,
-        "turns": turns,
-        "documents": documents,
-        "ahead": ahead,
-        "max_bytes": limits.stored_bytes or None,
-        "max_turns": limits.turns or None,
-        "max_documents": limits.documents or None,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
-        if cursor.fetchone() is None:
-            use = use_of_storage(archive_id=archive_id)
-            raise _full(use, size=change, turns=turns + ahead, documents=documents)
+    amounts, adder, storage = Amounts(change, turns, documents), _adder_to(archive_id), StorageChange()
+    storage.stored[archive_id] = amounts
+    additions = None
+    if adder is not None and conversation_id is not None and amounts != NOTHING:
+        additions = _share(storage, amounts, adder=adder, archive_id=archive_id, conversation_id=conversation_id)
+    elif adder is not None:
+        storage.added[adder] = amounts
+    count_changes(storage, ahead=ahead, conversation_id=conversation_id, additions=additions, may_exceed=may_exceed)
+
+
+def _adder_to(archive_id: int) -> int | None:
+    """Return the person whom additions to a space count for, too; None for a person's own archive."""
+    who = acting.current()
+    return who.adds_for if who.archive_id == archive_id else None
+
+
+def _share(
+    storage: StorageChange, amounts: Amounts, *, adder: int, archive_id: int, conversation_id: int
+) -> dict[str, list[int]]:
+    """Return what each person has added to a conversation, locked, after a change by one; note what changes for them.
+
+    What others added is reduced only as far as the conversation has less than that: who shortens it gains no room.
+    """
+    row = Conversation.with_trash.filter(pk=conversation_id, archive_id=archive_id)
+    stored_bytes, turns, before = row.values_list("stored_bytes", "turn_count", "additions").get()
+    size, turns_before = before.get(str(adder), (0, 0))
+    own = [max(size + amounts.size, 0), max(turns_before + amounts.turns, 0)]
+    after: dict[str, list[int]] = {**{person: [*share] for person, share in before.items()}, str(adder): own}
+    for kind, total in enumerate((None if stored_bytes is None else stored_bytes + amounts.size, turns)):
+        excess = 0 if total is None else sum(share[kind] for share in after.values()) - total
+        for share in sorted(after.values(), key=lambda share: -share[kind]):
+            reduction = min(max(excess, 0), share[kind])
+            share[kind] -= reduction
+            excess -= reduction
+    for person, share in after.items():
+        storage.added[int(person)] = Amounts(*share) + -Amounts(*before.get(person, (0, 0)))
+    return after
+
+
+def count_changes(
+    change: StorageChange,
+    *,
+    ahead: int = 0,
+    conversation_id: int | None = None,
+    additions: Mapping[str, Sequence[int]] | None = None,
+    may_exceed: bool = False,
+) -> None:
+    """Add what a transaction has stored and deleted to the sums, like `count_stored`. Raises: StorageFull."""
+    adder = acting.current().adds_for
+    for number in sorted({*change.stored, *change.added}):
+        stored, added = change.stored.get(number, NOTHING), change.added.get(number, NOTHING)
+        if stored == added == NOTHING:
+            continue
+        growth = stored + added
+        with _sums_of(number, as_member=number in change.stored):
+            if number not in change.stored and not growth.grows and not Archive.objects.filter(pk=number).exists():
+                continue  # the person was erased since
+            limits = limits_of(archive_id=number) if growth.grows and not may_exceed else UNLIMITED
+            parameters: dict[str, Any] = {
+                "owner": number,
+                "conversation": conversation_id if number in change.stored else None,
+                "additions": None if additions is None else json.dumps(additions),
+                "size": stored.size,
+                "turns": stored.turns,
+                "documents": stored.documents,
+                "added_size": added.size,
+                "added_turns": added.turns,
+                "added_documents": added.documents,
+                "ahead": ahead,
+                "max_bytes": limits.stored_bytes or None,
+                "max_turns": limits.turns or None,
+                "max_documents": limits.documents or None,
+            }
+            with connection.cursor() as cursor:
+                cursor.execute(load_sql("convmemory.conversations", "count_stored"), parameters)
+                if cursor.fetchone() is None:
+                    asked = growth + Amounts(turns=ahead)
+                    raise _full(use_of_storage(archive_id=number), asked, is_of_space=adder not in (None, number))
+
+
+def _sums_of(number: int, *, as_member: bool = False) -> AbstractContextManager[None]:
+    """Let the block use the sums of the archive, or of the person, with this number."""
+    is_here = acting.current().archive_id == number
+    return nullcontext() if is_here else acting.counting_for(number, as_member=as_member)
 
 
 def bytes_of_messages(*, archive_id: int, message_ids: Sequence[int]) -> int:
@@ -125,7 +244,9 @@ def recount_hidden(conversation: Conversation) -> None:
     Does nothing if it has not been counted yet.
     """
     if conversation.stored_bytes is not None:
-        count_stored(archive_id=conversation.archive_id, change=recount([conversation.pk]), may_exceed=True)
+        change = StorageChange()
+        change.add(Amounts(recount([conversation.pk])), archive_id=conversation.archive_id, added_by=None)
+        count_changes(change, may_exceed=True)
 
 
 def uncounted_conversations(*, limit: int) -> list[int]:
@@ -134,15 +255,17 @@ def uncounted_conversations(*, limit: int) -> list[int]:
     return list(rows.values_list("pk", flat=True)[:limit])
 
 
-def _full(use: StorageUse, *, size: int, turns: int, documents: int) -> StorageFull:
-    place = "This space has" if acting.current().person_id else "You have"
-    if use.is_over(turns=turns):
-        used = f"{use.turns:,} of {use.limits.turns:,} turns"
-    elif use.is_over(documents=documents):
-        used = f"{use.documents:,} of {use.limits.documents:,} documents"
+def _full(use: StorageUse, growth: Amounts, *, is_of_space: bool) -> StorageFull:
+    if use.is_over(Amounts(turns=growth.turns)):
+        used, added = f"{use.turns:,} of {use.limits.turns:,} turns", f"{use.added.turns:,}"
+    elif use.is_over(Amounts(documents=growth.documents)):
+        used, added = f"{use.documents:,} of {use.limits.documents:,} documents", f"{use.added.documents:,}"
     else:
         used = f"{use.stored / MB:,.1f} of {use.limits.stored_bytes // MB:,} MB"
+        added = f"{use.added.size / MB:,.1f} MB"
+    where = f" ({added} in spaces)" if use.added != NOTHING else ""
     return StorageFull(
-        f"{place} no room left for this: {used} are used. Delete conversations or documents that are no longer needed "
-        f"and empty the trash, which counts, too, or ask {whom_to_ask()} for more."
+        f"{'This space has' if is_of_space else 'You have'} no room left for this: {used} are used{where}. Delete "
+        "conversations or documents that are no longer needed and empty the trash, which counts, too, or ask "
+        f"{whom_to_ask()} for more."
     )

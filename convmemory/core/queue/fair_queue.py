@@ -97,17 +97,23 @@ def unrecorded(function: Task) -> Task:
 # --- enqueueing ---------------------------------------------------------------------------------------
 
 
-def enqueue_for(archive_id: int, func: str, *args: Any, group: str = "", as_of: datetime | None = None) -> bool:
+def enqueue_for(
+    archive_id: int,
+    func: str,
+    *args: Any,
+    group: str = "",
+    as_of: datetime | None = None,
+    person_id: int | None = None,
+) -> bool:
     """Request that a worker runs `func`, the path of an `owner_task`, for an owner; False if that owner is gone.
 
     Of an owner's tasks the newest is next; for content from the past, `as_of` says how old it is. A second request for
     the same task adds none. `func` stops after `slice_end` and returns `again_in_s` if work is left; a function that
-    cannot stop is a `long_owner_task`.
+    cannot stop is a `long_owner_task`. In a space it takes the turn of `person_id`, or of the member who acts.
     """
-    who, running = acting.current(), _in_work.get()
-    person_id = who.person_id if who.archive_id == archive_id else None
-    if person_id is None and running is not None and running.archive_id == archive_id:
-        person_id = running.person_id  # the tasks that a task requests count for the same person
+    who = acting.current()
+    if person_id is None and who.archive_id == archive_id:
+        person_id = who.adds_for
     # A reader of a space may request its upkeep, such as the drawing of a page, though they change nothing else.
     with acting.acting_for(archive_id) if who.person_id is not None and who.archive_id == archive_id else nullcontext():
         return _ask(
@@ -199,7 +205,7 @@ def work() -> dict[str, Any]:
         if task.archive_id is None:
             result = function(*task.args)
         else:
-            with acting.acting_for(task.archive_id):
+            with acting.acting_for(task.archive_id, caused_by=task.person_id):
                 result = function(*task.args, archive_id=task.archive_id)
     except Exception:
         _put_back(task, attempts=task.attempts, pause=RETRY_AFTER * 2**task.attempts)

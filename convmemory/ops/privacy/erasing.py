@@ -28,6 +28,7 @@ from convmemory.core.postgres import groups, server
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import ErasedUser, Erasure
 from convmemory.ops.privacy.ownership import OwnedTable, loose_references, owned_tables
+from convmemory.ops.privacy.storage_sums import forget_person, reconcile_added
 from convmemory.ops.privacy.stored_files import drop_files_of
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 
@@ -101,6 +102,7 @@ def erase_space(*, space: Archive) -> Receipt:
     receipt.add(Membership._meta.db_table, Membership.objects.filter(archive_id=space.pk).delete()[0])
     with in_archive_of(space.pk):
         _erase(space.pk, space.created_at, receipt, float("inf"))
+    reconcile_added()
     receipt.finished = True
     record(Action.ERASED, what=receipt.username, person_id=None)
     return receipt
@@ -123,6 +125,7 @@ def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
     """
     refuse_held(archive_id=user.pk, conversation_ids=None)
     receipt, user_id = shut_out(user=user), user.pk
+    forget_person(user_id)
     try:
         with in_archive_of(user.pk):
             _erase(user.pk, user.date_joined, receipt, deadline)

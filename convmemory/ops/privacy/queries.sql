@@ -180,3 +180,71 @@ SELECT pg_get_expr(partexprs, partrelid) FROM pg_partitioned_table WHERE partexp
 -- name: rows_of_others
 -- Which of some rows of a table exist and belong to somebody else.
 SELECT "{pk}" FROM {table} WHERE "{pk}" = ANY(%(pks)s) AND ({condition}) IS NOT TRUE
+
+-- name: count_documents
+-- Set the bytes of documents that an older version stored: of the file and of the sections' texts.
+UPDATE documents_document AS d SET stored_bytes = d.size + (
+    SELECT coalesce(sum(octet_length(s.text)), 0) FROM documents_section AS s
+    WHERE s.document_id = d.id AND s.owner_id = d.owner_id
+)
+WHERE d.stored_bytes IS NULL
+
+-- name: owners_with_storage
+-- The owners who have stored something, or of whom it is recorded.
+SELECT owner_id FROM conversations_storeduse
+UNION SELECT owner_id FROM conversations_conversation
+UNION SELECT owner_id FROM conversations_keptupload
+UNION SELECT owner_id FROM documents_document
+ORDER BY owner_id
+
+-- name: stored_by_owner
+-- What one owner has stored, by the sums of conversations, documents and kept uploads: bytes, turns, documents.
+SELECT c.bytes + d.bytes + k.bytes, c.turns, d.documents
+FROM
+    (
+        SELECT coalesce(sum(stored_bytes), 0) AS bytes, coalesce(sum(turn_count), 0) AS turns
+        FROM conversations_conversation WHERE owner_id = %(owner)s
+    ) AS c,
+    (
+        SELECT coalesce(sum(stored_bytes), 0) AS bytes, count(*) AS documents
+        FROM documents_document WHERE owner_id = %(owner)s
+    ) AS d,
+    (SELECT coalesce(sum(stored_size), 0) AS bytes FROM conversations_keptupload WHERE owner_id = %(owner)s) AS k
+
+-- name: added_by_person
+-- What persons, or one, have added to spaces, by the sums of conversations, documents and kept uploads: person, bytes, turns,
+-- documents.
+SELECT person, sum(bytes)::bigint, sum(turns)::bigint, sum(documents)::bigint
+FROM
+    (
+        SELECT a.key::int AS person, (a.value ->> 0)::bigint AS bytes, (a.value ->> 1)::bigint AS turns, 0 AS documents
+        FROM conversations_conversation AS c
+        CROSS JOIN LATERAL jsonb_each(c.additions) AS a
+        WHERE c.additions <> '{}'
+        UNION ALL
+        SELECT added_by, coalesce(stored_bytes, 0), 0, 1 FROM documents_document WHERE added_by IS NOT NULL
+        UNION ALL
+        SELECT added_by, stored_size, 0, 0 FROM conversations_keptupload WHERE added_by IS NOT NULL
+    ) AS added
+WHERE %(person)s::int IS NULL OR person = %(person)s
+GROUP BY person
+
+-- name: forget_adder_of_conversations
+-- Take a person's number from the conversations of spaces.
+UPDATE conversations_conversation SET additions = additions - %(person)s::text WHERE additions ? %(person)s::text
+
+-- name: forget_adder_of_documents
+-- Take a person's number from the documents of spaces.
+UPDATE documents_document SET added_by = NULL WHERE added_by = %(person)s
+
+-- name: forget_adder_of_uploads
+-- Take a person's number from the kept uploads of spaces.
+UPDATE conversations_keptupload SET added_by = NULL WHERE added_by = %(person)s
+
+-- name: forget_sender_of_imports
+-- Take a person's number from the imports of spaces.
+UPDATE conversations_import SET started_by = NULL WHERE started_by = %(person)s
+
+-- name: forget_asker_of_summaries
+-- Take a person's number from the summaries of spaces.
+UPDATE summaries_conversationsummary SET asked_by = NULL WHERE asked_by = %(person)s

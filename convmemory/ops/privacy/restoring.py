@@ -248,6 +248,7 @@ MADE_AFTER = (
     "convmemory_invitations(",
     "convmemory_spaces_of_key(",
     "convmemory_archive_of(",
+    "convmemory_waiting_uploads(",
 )
 """Functions that a dump contains and that are never restored: `core/postgres/row_security.py` creates them."""
 

@@ -8,23 +8,20 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from django.db import connection, transaction
 from django.utils import timezone
 from django_q.models import Failure
 
 from convmemory.accounts.auditing import forget_old_entries
 from convmemory.accounts.space_invitations import forget_old_invitations
 from convmemory.conversations.messages.responses import release_abandoned_responses
-from convmemory.conversations.messages.storage_quota import recount, uncounted_conversations
 from convmemory.conversations.messages.titling import renew_titles
-from convmemory.conversations.models import Conversation, StoredUse
 from convmemory.core.files.work_folders import sweep_work_folders
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.postgres.archives import for_all_archives
-from convmemory.core.sql import load_sql
 from convmemory.documents.drawing import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
+from convmemory.ops.privacy.storage_sums import MAX_S, reconcile_added, reconcile_storage
 from convmemory.ops.privacy.stored_files import sweep_orphans
 from search.indexing.layouts import find_lost_postings
 from search.indexing.packing import pack_again
@@ -74,6 +71,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "pictures": _pictures,
         "files": _files,
         "storage": _in_all_archives(_storage),
+        "added to spaces": _added,
         "titles": _in_all_archives(_titles),
     }
     return _run(kinds, deep=True)
@@ -146,6 +144,11 @@ def _storage() -> Swept:
     return Swept(counted, counted)
 
 
+def _added() -> Swept:
+    counted = reconcile_added()
+    return Swept(counted, counted)
+
+
 def _titles() -> Swept:
     renewed, deadline = 0, time.monotonic() + MAX_S
     while time.monotonic() < deadline and (some := renew_titles(limit=BATCH)):
@@ -174,53 +177,3 @@ def _run(kinds: Mapping[str, Callable[[], Swept]], *, deep: bool) -> SweepRun:
     )
     SweepRun.objects.filter(pk__lte=run.pk - KEPT_RUNS).delete()
     return run
-
-
-# --- storage sweep --------------------------------------------------------------------------------
-# Recounts what each owner has stored (bytes, turns, documents), from the sums of conversations, documents and kept
-# uploads.
-#
-# Transactions that store and delete maintain the owners' sums (`messages/storage_quota.py`). This finds rows that
-# bypassed them: those of an older version, which have no sum yet, and those that an administrator or a restore
-# changed.
-
-
-COUNTED_AT_ONCE = 100
-MAX_S = 20.0
-
-
-def reconcile_storage() -> int:
-    """Count uncounted rows, for `MAX_S` at most, then each owner's sum; return how many sums were missing or wrong."""
-    counted: int = 0
-    deadline = time.monotonic() + MAX_S
-    while time.monotonic() < deadline and (ids := uncounted_conversations(limit=COUNTED_AT_ONCE)):
-        with transaction.atomic():
-            locked = Conversation.objects.select_for_update().filter(pk__in=ids, stored_bytes=None).order_by("pk")
-            recount(list(locked.values_list("pk", flat=True)))
-        counted += len(ids)
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops.runtime", "count_documents"))
-        counted += cursor.rowcount
-        cursor.execute(load_sql("convmemory.ops.runtime", "owners_with_storage"))
-        owners = [archive_id for (archive_id,) in cursor.fetchall()]
-    counted += sum(_reconcile(archive_id) for archive_id in owners)
-    return counted
-
-
-def _reconcile(archive_id: int) -> bool:
-    """Set the owner's sum; return whether it was wrong.
-
-    The row is locked first. A transaction that stores data changes the row last, so that the sum is taken either before
-    or after all of its data.
-    """
-    with transaction.atomic():
-        StoredUse.objects.get_or_create(archive_id=archive_id)
-        row = StoredUse.objects.select_for_update().get(archive_id=archive_id)
-        with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.ops.runtime", "stored_by_owner"), {"owner": archive_id})
-            stored = tuple(cursor.fetchone())
-        if (row.stored_bytes, row.turns, row.documents) == stored:
-            return False
-        row.stored_bytes, row.turns, row.documents = stored
-        row.save(update_fields=["stored_bytes", "turns", "documents"])
-    return True

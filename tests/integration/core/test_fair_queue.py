@@ -519,6 +519,16 @@ def test_task_enqueued_by_task_counts_for_same_person(answer: Callable[[Answer],
     assert list(OwnerTask.objects.values_list("args", "archive", "person")) == [([2], space, ada.pk)]
 
 
+def test_upkeep_of_eight_spaces_counts_as_one_caller() -> None:
+    ada, bob = make_user(), make_user()
+    for number, space in enumerate(make_spaces(ada, 8)):
+        enqueue_for(space, FUNC, number)
+    for number in (100, 101):
+        enqueue_for(bob.pk, FUNC, number)
+    claims = [claim(timezone.now() + timedelta(seconds=number)) for number in range(4)]
+    assert [task.archive_id == bob.pk for task in claims if task] == [False, True, False, True]
+
+
 def test_sweep_that_asks_again_leaves_task_to_person() -> None:
     ada = make_user()
     (space,) = make_spaces(ada, 1)

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import DataError, IntegrityError, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
+from convmemory.accounts.spaces import create_space, set_member
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue, work
 from convmemory.conversations.importing.imports import create_import, queue_import, store_upload
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, Message
+from convmemory.core.acting import acting_for
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 from convmemory.core.processes.child_process import Ending
@@ -210,6 +212,33 @@ def test_queued_imports_are_limited_by_count_and_size(settings: Any, monkeypatch
     with pytest.raises(TooLarge, match="MAX_UPLOAD_MB"):
         queued(make_user())
     assert len(uploads()) == 3
+
+
+def test_queued_imports_of_person_are_limited_over_all_archives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convmemory.conversations.importing.imports.MAX_UNFINISHED", 3)
+    ada, bob = make_user(), make_user()
+    spaces = [create_space(person=ada, name=f"Room {number}").pk for number in range(3)]
+    set_member(person=ada, space_id=spaces[0], username=bob.username, role="contributor")
+
+    def queue_in(archive_id: int, person: User, number: int) -> None:
+        with acting_for(archive_id, person_id=person.pk):
+            file = SimpleUploadedFile(f"{number}.jsonl", LINES)
+            queue_import(caller=Caller.for_archive(archive_id), file=file)
+
+    for number, archive_id in enumerate((ada.pk, *spaces[:2])):
+        queue_in(archive_id, ada, number)
+    with pytest.raises(TooManyAtOnce, match="3 imports of yours"):
+        queue_in(spaces[2], ada, 4)
+    for number in (5, 6):
+        queue_in(spaces[0], bob, number)
+    queue_in(bob.pk, bob, 7)
+    Import.objects.filter(started_by=ada.pk).update(state="done")
+    queue_in(spaces[0], ada, 8)
+    with pytest.raises(TooManyAtOnce, match="3 imports of this space"):
+        queue_in(spaces[0], ada, 9)
+    with acting_for(spaces[0], person_id=bob.pk), connection.cursor() as cursor:
+        cursor.execute("SELECT uploads FROM convmemory_waiting_uploads()")
+        assert cursor.fetchone() == (3,)
 
 
 def test_tidy_deletes_rows_of_imports_that_ended_long_ago() -> None:

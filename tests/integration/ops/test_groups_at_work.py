@@ -14,10 +14,13 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from convmemory.accounts.callers import Caller
+from convmemory.accounts.callers import Access, Caller, SpaceName
 from convmemory.accounts.spaces import create_space
-from convmemory.conversations.models import Conversation, Message
-from convmemory.core.acting import acting_for, maintenance
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft
+from convmemory.conversations.messages.storage_quota import NOTHING, Amounts, use_of_storage
+from convmemory.conversations.models import Conversation, Message, StoredUse
+from convmemory.core.acting import acting_for, in_archive_of, maintenance
 from convmemory.core.models import OwnerGroup, OwnerTask
 from convmemory.core.postgres import groups
 from convmemory.core.postgres.archives import for_all_archives
@@ -29,11 +32,13 @@ from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.erasing import count_rows
 from convmemory.ops.privacy.exporting import request_archive
+from convmemory.ops.privacy.storage_sums import forget_person, reconcile_added
 from convmemory.ops.tasks import enqueue_archive
 from search.adapters.conversations import index_conversation
 from search.indexing.status import index_status
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
+from tests.factories import exchange, user_says
 from tests.integration.ops.conftest import People
 from tests.support.groups import copies_alone
 from tests.support.own_logins import own_logins
@@ -176,6 +181,35 @@ class TestCommands:
             assert self._carry(bert, number, None) == number
             index_conversation(conversation_id=number)
             assert Passage.objects.filter(archive_id=bert.pk).count() == passages
+
+    def test_additions_to_space_of_another_group_count_for_person(self, people: People) -> None:
+        with maintenance():
+            bert = User.objects.get(pk=people["bert"])
+        rooms = [self._space(bert) for _ in range(4)]
+        space_id = next(number for number in rooms if self._group_of(number) != self._group_of(bert.pk))
+        with acting_for(space_id, person_id=bert.pk):
+            caller = Caller.of(bert).at(Access(space_id, SpaceName(space_id, "Loft")))
+            draft = ConversationDraft(messages=exchange(("Where is the oar?", "In the loft.")))
+            made = ingest.create_conversation(caller=caller, draft=draft)
+        added = self._added(bert)
+        assert (added.size > 0, added.turns) == (True, 1)
+        with maintenance():
+            assert reconcile_added() == 0
+            with in_archive_of(bert.pk):
+                StoredUse.objects.filter(archive_id=bert.pk).update(added_bytes=5)
+            assert (reconcile_added(), self._added(bert)) == (1, added)
+            forget_person(bert.pk)
+            assert Conversation.objects.get(pk=made.pk).additions == {}
+            assert (reconcile_added(), self._added(bert)) == (1, NOTHING)
+        with acting_for(space_id, person_id=bert.pk):
+            ingest.append_messages(caller=caller, conversation_id=made.pk, drafts=[user_says("And?")])
+            assert Conversation.objects.get(pk=made.pk).additions.keys() == {str(bert.pk)}
+            ingest.delete_for_good(caller=caller, conversation_id=made.pk)
+        assert self._added(bert) == NOTHING
+
+    def _added(self, person: User) -> Amounts:
+        with acting_for(person.pk):
+            return use_of_storage(archive_id=person.pk).added
 
     def _space(self, person: User) -> int:
         with acting_for(person.pk):

@@ -63,7 +63,14 @@ ROLES = {
 SAID = {FISH: ("what did the axolotl cost?", "axolotl"), TEA: ("which samovar do we buy?", "samovar")}
 RENAMED = {"accounts_spacemember": "accounts_membership"}
 COLUMNS = {"accounts_spacemember": {"space_id": "archive_id"}}
-NEW: dict[str, dict[str, Any]] = {"core_ownertask": {"person_id": None}}
+NEW: dict[str, dict[str, Any]] = {
+    "core_ownertask": {"person_id": None},
+    "conversations_conversation": {"additions": {}},
+    "conversations_keptupload": {"added_by": None},
+    "conversations_storeduse": {"added_bytes": 0, "added_turns": 0, "added_documents": 0},
+    "documents_document": {"added_by": None},
+    "summaries_conversationsummary": {"asked_by": None},
+}
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
     "accounts_sharedspace": "rows of accounts_archive, compared apart",

@@ -134,7 +134,7 @@ def test_failed_summary_retries_with_backoff_up_to_max(
         assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) is None  # not due yet
         assert summaries_to_make(limit=5) == []
         wake(summary)
-        assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
+        assert summaries_to_make(limit=5) == [(owner.pk, summary.pk, None)]
     assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("failed")
     summary.refresh_from_db()
     assert summary.attempts == SUMMARIES.max_attempts
@@ -179,7 +179,7 @@ def test_summary_of_lost_worker_is_retried_then_fails(owner: User, conversation:
     assert summaries_to_make(limit=5) == []
     assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) is None  # another worker has its lease
     wake(summary)
-    assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
+    assert summaries_to_make(limit=5) == [(owner.pk, summary.pk, None)]
     assert make_summary(archive_id=summary.archive_id, summary_id=summary.pk) == SummaryOutcome("completed")
     rows.update(status="processing", attempts=SUMMARIES.max_attempts)
     wake(summary)
