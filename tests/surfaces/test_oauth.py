@@ -347,11 +347,41 @@ def test_port_of_programs_own_machine_is_its_choice(program: Program, owner: Use
         "http://evil.example/cb",
         "https://a.example/#x",
         "https://a@b.example/",
+        "ms-msdt:/id",
+        "search-ms:query=x",
+        "intent://scan/#Intent;scheme=x;end",
+        "chrome://settings/",
+        "tel:112",
+        "gardener://callback",
+        "com.example.:/callback",
+        "x-apple.systempreferences:com.apple.preference",
     ],
 )
-def test_unsafe_redirect_is_not_registered(address: str, uri: str) -> None:
-    program = Program(address, redirect_uris=[uri])
+def test_unsafe_redirect_is_not_registered_nor_led_to_by_earlier_id(address: str, owner: User, uri: str) -> None:
+    program = Program(address, redirect_uris=[CALLBACK, uri])
     assert program.registered["error"] in ("invalid_redirect_uri", "invalid_client_metadata")
+    values = {"name": "Gardener", "redirects": [uri], "auth": "none"}
+    program.client_id = connections.client_id_for(values)
+    answer = consent(address, owner, program.query(redirect_uri=uri), "allow")
+    assert (answer.status_code, "Location" in answer.headers) == (422, False)
+    program.http.close()
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://a.example/cb",
+        "http://127.0.0.1:8787/cb",
+        "http://[::1]/cb",
+        "com.example.gardener:/oauth/callback",
+        "cursor://anysphere.cursor-mcp/oauth/callback",
+    ],
+)
+def test_https_own_machine_and_scheme_of_program_are_registered(address: str, owner: User, uri: str) -> None:
+    program = Program(address, redirect_uris=[uri, "http://localhost:8787/callback"])
+    answer = consent(address, owner, program.query(redirect_uri=uri), "allow")
+    place, _, query = answer.headers["Location"].partition("?")
+    assert (place, "code" in parse_qs(query)) == (uri, True)
     program.http.close()
 
 
