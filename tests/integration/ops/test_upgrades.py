@@ -63,7 +63,11 @@ ROLES = {
 SAID = {FISH: ("what did the axolotl cost?", "axolotl"), TEA: ("which samovar do we buy?", "samovar")}
 RENAMED = {"accounts_spacemember": "accounts_membership"}
 COLUMNS = {"accounts_spacemember": {"space_id": "archive_id"}}
-NEW: dict[str, dict[str, Any]] = {"core_ownertask": {"person_id": None}}
+NEW: dict[str, dict[str, Any]] = {
+    "accounts_provisionedaccount": {"email": ""},
+    "accounts_scimtoken": {"reaches_staff": False},
+    "core_ownertask": {"person_id": None},
+}
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
     "accounts_sharedspace": "rows of accounts_archive, compared apart",
@@ -377,6 +381,39 @@ def test_act_of_space_in_audit_log_is_nobodys() -> None:
         call_command("migrate", verbosity=0)
         kept = "SELECT person_id, about_id FROM accounts_auditentry WHERE what = 'conversation 7'"
         assert rows(kept) == [(None, FISH)]
+
+
+def test_addresses_are_kept_with_who_gave_them() -> None:
+    """Of accounts that a provider made, and of those that a directory changed."""
+    people = (
+        ("made by provider", "!", "now()", "now()", None),
+        ("with a password", "pbkdf2", "now()", "now() + '1 minute'", False),
+        ("made by directory", "!", "now()", "now()", True),
+        ("found by directory", "!", "now() - interval '1 day'", "now()", False),
+    )
+    with restored():
+        for number, (name, password, joined, linked, was_made) in enumerate(people, start=20):
+            rows(f"""
+                INSERT INTO auth_user (id, password, is_superuser, username, first_name, last_name, email, is_staff,
+                    is_active, date_joined)
+                VALUES ({number}, '{password}', false, '{name}', '', '', '{number}@example.org', false, true, {joined});
+                INSERT INTO sign_in_linkedidentity (issuer, subject, created_at, owner_id)
+                VALUES ('https://id.example', '{number}', {linked}, {number})
+            """)
+            if was_made is not None:
+                rows(f"""
+                    INSERT INTO accounts_provisionedaccount (external_id, email_type, was_made, updated_at, owner_id)
+                    VALUES ('', '', {was_made}, now(), {number})
+                """)
+        call_command("migrate", verbosity=0)
+        provided, of_directory = (
+            dict(rows(f"SELECT owner_id, email FROM accounts_{name} WHERE owner_id >= 20"))
+            for name in ("provideraddress", "provisionedaccount")
+        )
+        assert provided == {20: "20@example.org"}
+        assert of_directory == {21: "21@example.org", 22: "", 23: "23@example.org"}
+        kept = dict(rows("SELECT id, email FROM auth_user WHERE id >= 20"))
+        assert kept == {20: "20@example.org", 21: "", 22: "22@example.org", 23: "23@example.org"}
 
 
 def test_rows_in_other_schemas_name_archives_too() -> None:
