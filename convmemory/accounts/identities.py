@@ -16,6 +16,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from convmemory.accounts.mail import Change, warn
 from convmemory.accounts.models import ProviderAddress, ProvisionedAccount
 from convmemory.accounts.spaces import follow_groups
 from convmemory.core.acting import acting_for, maintenance
@@ -119,6 +120,8 @@ def _link(provider: IdentityProvider, claims: Mapping[str, Any], existing: User 
                 ProviderAddress.objects.create(person=user, issuer=provider.issuer, email=user.email)
     with acting_for(user.pk):
         LinkedIdentity.objects.create(person_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
+        if user.last_login is not None:
+            warn(user, Change.PROVIDER)
     return user
 
 

@@ -16,7 +16,7 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import spaces_of
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
 from convmemory.accounts.keys import active_key, active_keys, create_key, revoke_key
-from convmemory.accounts.mail import can_send_mail, choice_of
+from convmemory.accounts.mail import Change, can_send_mail, choice_of, warn
 from convmemory.accounts.models import ApiKey, MailChoice
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import model_use
@@ -161,6 +161,7 @@ class ChangePassword(PasswordChangeView):
             answer = super().form_valid(form)
             ended = form.end_keys_if_asked(form.user)
             record(Action.CHANGED, what="password", person_id=form.user.pk, about_id=form.user.pk)
+            warn(form.user, Change.PASSWORD)
         said = _("Your password is changed. Other browsers are signed out.")
         if form.cleaned_data["end_keys"]:
             said += " " + ngettext("%(count)s API key ended.", "%(count)s API keys ended.", ended) % {"count": ended}

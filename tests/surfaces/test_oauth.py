@@ -23,12 +23,15 @@ from pytest_django import Settings
 
 from convmemory.accounts import connections
 from convmemory.accounts.models import ApiKey
+from convmemory.accounts.tasks import send_mail
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import without_owner
 from convmemory.core.text import content_hash
 from convmemory.core.threads import in_thread
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
 from tests.support.patience import ANSWER_S
+from tests.support.smtp_server import running_smtp_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -270,6 +273,19 @@ def test_code_and_refresh_token_are_useless_without_their_proof(
     monkeypatch.setattr(connections, "CODE_S", -1)
     assert program.token(code=late).json()["error"] == "invalid_grant"
     other.http.close()
+
+
+def test_owner_is_mailed_about_program_once(program: Program, owner: User, settings: Settings) -> None:
+    User.objects.filter(pk=owner.pk).update(email="ada@example.org")
+    with running_smtp_server(settings, site=program.address) as mailbox:
+        tokens = program.tokens_of(owner)
+        program.refresh(tokens["refresh_token"])
+        with without_owner():
+            send_mail()
+        (message,) = mailbox.messages
+    assert message["To"] == "ada@example.org"
+    assert "A program was given access to what you have stored." in message.get_content()
+    assert "Gardener" not in message.as_string()
 
 
 def test_inactive_owner_gets_no_token(program: Program, owner: User) -> None:

@@ -32,6 +32,7 @@ from scim2_server.storage import ScimStorage, SearchPage
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.groups import change_members
+from convmemory.accounts.mail import Change, warn
 from convmemory.accounts.models import ProviderAddress, ProvisionedAccount, ProvisionedGroup, ScimToken
 from convmemory.accounts.proxy_sign_in import ISSUER
 from convmemory.accounts.scim.filters import GROUPS, USERS, condition_of
@@ -209,7 +210,7 @@ class DirectoryStorage(ScimStorage):
             raise UniquenessException(detail=TAKEN.format(name=username[:150]))
         email = _email_of(resource)
         name = resource.name or Name()
-        row.username = username
+        before, row.username = row.email, username
         (row if said.was_made else said).email = storable(email.value or "")
         row.first_name, row.last_name = storable(name.given_name or ""), storable(name.family_name or "")
         _save(row)
@@ -217,6 +218,8 @@ class DirectoryStorage(ScimStorage):
         said.external_id = storable(resource.external_id or "")
         said.email_type, said.email_is_primary = storable(email.type or ""), email.primary
         _save(said)
+        if row.email != before:
+            warn(row, Change.ADDRESS, address=before)
 
     # --- groups -----------------------------------------------------------------------------------
 
