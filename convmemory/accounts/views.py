@@ -20,6 +20,7 @@ from convmemory.accounts.mail import Change, can_send_mail, choice_of, warn
 from convmemory.accounts.models import ApiKey, MailChoice
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import model_use
+from convmemory.accounts.sessions import end_other_sessions, end_session, sessions_of
 from convmemory.core.config import config
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
@@ -144,6 +145,26 @@ def revoke(request: PageRequest, key_id: int) -> HttpResponse:
     revoke_key(person=request.user, key_id=key_id)
     messages.success(request, _("The key is revoked."))
     return redirect("keys")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def sessions(request: PageRequest) -> HttpResponse:
+    """Render the browsers in which the caller is signed in; end one session, or all but this one. Raises: NotFound."""
+    current_key = request.session.session_key
+    if request.method == "POST":
+        if number := request.POST.get("session", ""):
+            end_session(person=request.user, number=number, current_key=current_key)
+            messages.success(request, _("That browser is signed out."))
+        else:
+            ended = end_other_sessions(person=request.user, current_key=current_key)
+            said = ngettext("%(count)s other browser is signed out.", "%(count)s other browsers are signed out.", ended)
+            messages.success(request, said % {"count": ended})
+        return redirect("sessions")
+    if request.session.modified:  # it may have begun with this request, by a proxy's header
+        request.session.save()
+    context = {"sessions": sessions_of(person=request.user, current_key=current_key)}
+    return render(request, "accounts/sessions.html", context)
 
 
 class ChangePassword(PasswordChangeView):

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django_q.models import Failure
 
 from convmemory.accounts.auditing import forget_old_entries
+from convmemory.accounts.sessions import forget_expired_sessions
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.messages.storage_quota import recount, uncounted_conversations
 from convmemory.conversations.messages.titling import renew_titles
@@ -69,6 +70,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "stale": _in_all_archives(lambda: _stale(enqueue)),
         "failed tasks": _failed_tasks,
         "audit log": _audit_log,
+        "sessions": _expired_sessions,
         "pictures": _pictures,
         "files": _files,
         "storage": _in_all_archives(_storage),
@@ -116,6 +118,11 @@ def _failed_tasks() -> Swept:
 
 def _audit_log() -> Swept:
     deleted = forget_old_entries()
+    return Swept(deleted, deleted)
+
+
+def _expired_sessions() -> Swept:
+    deleted = forget_expired_sessions()
     return Swept(deleted, deleted)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore as DjangoSessionStore
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, OperationalError, connection, connections
 from django.db.migrations import RunSQL
@@ -35,6 +36,7 @@ from convmemory.core.marks import Mark
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.ops.privacy.backup import known_migrations
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
+from convmemory.sign_in.sessions.models import SessionStore
 from search.searching import SearchQuery, search
 from tests.factories import make_user
 from tests.support.copies import database_in_use
@@ -414,6 +416,19 @@ def test_addresses_are_kept_with_who_gave_them() -> None:
         assert of_directory == {21: "21@example.org", 22: "", 23: "23@example.org"}
         kept = dict(rows("SELECT id, email FROM auth_user WHERE id >= 20"))
         assert kept == {20: "20@example.org", 21: "", 22: "22@example.org", 23: "23@example.org"}
+
+
+def test_sessions_get_their_person_and_expired_ones_go() -> None:
+    with restored():
+        mine, of_visitor = (DjangoSessionStore().encode(data) for data in ({"_auth_user_id": "1"}, {}))
+        rows(f"""
+            INSERT INTO django_session (session_key, session_data, expire_date) VALUES
+            ('key-of-ada', '{mine}', now() + '1 day'), ('visitor', '{of_visitor}', now() + '1 day'),
+            ('old', '{mine}', now())
+        """)
+        call_command("migrate", verbosity=0)
+        assert dict(rows("SELECT session_key, person_id FROM django_session")) == {"key-of-ada": 1, "visitor": None}
+        assert SessionStore("key-of-ada").load() == {"_auth_user_id": "1"}
 
 
 def test_rows_in_other_schemas_name_archives_too() -> None:
