@@ -26,6 +26,7 @@ SECRET_KEY = Config.secret_key.read() or secret_key(VAR_DIR / "secret_key")
 HTTPS_ONLY = Config.https_only.read()
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 SESSION_COOKIE_NAME = "convmemory_session"
+SESSION_ENGINE = "convmemory.sign_in.sessions.models"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
 SECURE_SSL_REDIRECT = HTTPS_ONLY
 SECURE_REDIRECT_EXEMPT = [r"^(api/v1/)?(health|ready)$"]  # asked from inside, by machines that follow no redirect
@@ -37,7 +38,6 @@ INSTALLED_APPS = [
     "convmemory.core.administration.site.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.humanize",
@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "ninja",
     "convmemory.core",
     "convmemory.sign_in",
+    "convmemory.sign_in.sessions",
     "convmemory.accounts",
     "convmemory.embeddings",
     "convmemory.conversations",

@@ -20,7 +20,7 @@ from django.utils.translation import get_language
 
 from convmemory.accounts import invitations
 from convmemory.accounts.forms import AdminChangePasswordForm, ChangeUserForm, InvitationForm
-from convmemory.accounts.mail import can_send_mail, request_mail, reset_path
+from convmemory.accounts.mail import Change, can_send_mail, request_mail, reset_path, warn
 from convmemory.accounts.models import (
     ApiKey,
     Archive,
@@ -49,7 +49,8 @@ admin.site.unregister(User)
 
 def _remove_second_factors(users: Sequence[User]) -> None:
     for user in users:
-        remove_everything(user)
+        if remove_everything(user):
+            warn(user, Change.FACTORS_REMOVED)
 
 
 @admin.register(User)
@@ -76,6 +77,11 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if "email" in form.changed_data:
+            warn(obj, Change.ADDRESS, address=form.initial.get("email", ""))
 
     def has_make_links_permission(self, request: HttpRequest) -> bool:
         return self.has_change_permission(request) and not config.sso_only

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.keys import KEY_PREFIX, caller_of_key
+from convmemory.accounts.mail import Change, warn
 from convmemory.accounts.models import ApiKey
 from convmemory.core.acting import acting_for
 from convmemory.core.text import content_hash, one_line, storable
@@ -64,10 +65,11 @@ def consent_of(code: str) -> Consent | None:
 def open_connection(consent: Consent, code: str) -> Tokens | None:
     """Make the key of a consent; None if its code was used before, which revokes that key, or its owner is gone."""
     with acting_for(consent.person_id):
-        if not User.objects.filter(pk=consent.person_id, is_active=True).exists():
+        person = User.objects.filter(pk=consent.person_id, is_active=True).first()
+        if person is None:
             return None
         row = ApiKey(
-            person_id=consent.person_id,
+            person_id=person.pk,
             name=one_line(storable(consent.client_name), 100),
             read_only=True,
             client_id=consent.client_id,
@@ -78,6 +80,7 @@ def open_connection(consent: Consent, code: str) -> Tokens | None:
                 row.key_hash = content_hash(secrets.token_urlsafe(32))  # until `_renewed` stores the real one
                 row.save()
                 record(Action.MADE, what=f"key {row.pk}", person_id=row.person_id, about_id=row.person_id)
+                warn(person, Change.PROGRAM)
                 return _renewed(row)
         except IntegrityError:
             ApiKey.objects.filter(person_id=consent.person_id, code_token_hash=content_hash(code)).update(

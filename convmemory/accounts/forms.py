@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.callers import Access
 from convmemory.accounts.keys import revoke_all_keys
+from convmemory.accounts.mail import Change, warn
 from convmemory.accounts.models import Invitation
 from convmemory.sign_in.forms import ChangePasswordForm as CheckedPasswordForm
 
@@ -86,6 +87,7 @@ class AdminChangePasswordForm(EndsKeys, AdminPasswordChangeForm):  # type: ignor
     def save(self, commit: bool = True) -> Any:
         user = super().save(commit=commit)
         self.end_keys_if_asked(user)
+        warn(user, Change.PASSWORD)
         return user
 
 

@@ -2,7 +2,8 @@
 
 An account is found by issuer and subject, which are never another person's. Where the operator says that the provider
 is the directory that provisions accounts by SCIM (`scim_claim`), one that it made is found by its ids; by an e-mail
-address only where the operator trusts the provider's (`match_email`). A name never finds any other account.
+address only where the operator trusts the provider's (`match_email`), and only if no other provider gave the account
+that address. A name never finds any other account. Reasons: docs/adr/0118-vouched-addresses.md.
 """
 
 import re
@@ -15,7 +16,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from convmemory.accounts.models import ProvisionedAccount
+from convmemory.accounts.mail import Change, warn
+from convmemory.accounts.models import ProviderAddress, ProvisionedAccount
 from convmemory.accounts.spaces import follow_groups
 from convmemory.core.acting import acting_for, maintenance
 from convmemory.core.identity_providers import ROLES, IdentityProvider
@@ -33,10 +35,10 @@ def account_of(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
     """Return the account of the person with these claims, with what the groups say. Raises: SignInRefused."""
     user = _linked(provider, claims["sub"])
     if user is None:
-        provisioned = _provisioned(provider, claims)
+        existing = _provisioned(provider, claims) or _at_address(provider, claims)
         try:
             with transaction.atomic():
-                user = _link(provider, claims, provisioned)
+                user = _link(provider, claims, existing)
         except IntegrityError:  # a second sign-in of the same person was faster
             user = _linked(provider, claims["sub"])
             if user is None:
@@ -71,37 +73,55 @@ def _linked(provider: IdentityProvider, subject: str) -> User | None:
 
 def _provisioned(provider: IdentityProvider, claims: Mapping[str, Any]) -> User | None:
     """Return the account that SCIM made for the person; None without one. Raises: SignInRefused."""
-    said = claims.get(provider.scim_claim) if provider.scim_claim else None
-    if not isinstance(said, str) or not said:
+    claim = claims.get(provider.scim_claim) if provider.scim_claim else None
+    value = storable(claim) if isinstance(claim, str) else ""
+    # At some providers people write any address, which is theirs only once it is verified.
+    if not value or (provider.scim_claim == "email" and not _verified_email(claims)):
         return None
-    value = storable(said)
     with maintenance():
         rows = ProvisionedAccount.objects.filter(was_made=True, removed_at=None).select_related("person")
         found = [row.person for row in rows.filter(Q(external_id=value) | Q(person__username__iexact=value))[:2]]
     return _unlinked(provider, found)
 
 
-def _link(provider: IdentityProvider, claims: Mapping[str, Any], provisioned: User | None) -> User:
-    """Link the provisioned account, the one with the person's address, or a new one.
+def _at_address(provider: IdentityProvider, claims: Mapping[str, Any]) -> User | None:
+    """Return the account with the person's address, unless another provider gave it. Raises: SignInRefused."""
+    email = _verified_email(claims)
+    if not email or not provider.match_email:
+        return None
+    with maintenance():
+        by_others = ProviderAddress.objects.filter(email__iexact=email).exclude(issuer=provider.issuer)
+        rows = User.objects.filter(email__iexact=email).exclude(pk__in=by_others.values("person_id"))
+        found = list(rows[:2])
+    return _unlinked(provider, found)
 
-    Raises: SignInRefused, IntegrityError.
-    """
-    address = claims.get("email") if claims.get("email_verified") is True else None
-    email = storable(address) if isinstance(address, str) and len(address) <= 254 else ""
-    user = provisioned
-    if user is None and email and provider.match_email:
-        user = _unlinked(provider, list(User.objects.filter(email__iexact=email)[:2]))
+
+def _verified_email(claims: Mapping[str, Any]) -> str:
+    """Return the address that the provider has verified; empty without one."""
+    address = claims.get("email")
+    is_verified = claims.get("email_verified") is True and isinstance(address, str) and len(address) <= 254
+    return storable(str(address)) if is_verified else ""
+
+
+def _link(provider: IdentityProvider, claims: Mapping[str, Any], existing: User | None) -> User:
+    """Link the existing account of the person, or a new one. Raises: SignInRefused, IntegrityError."""
+    user = existing
     if user is None:
         if not provider.create_accounts:
             raise SignInRefused(
                 _("%(label)s has signed you in, but there is no account for you here. Ask who runs this server.")
                 % {"label": provider.label}
             )
-        user = User(username=_free_name(claims), email=email)
+        user = User(username=_free_name(claims), email=_verified_email(claims))
         user.set_unusable_password()
         user.save()
+        if user.email:
+            with acting_for(user.pk):
+                ProviderAddress.objects.create(person=user, issuer=provider.issuer, email=user.email)
     with acting_for(user.pk):
         LinkedIdentity.objects.create(person_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
+        if user.last_login is not None:
+            warn(user, Change.PROVIDER)
     return user
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods
 
 from convmemory.accounts import invitations
 from convmemory.accounts.forms import EndsKeys
-from convmemory.accounts.mail import can_send_mail, request_mail
+from convmemory.accounts.mail import Change, can_send_mail, request_mail, warn
 from convmemory.accounts.models import Mail
 from convmemory.accounts.sign_in_views import enter
 from convmemory.accounts.tasks import enqueue_mail
@@ -93,5 +93,6 @@ class ChoosePassword(PasswordResetConfirmView):
         answer = super().form_valid(form)
         with acting.acting_for(form.user.pk):
             form.end_keys_if_asked(form.user)
+            warn(form.user, Change.PASSWORD)
         messages.success(self.request, _("Your password is changed. Sign in with the new one."))
         return answer

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Access, Caller, KeyRights, SpaceName
+from convmemory.accounts.mail import Change, warn
 from convmemory.accounts.models import ApiKey, Membership
 from convmemory.accounts.spaces import get_membership
 from convmemory.core.errors import InvalidInput, NotFound
@@ -61,6 +62,7 @@ def create_key(
         writes_spaces=writes_spaces,
     )
     record(Action.MADE, what=f"key {row.pk}", person_id=person.pk, about_id=person.pk)
+    warn(person, Change.KEY)
     return key
 
 

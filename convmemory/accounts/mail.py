@@ -1,4 +1,4 @@
-"""Sends mail in a worker: invitations, links to reset passwords, notices. Reads and writes `Mail`.
+"""Sends mail in a worker: invitations, links to reset passwords, notices, warnings. Reads and writes `Mail`.
 
 A web request only stores a row, whether or not the address has an account. The worker makes the links and talks to the
 SMTP server of the settings; failures are retried a few times (`retrying.MAIL`).
@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.tokens import default_token_generator
 from django.core.mail import EmailMessage, get_connection
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, TextChoices
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.encoding import force_bytes
@@ -22,7 +22,7 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext as _
-from django.utils.translation import override
+from django.utils.translation import gettext_lazy, override
 
 from convmemory.accounts import invitations
 from convmemory.accounts.models import Invitation, Mail, MailChoice
@@ -75,6 +75,52 @@ def notify(user: User, *, began_at: datetime, path: str, subject: Promise, text:
                 "link": config.public_url.rstrip("/") + path,
             }
             request_notice(recipient=user.email, subject=str(subject), text=str(text) % values)
+
+
+class Change(TextChoices):
+    """A change of what signs a person in, as a warning describes it."""
+
+    ADDRESS = (
+        "address",
+        gettext_lazy("Your account no longer has this e-mail address."),
+    )
+    PASSWORD = "password", gettext_lazy("The password of your account was changed.")
+    KEY = "key", gettext_lazy("An API key of your account was made, by which programs read what you have stored.")
+    PROGRAM = "program", gettext_lazy("A program was given access to what you have stored.")
+    APP = "app", gettext_lazy("An authenticator app was set up for your account.")
+    APP_REMOVED = "app removed", gettext_lazy("The authenticator app of your account was removed.")
+    PASSKEY = "passkey", gettext_lazy("A passkey was added to your account.")
+    PASSKEY_REMOVED = "passkey removed", gettext_lazy("A passkey of your account was removed.")
+    CODES = "codes", gettext_lazy("The recovery codes of your account were replaced by new ones.")
+    FACTORS_REMOVED = "factors removed", gettext_lazy("The second factor and passkeys of your account were removed.")
+    PROVIDER = "provider", gettext_lazy("An identity provider signs you in to your account from now on.")
+
+
+def warn(user: User, change: Change, *, address: str | None = None) -> None:
+    """Store a notice that the account was changed, whatever mail its person wants; an equal one that waits is enough.
+
+    It goes to the person's address, or to `address`, which they had before. Call it as the person or as maintenance.
+    """
+    recipient = user.email if address is None else address
+    if not (can_send_mail() and recipient):
+        return
+    with override(choice_of(user).language):
+        text = _(
+            "%(change)s\n\nThis was on %(at)s at %(site)s.\n\n"
+            "If it was you, you need not do anything. If not: look through your sessions and API keys, end those that "
+            "you do not know, and change your password if you have one. If you cannot sign in, ask who runs this "
+            "server.\n\n"
+            "%(link)s\n"
+        )
+        values = {
+            "change": change.label,
+            "at": date_format(timezone.localtime(), "DATETIME_FORMAT"),
+            "site": config.public_url,
+            "link": config.public_url.rstrip("/") + reverse("account"),
+        }
+        notice = {"recipient": recipient, "subject": _("Your account at convmemory was changed"), "text": text % values}
+    if not Mail.objects.filter(kind=Mail.Kind.NOTICE, sent_at=None, **notice).exists():
+        request_notice(**notice)
 
 
 def send_due_mail(*, deadline: float) -> int:

@@ -370,10 +370,32 @@ class SpaceInvitation(models.Model):
         return f"invitation {self.pk} to space {self.archive_id}"
 
 
+class ProviderAddress(models.Model):
+    """The e-mail address that an identity provider gave for an account which it made.
+
+    For as long as the account has it, other providers find no account by it. All other addresses are of staff, who set
+    them in the administration or by an invitation, or of a directory, which made the account.
+    """
+
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="+"
+    )
+    issuer = models.TextField()
+    email = models.EmailField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"address of user {self.person_id} by a provider"
+
+
 class ScimToken(models.Model):
     """A bearer token with which a directory changes accounts by SCIM, and nothing else."""
 
     name = models.CharField(max_length=100)
+    # The database's default serves processes of an earlier version, which do not name the column.
+    reaches_staff = models.BooleanField(default=False, db_default=False)
     token_hash = models.BinaryField(max_length=32, unique=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(null=True)
@@ -389,14 +411,16 @@ class ScimToken(models.Model):
 class ProvisionedAccount(models.Model):
     """A person as a directory describes them by SCIM, beyond the columns of the user; absent until it does.
 
-    `was_made` tells accounts that SCIM made from those that it found. `removed_at` is set if the directory deleted the
-    person: SCIM does not show the account any more.
+    `was_made` tells accounts that SCIM made from those that it found. Only of the first the directory sets the address
+    of the user; what it says of the others is in `email`, which nothing but SCIM reads. `removed_at` is set if the
+    directory deleted the person: SCIM does not show the account any more.
     """
 
     person = models.OneToOneField(
         settings.AUTH_USER_MODEL, db_column="owner_id", on_delete=models.CASCADE, related_name="provisioned"
     )
     external_id = models.CharField(max_length=255, blank=True, default="", db_index=True)
+    email = models.EmailField(blank=True, default="", db_default="")
     email_type = models.CharField(max_length=255, blank=True, default="")
     email_is_primary = models.BooleanField(null=True, blank=True)
     was_made = models.BooleanField(default=False)

@@ -24,7 +24,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.auditing import Action, record
-from convmemory.accounts.mail import can_send_mail
+from convmemory.accounts.mail import Change, can_send_mail, warn
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core.config import config
 from convmemory.core.encryption import decrypt
@@ -130,6 +130,7 @@ def _set_up_before_entry(request: HttpRequest, user: User, *, next_page: str) ->
         return render(request, "accounts/set_up_before_entry.html", context, status=status)
     login(request, user)
     record(Action.MADE, what="authenticator app", person_id=user.pk, about_id=user.pk)
+    warn(user, Change.APP)
     return _without_cookie(_with_codes(request, context["codes"], next_page=next_page))
 
 
@@ -262,6 +263,7 @@ def set_up_app(request: PageRequest) -> HttpResponse:
     if context["codes"] is None:
         return render(request, "accounts/set_up_app.html", context, status=422 if context["error"] else 200)
     record(Action.MADE, what="authenticator app", person_id=request.user.pk, about_id=request.user.pk)
+    warn(request.user, Change.APP)
     return _with_codes(request, context["codes"], next_page=reverse("second-factor"))
 
 
@@ -285,6 +287,7 @@ def remove_app(request: PageRequest) -> HttpResponse:
         return render(request, "accounts/remove_factor.html", {"title": title, "consequence": said})
     second_factor.remove_app(request.user)
     record(Action.DELETED, what="authenticator app", person_id=request.user.pk, about_id=request.user.pk)
+    warn(request.user, Change.APP_REMOVED)
     messages.success(request, _("The authenticator app is removed."))
     return redirect("second-factor")
 
@@ -299,6 +302,7 @@ def renew_recovery_codes(request: PageRequest) -> HttpResponse:
         return render(request, "accounts/renew_recovery_codes.html")
     codes = second_factor.renew_recovery_codes(request.user)
     record(Action.CHANGED, what="recovery codes", person_id=request.user.pk, about_id=request.user.pk)
+    warn(request.user, Change.CODES)
     return _with_codes(request, codes, next_page=reverse("second-factor"))
 
 
@@ -319,6 +323,7 @@ def add_passkey(request: PageRequest) -> HttpResponse:
             error = str(refusal)
         else:
             record(Action.MADE, what="passkey", person_id=request.user.pk, about_id=request.user.pk)
+            warn(request.user, Change.PASSKEY)
             return _with_codes(request, codes, next_page=reverse("second-factor"))
     context = {"form": form, "error": error, "passkey_options": passkeys.creation_options(request.user, host)}
     return render(request, "accounts/add_passkey.html", context, status=422 if error or form.errors else 200)
@@ -350,5 +355,6 @@ def remove_passkey(request: PageRequest, passkey_id: int) -> HttpResponse:
         return render(request, "accounts/remove_factor.html", {"title": title, "consequence": said})
     passkeys.remove_passkey(request.user, passkey_id)
     record(Action.DELETED, what=f"passkey {passkey_id}", person_id=request.user.pk, about_id=request.user.pk)
+    warn(request.user, Change.PASSKEY_REMOVED)
     messages.success(request, _("The passkey is removed."))
     return redirect("second-factor")

@@ -13,6 +13,7 @@ urlpatterns = [
     path("settings/keys/<int:key_id>/use", views.key_use, name="key-use"),
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
+    path("settings/sessions", views.sessions, name="sessions"),
     path("spaces", space_views.spaces, name="spaces"),
     path("spaces/invitations", space_views.answer_invitation, name="answer-invitation"),
     path("spaces/use", space_views.choose, name="choose-space"),

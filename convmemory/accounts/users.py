@@ -1,15 +1,15 @@
-"""Finds users by name and creates them, for commands; ends their sessions and keys."""
+"""Finds users by name and creates them, for commands; ends their access."""
 
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
-from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
 from convmemory.accounts.models import ApiKey, Archive
+from convmemory.accounts.sessions import end_sessions
 from convmemory.core.errors import InvalidInput, NotFound
 
 SIGN_IN_REMEDY = "`manage.py changepassword {name}` sets one"
@@ -56,17 +56,6 @@ def on_user_saved(sender: type[User], *, instance: User, created: bool, **kwargs
     if created:
         archive = Archive(id=instance.pk, kind=Archive.Kind.OWN, person=instance, created_at=instance.date_joined)
         archive.save(force_insert=True)
-
-
-def end_sessions(*, user_id: int) -> int:
-    """Delete the user's sessions; returns how many. Reads all: the user is inside their signed data."""
-    mine = [
-        session.pk
-        for session in Session.objects.iterator(chunk_size=1_000)
-        if session.get_decoded().get("_auth_user_id") == str(user_id)
-    ]
-    count: int = Session.objects.filter(pk__in=mine).delete()[0]
-    return count
 
 
 def end_access(*, user_id: int) -> None:

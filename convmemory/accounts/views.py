@@ -16,10 +16,11 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import spaces_of
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
 from convmemory.accounts.keys import active_key, active_keys, create_key, revoke_key
-from convmemory.accounts.mail import can_send_mail, choice_of
+from convmemory.accounts.mail import Change, can_send_mail, choice_of, warn
 from convmemory.accounts.models import ApiKey, MailChoice
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.quota import model_use
+from convmemory.accounts.sessions import end_other_sessions, end_session, sessions_of
 from convmemory.core.config import config
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, NotFound
@@ -146,6 +147,26 @@ def revoke(request: PageRequest, key_id: int) -> HttpResponse:
     return redirect("keys")
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def sessions(request: PageRequest) -> HttpResponse:
+    """Render the browsers in which the caller is signed in; end one session, or all but this one. Raises: NotFound."""
+    current_key = request.session.session_key
+    if request.method == "POST":
+        if number := request.POST.get("session", ""):
+            end_session(person=request.user, number=number, current_key=current_key)
+            messages.success(request, _("That browser is signed out."))
+        else:
+            ended = end_other_sessions(person=request.user, current_key=current_key)
+            said = ngettext("%(count)s other browser is signed out.", "%(count)s other browsers are signed out.", ended)
+            messages.success(request, said % {"count": ended})
+        return redirect("sessions")
+    if request.session.modified:  # it may have begun with this request, by a proxy's header
+        request.session.save()
+    context = {"sessions": sessions_of(person=request.user, current_key=current_key)}
+    return render(request, "accounts/sessions.html", context)
+
+
 class ChangePassword(PasswordChangeView):
     """The form for a new password."""
 
@@ -161,6 +182,7 @@ class ChangePassword(PasswordChangeView):
             answer = super().form_valid(form)
             ended = form.end_keys_if_asked(form.user)
             record(Action.CHANGED, what="password", person_id=form.user.pk, about_id=form.user.pk)
+            warn(form.user, Change.PASSWORD)
         said = _("Your password is changed. Other browsers are signed out.")
         if form.cleaned_data["end_keys"]:
             said += " " + ngettext("%(count)s API key ended.", "%(count)s API keys ended.", ended) % {"count": ended}

@@ -94,6 +94,7 @@ def _program(client_id: str) -> Any:
     program = oauth.registered_program(client_id)
     if program is None:
         raise InvalidInput("This server does not know the program that asks: connect it again, so that it registers.")
+    oauth.require_safe_redirects(program.redirect_uris)  # ids do not expire, and earlier versions refused fewer
     return program
 
 

@@ -38,8 +38,8 @@ from convmemory.core.threads import in_thread
 from convmemory.mcp_server.places import AUTHORIZE, RESOURCE_METADATA, SERVER_METADATA
 
 SCOPES = ["read"]
-# Schemes that a browser runs or opens itself instead of handing them to a program.
-REFUSED_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about", "filesystem", "view-source"})
+# Cursor registers this one together with its HTTPS and loopback addresses, and gives up if one of them is refused.
+PROGRAM_SCHEMES = frozenset({"cursor"})
 MAX_REDIRECTS, MAX_REDIRECT_CHARS = 10, 500
 
 
@@ -60,15 +60,28 @@ def _is_alike(given: AnyUrl, known: AnyUrl) -> bool:
 
 
 def require_safe_redirects(redirect_uris: list[AnyUrl] | None) -> None:
-    """Raises: InvalidInput unless all are HTTPS, the loopback address, or the scheme of a program."""
+    """Raises: InvalidInput unless all are HTTPS, HTTP on the loopback address, or the private scheme of a program."""
     if not redirect_uris or len(redirect_uris) > MAX_REDIRECTS:
         raise InvalidInput(f"A program has 1 to {MAX_REDIRECTS} redirect URIs.")
     for uri in redirect_uris:
-        is_local = (uri.host or "").strip("[]") in LOOPBACK
-        if uri.scheme in REFUSED_SCHEMES or (uri.scheme == "http" and not is_local):
-            raise InvalidInput(f"The redirect URI {str(uri)[:100]!r} is neither HTTPS nor of the program's machine.")
+        is_on_own_machine = uri.scheme == "http" and (uri.host or "").strip("[]") in LOOPBACK
+        is_of_program = uri.scheme in PROGRAM_SCHEMES or _is_private(uri.scheme)
+        if uri.scheme != "https" and not is_on_own_machine and not is_of_program:
+            raise InvalidInput(
+                f"The redirect URI {str(uri)[:100]!r} is neither HTTPS, nor HTTP on the program's own machine, nor of "
+                "a private scheme with a dot, such as com.example.app:/callback."
+            )
         if uri.fragment or uri.username or uri.password or len(str(uri)) > MAX_REDIRECT_CHARS:
             raise InvalidInput("A redirect URI has no fragment, no password, and at most 500 characters.")
+
+
+def _is_private(scheme: str) -> bool:
+    """Return whether a scheme is a domain name in reverse, which `ms-msdt` and `x-apple.systempreferences` are not.
+
+    Source: https://www.rfc-editor.org/rfc/rfc8252#section-7.1
+    """
+    first, *rest = scheme.split(".")
+    return first.isalpha() and bool(rest) and all(rest)
 
 
 def registered_program(client_id: str) -> Program | None:

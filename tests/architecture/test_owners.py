@@ -14,6 +14,7 @@ OTHERWISE = {
     "accounts.Archive": "is the archive, of one person or of none",
     "core.OwnerTask": "tasks of the installation are in the same queue, without an archive",
     "ops.Erasure": "a mark on a person, with `user` as its key",
+    "sessions.Session": "is found before its person is known, and a visitor's has none",
 }
 """Models of persons without `archive` or `person`, and why."""
 

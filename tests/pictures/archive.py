@@ -8,6 +8,7 @@ import random
 from datetime import timedelta
 
 from django.contrib.auth.models import Permission, User
+from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import Membership
@@ -18,11 +19,13 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample
+from convmemory.sign_in.sessions.models import Session
 from search.models import ItemEmbedding
 from tests.factories import add_member
 from tests.pictures.visitors import NEWCOMER, OWNER, PASSWORD
 
 CODING, READING = "sample-billing-deadlock", "sample-explain-hnsw"
+OTHER_BROWSERS = ("Mozilla/5.0 (iPhone) Safari/604.1", "Mozilla/5.0 (Windows NT 10.0) Firefox/140.0")
 TAGGED = {"sample-billing-deadlock": "postgres", "sample-flaky-ci-pipeline": "ci", "sample-jwt-login": "security"}
 
 
@@ -44,6 +47,16 @@ def prepare() -> None:
     )  # fmt: skip
     space = create_space(person=owner, name="Waterworks")
     add_member(person=owner, space_id=space.pk, username=NEWCOMER, role=Membership.Role.READER)
+    for number, user_agent in enumerate(OTHER_BROWSERS, start=1):
+        now = timezone.now()
+        Session.objects.create(
+            session_key=f"browser-{number}",
+            person=owner,
+            user_agent=user_agent,
+            signed_in_at=now - timedelta(days=3 * number),
+            seen_at=now - timedelta(hours=5 * number),
+            expire_date=now + timedelta(days=9),
+        )
     print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING], "space": space.pk}))
 
 

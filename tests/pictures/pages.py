@@ -129,6 +129,7 @@ def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
         Shot("data", "Your data", "/settings/data"),
         Shot("password", "Password", "/settings/password"),
         Shot("second-factor", "Second factor and passkeys", "/settings/second-factor"),
+        Shot("sessions", "Where you are signed in", "/settings/sessions"),
         Shot("delete-account", "Deleting an account", "/settings/account/delete"),
         Shot("sign-in", "Sign in", "/login", visitor=""),
         Shot("not-found", "Nothing here", "/conversations/999999"),

@@ -16,8 +16,8 @@ PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 class Directory:
     """A client of SCIM with a token."""
 
-    def __init__(self) -> None:
-        self.client = Client(headers={"Authorization": f"Bearer {create_token(name='entra')}"})
+    def __init__(self, token: str = "") -> None:
+        self.client = Client(headers={"Authorization": f"Bearer {token or create_token(name='entra')}"})
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         data = "" if body is None else json.dumps(body)

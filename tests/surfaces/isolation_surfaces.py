@@ -23,7 +23,7 @@ TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events by words", "GET index status", "GET memory stats", "POST memory embed",
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
-    "POST stop", "page running", "page progress", "page document page",
+    "page sessions", "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
     "page spaces", "page one space", "POST own role", "POST moves", "POST another's invitation",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
@@ -526,6 +526,7 @@ ROUTES: dict[str, Surface] = {
     "page import": lambda _, ask: _page(ask, "/import"),
     "page one import": lambda _, ask: _page(ask, f"/import/{ask.import_id}"),
     "page account": lambda _, ask: _page(ask, "/settings/account/delete"),
+    "page sessions": lambda _, ask: _page(ask, "/settings/sessions"),
     "page keys": lambda _, ask: _page(ask, "/settings/keys"),
     "page connect": lambda _, ask: _page(ask, "/settings/connect"),
     "page spaces": lambda _, ask: _page(ask, "/spaces"),

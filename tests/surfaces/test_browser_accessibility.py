@@ -46,7 +46,8 @@ PAGES = (
     "/", "/search", "/search?q=sourdough", "/search?q=zzz&mode=full_text", "/palette?go=bread", "/recall",
     "/recall?query=sourdough", "/library", "/statistics", "/documents", "/import", "/chat", "/agents", "/agents/new",
     "/settings/account", "/settings/appearance", "/settings/keys", "/settings/connect", "/settings/data",
-    "/settings/password", "/settings/second-factor", "/settings/confirm", "/settings/account/delete", "/design",
+    "/settings/password", "/settings/second-factor", "/settings/sessions", "/settings/confirm",
+    "/settings/account/delete", "/design",
 )  # fmt: skip
 OF_A_CONVERSATION = ("", "?turn=1", "/outline", "/summaries", "/context", "/events", "/documents", "/delete")
 ADMIN = ("", "dashboard/", "conversations/conversation/", "search/itemembedding/", "dashboard/map")

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.quota import MB
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing import imports
 from convmemory.conversations.importing.queue import next_imports
 from convmemory.conversations.models import Conversation
@@ -141,7 +141,7 @@ def test_tasks_in_space_take_turns_of_who_causes_them(ada: Adder, settings: Sett
     bob, rosa = make_user(), make_user()
     space, *_ = ada.spaces
     for person, role in ((bob, "contributor"), (rosa, "reader")):
-        set_member(person=ada.person, space_id=space, username=person.username, role=role)
+        add_member(person=ada.person, space_id=space, username=person.username, role=role)
     key = create_key(person=bob, space_ids=[space], writes_spaces=True)
     program = Client(headers={"Authorization": f"Bearer {key}"})
     made = program.post(f"/api/v1/conversations?space={space}", messages("so?"), content_type="application/json").json()

@@ -23,12 +23,15 @@ from pytest_django import Settings
 
 from convmemory.accounts import connections
 from convmemory.accounts.models import ApiKey
+from convmemory.accounts.tasks import send_mail
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import without_owner
 from convmemory.core.text import content_hash
 from convmemory.core.threads import in_thread
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
 from tests.support.patience import ANSWER_S
+from tests.support.smtp_server import running_smtp_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -272,6 +275,19 @@ def test_code_and_refresh_token_are_useless_without_their_proof(
     other.http.close()
 
 
+def test_owner_is_mailed_about_program_once(program: Program, owner: User, settings: Settings) -> None:
+    User.objects.filter(pk=owner.pk).update(email="ada@example.org")
+    with running_smtp_server(settings, site=program.address) as mailbox:
+        tokens = program.tokens_of(owner)
+        program.refresh(tokens["refresh_token"])
+        with without_owner():
+            send_mail()
+        (message,) = mailbox.messages
+    assert message["To"] == "ada@example.org"
+    assert "A program was given access to what you have stored." in message.get_content()
+    assert "Gardener" not in message.as_string()
+
+
 def test_inactive_owner_gets_no_token(program: Program, owner: User) -> None:
     tokens, code = program.tokens_of(owner), program.led_back(owner)["code"]
     owner.is_active = False
@@ -347,11 +363,41 @@ def test_port_of_programs_own_machine_is_its_choice(program: Program, owner: Use
         "http://evil.example/cb",
         "https://a.example/#x",
         "https://a@b.example/",
+        "ms-msdt:/id",
+        "search-ms:query=x",
+        "intent://scan/#Intent;scheme=x;end",
+        "chrome://settings/",
+        "tel:112",
+        "gardener://callback",
+        "com.example.:/callback",
+        "x-apple.systempreferences:com.apple.preference",
     ],
 )
-def test_unsafe_redirect_is_not_registered(address: str, uri: str) -> None:
-    program = Program(address, redirect_uris=[uri])
+def test_unsafe_redirect_is_not_registered_nor_led_to_by_earlier_id(address: str, owner: User, uri: str) -> None:
+    program = Program(address, redirect_uris=[CALLBACK, uri])
     assert program.registered["error"] in ("invalid_redirect_uri", "invalid_client_metadata")
+    values = {"name": "Gardener", "redirects": [uri], "auth": "none"}
+    program.client_id = connections.client_id_for(values)
+    answer = consent(address, owner, program.query(redirect_uri=uri), "allow")
+    assert (answer.status_code, "Location" in answer.headers) == (422, False)
+    program.http.close()
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://a.example/cb",
+        "http://127.0.0.1:8787/cb",
+        "http://[::1]/cb",
+        "com.example.gardener:/oauth/callback",
+        "cursor://anysphere.cursor-mcp/oauth/callback",
+    ],
+)
+def test_https_own_machine_and_scheme_of_program_are_registered(address: str, owner: User, uri: str) -> None:
+    program = Program(address, redirect_uris=[uri, "http://localhost:8787/callback"])
+    answer = consent(address, owner, program.query(redirect_uri=uri), "allow")
+    place, _, query = answer.headers["Location"].partition("?")
+    assert (place, "code" in parse_qs(query)) == (uri, True)
     program.http.close()
 
 

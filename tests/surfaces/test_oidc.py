@@ -18,13 +18,14 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import AuditEntry, Membership
+from convmemory.accounts.models import AuditEntry, Membership, ProviderAddress
 from convmemory.accounts.spaces import change_role, create_space, remove_member
 from convmemory.core import acting
 from convmemory.core.identity_providers import SpaceGroup
 from convmemory.sign_in import oidc
 from convmemory.sign_in.models import LinkedIdentity
 from tests.factories import add_member, make_user
+from tests.support.directory import Directory
 from tests.support.fleet import free_port
 from tests.support.identity_provider import Provider, running_provider
 from tests.support.installation import ROOT
@@ -124,6 +125,46 @@ def test_address_that_passed_to_another_person_or_is_ambiguous_finds_no_account(
         LinkedIdentity.objects.all().delete()
         User.objects.get_or_create(username="second", email="ada@example.org")
     assert User.objects.count() == 2
+
+
+def test_address_that_other_provider_gave_finds_no_account(provider: Provider, settings: Settings) -> None:
+    with running_provider() as club:
+        trusted = provider.settings(match_email=True, create_accounts=True)
+        settings.OIDC_PROVIDERS = (trusted, club.settings(name="club", create_accounts=True))
+        club.describe("mallory", preferred_username="mallory", email="ada@example.org", email_verified=True)
+        provider.describe("s-17", preferred_username="ada", email="Ada@example.org", email_verified=True)
+        mallory, ada = Client(), Client()
+        club.sign_in(mallory, "mallory", name="club")
+        provider.sign_in(ada, "s-17")
+        assert (user_of(mallory), user_of(ada)) == ("mallory", "ada")
+
+
+def test_address_that_same_provider_gave_or_staff_set_finds_account(
+    provider: Provider, corp: Callable[..., None]
+) -> None:
+    corp(match_email=True, create_accounts=True)
+    for subject in ("s-18", "s-19", "s-20"):
+        provider.describe(subject, preferred_username=subject, email="ada@example.org", email_verified=True)
+    provider.sign_in(Client(), "s-18")
+    LinkedIdentity.objects.all().delete()
+    again = Client()
+    provider.sign_in(again, "s-19")
+    assert user_of(again) == "s-18", "a person whose subject at the provider has changed"
+    ProviderAddress.objects.update(issuer="https://else.example")
+    LinkedIdentity.objects.all().delete()
+    provider.describe("s-20", email="countess@example.org", email_verified=True)
+    User.objects.update(email="countess@example.org")  # as staff set it in the administration
+    last = Client()
+    provider.sign_in(last, "s-20")
+    assert user_of(last) == "s-18"
+
+
+def test_unverified_address_finds_no_account_that_scim_made(provider: Provider, corp: Callable[..., None]) -> None:
+    corp(scim_claim="email")
+    Directory().user("ada@example.org")
+    for is_verified, status in ((False, 403), (None, 403), (True, 302)):
+        provider.describe("s-21", email="ada@example.org", email_verified=is_verified)
+        assert provider.sign_in(Client(), "s-21").status_code == status
 
 
 def test_groups_decide_who_is_staff_at_each_sign_in(provider: Provider, corp: Callable[..., None]) -> None:

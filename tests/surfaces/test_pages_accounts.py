@@ -4,7 +4,6 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
-from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
@@ -12,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.models import ApiKey
 from convmemory.accounts.views import NEW_KEY_COOKIE
+from convmemory.sign_in.sessions.models import Session
 from tests.factories import make_user
 from tests.support.api import person_of
 

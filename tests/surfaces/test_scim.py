@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -22,12 +23,14 @@ from convmemory.accounts.models import AuditEntry, GroupQuota, ProvisionedAccoun
 from convmemory.accounts.quota import limits_of
 from convmemory.accounts.scim.tokens import create_token
 from convmemory.accounts.spaces import create_space
+from convmemory.accounts.tasks import send_mail
 from convmemory.conversations.models import Conversation
 from convmemory.core import acting
 from convmemory.core.identity_providers import IdentityProvider
 from convmemory.sign_in.oidc import SignInRefused
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.directory import USER, Directory
+from tests.support.smtp_server import running_smtp_server
 
 pytestmark = pytest.mark.django_db
 
@@ -235,6 +238,56 @@ def test_local_account_goes_on_when_directory_finds_it(directory: Directory) -> 
     assert not ProvisionedAccount.objects.get().was_made
 
 
+def test_address_of_directory_leads_to_no_account_that_it_did_not_make(
+    directory: Directory, settings: Settings
+) -> None:
+    grace, provider = make_user("grace"), IdentityProvider("corp", "Corp", "https://id.example.org", "c")
+    User.objects.filter(pk=grace.pk).update(email="grace@example.org")
+    emails = [{"value": "mallory@example.org", "type": "work"}]
+    answer = directory.patch(f"/Users/{grace.pk}", {"op": "replace", "value": {"emails": emails}})
+    assert answer.status_code in (200, 204)
+    ada = directory.user("ada", emails=[{"value": "ada@example.org", "type": "work"}])
+    assert User.objects.get(pk=grace.pk).email == "grace@example.org"
+    assert directory.send("GET", f"/Users/{grace.pk}").json()["emails"] == emails
+    assert directory.found("/Users", 'emails.value eq "mallory@example.org"') == ["grace"]
+    with running_smtp_server(settings) as mailbox:
+        for address in ("mallory@example.org", "grace@example.org"):
+            Client().post("/password/reset", {"email": address})
+        with acting.without_owner():
+            send_mail()
+        assert [message["To"] for message in mailbox.messages] == ["grace@example.org"]
+    trusting = replace(provider, match_email=True)
+    with acting.without_owner():
+        with pytest.raises(SignInRefused, match="there is no account for you"):
+            account_of(trusting, {"sub": "s-1", "email": "mallory@example.org", "email_verified": True})
+        assert account_of(trusting, {"sub": "s-2", "email": "ada@example.org", "email_verified": True}) == ada
+
+
+def test_staff_are_out_of_reach_of_token_without_option(directory: Directory) -> None:
+    boss = make_user("boss")
+    User.objects.filter(pk=boss.pk).update(is_staff=True, email="boss@example.org")
+    emails = {"op": "replace", "value": {"emails": [{"value": "mallory@example.org"}], "active": False}}
+    group = Group.objects.create(name="Desk")
+    group.user_set.add(boss)
+    assert directory.patch(f"/Users/{boss.pk}", emails).status_code == 404
+    assert directory.send("DELETE", f"/Users/{boss.pk}").status_code == 404
+    assert directory.found("/Users", "active pr") == []
+    assert directory.patch(f"/Groups/{group.pk}", {"op": "replace", "value": {"members": []}}).status_code in (200, 204)
+    boss.refresh_from_db()
+    assert (boss.email, boss.is_active, groups_of(boss)) == ("boss@example.org", True, {"Desk"})
+    output = StringIO()
+    call_command("scim_token", "create", "entra", "--staff", stdout=output)
+    wide = Directory(token=output.getvalue().splitlines()[-1])
+    assert wide.patch(f"/Users/{boss.pk}", emails).status_code in (200, 204)
+    boss.refresh_from_db()
+    assert (boss.email, boss.is_active) == ("boss@example.org", False)
+    root = User.objects.create_superuser("root")
+    assert wide.patch(f"/Users/{root.pk}", emails).status_code == 404
+    listed = StringIO()
+    call_command("scim_token", "list", stdout=listed)
+    assert [line.endswith("reaches staff") for line in listed.getvalue().splitlines()] == [False, True]
+
+
 # --- groups ---------------------------------------------------------------------------------------
 
 
@@ -358,16 +411,22 @@ def test_first_sign_in_finds_account_that_scim_made(directory: Directory, settin
         account_of(provider, {"sub": "s-2"})
 
 
-def test_account_that_identity_provider_made_is_taken_over_by_its_address(directory: Directory) -> None:
-    provider = IdentityProvider("corp", "Corp", "https://id.example.org", "c", create_accounts=True)
+def test_account_that_trusted_identity_provider_made_is_taken_over_by_its_address(
+    directory: Directory, settings: Settings
+) -> None:
+    provider = IdentityProvider("corp", "Corp", "https://id.example.org", "c", create_accounts=True, match_email=True)
+    club = IdentityProvider("club", "Club", "https://club.example.org", "c", create_accounts=True)
+    settings.OIDC_PROVIDERS = (provider, club)
     claims = {"sub": "s-1", "preferred_username": "ada@example.org", "email": "ada@example.org", "email_verified": True}
     with acting.without_owner():
+        mallory = account_of(club, claims | {"preferred_username": "mallory"})
         ada = account_of(provider, claims)
     invited = make_user("bob")
     User.objects.filter(pk=invited.pk).update(email="bob@example.org")
     emails = {name: [{"value": f"{name}@Example.org", "type": "work"}] for name in ("ada", "bob")}
     assert directory.user("ada@example.org", emails=emails["ada"]) == ada
     assert directory.user("bob@example.org", emails=emails["bob"]) != invited
+    assert User.objects.get(pk=mallory.pk).username == "mallory"
     directory.patch(f"/Users/{ada.pk}", {"op": "Replace", "path": "active", "value": False})
     with acting.without_owner(), pytest.raises(SignInRefused, match="deactivated"):
         account_of(provider, claims)

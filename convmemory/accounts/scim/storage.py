@@ -2,7 +2,8 @@
 
 Runs as maintenance, each operation in one transaction.
 
-Superusers and the accounts of spaces do not exist here. Deleting a user deactivates the account and hides it: a
+Superusers do not exist here, nor staff unless the token reaches them. The address that a directory gives an account
+which it did not make leads to nothing (`ProvisionedAccount`). Deleting a user deactivates the account and hides it: a
 directory cannot erase what people have stored.
 """
 
@@ -13,7 +14,7 @@ from django.contrib.auth import models as auth
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import Model, Prefetch, Q, QuerySet
+from django.db.models import Case, Model, Prefetch, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from scim2_models import (
@@ -31,7 +32,8 @@ from scim2_server.storage import ScimStorage, SearchPage
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.groups import change_members
-from convmemory.accounts.models import ProvisionedAccount, ProvisionedGroup, ScimToken
+from convmemory.accounts.mail import Change, warn
+from convmemory.accounts.models import ProviderAddress, ProvisionedAccount, ProvisionedGroup, ScimToken
 from convmemory.accounts.proxy_sign_in import ISSUER
 from convmemory.accounts.scim.filters import GROUPS, USERS, condition_of
 from convmemory.accounts.scim.resources import Email, Group, GroupOfUser, Member, Name, User
@@ -47,18 +49,7 @@ TAKEN = (
 )
 
 
-def people() -> QuerySet[auth.User]:
-    """Return the accounts that SCIM shows."""
-    rows = auth.User.objects.filter(is_superuser=False, provisioned__removed_at=None)
-    return rows.select_related("provisioned").annotate(changed_at=Coalesce("provisioned__updated_at", "date_joined"))
-
-
-def rows_of(resource_type: ResourceType, *, with_many: bool = True) -> QuerySet[Any]:
-    """Return the rows of users or groups, the groups of users and the members of groups with them."""
-    if resource_type.name == "User":
-        return people().prefetch_related("groups") if with_many else people()
-    groups = auth.Group.objects.select_related("provisioned")
-    return groups.prefetch_related(Prefetch("user_set", people(), to_attr="people")) if with_many else groups
+DIRECTORY_ADDRESS = Case(When(provisioned__was_made=False, then="provisioned__email"), default="email")
 
 
 def is_asked(name: str, parameters: ResponseParameters[Any] | None) -> bool:
@@ -80,6 +71,7 @@ class DirectoryStorage(ScimStorage):
 
     def __init__(self, token: ScimToken) -> None:
         self._by = f"by SCIM token {token.pk}"
+        self._out_of_reach = Q(is_superuser=True) if token.reaches_staff else Q(is_superuser=True) | Q(is_staff=True)
 
     def operation(self) -> AbstractContextManager[None]:
         return transaction.atomic()
@@ -96,7 +88,7 @@ class DirectoryStorage(ScimStorage):
             # By itself: a row that is joined would be read as it was before the wait for the lock.
             model = auth.User if resource_type.name == "User" else auth.Group
             model._default_manager.select_for_update().filter(pk=_number(resource_id)).first()
-        row = self._found(rows_of(resource_type, with_many=is_whole), resource_type, resource_id)
+        row = self._found(self._rows(resource_type, with_many=is_whole), resource_type, resource_id)
         return resource_of(row, with_many=is_whole)
 
     def search(
@@ -106,7 +98,7 @@ class DirectoryStorage(ScimStorage):
             raise NotImplementedException(detail="Search in /Users or in /Groups.")
         (resource_type,) = resource_types
         is_whole = is_asked(MANY[resource_type.name or ""], search_request)
-        rows = rows_of(resource_type, with_many=is_whole)
+        rows = self._rows(resource_type, with_many=is_whole)
         if search_request.filter is not None:
             attributes = USERS if resource_type.name == "User" else GROUPS
             rows = rows.filter(condition_of(search_request.filter.ast, attributes))
@@ -125,7 +117,7 @@ class DirectoryStorage(ScimStorage):
     def update(
         self, resource_type: ResourceType, resource: Resource[Any], *, expected_version: str | None = None
     ) -> Resource[Any]:
-        row = self._found(rows_of(resource_type), resource_type, resource.id or "")
+        row = self._found(self._rows(resource_type), resource_type, resource.id or "")
         if isinstance(resource, User):
             self._update_user(row, resource)
         else:
@@ -134,7 +126,7 @@ class DirectoryStorage(ScimStorage):
         return self.get(resource_type, str(row.pk))
 
     def delete(self, resource_type: ResourceType, resource_id: str, *, expected_version: str | None = None) -> None:
-        row = self._found(rows_of(resource_type, with_many=False), resource_type, resource_id)
+        row = self._found(self._rows(resource_type, with_many=False), resource_type, resource_id)
         if resource_type.name == "User":
             self._record(Action.DELETED, f"user {row.pk} (deactivated)", about=row.pk)
             end_access(user_id=row.pk)
@@ -142,6 +134,21 @@ class DirectoryStorage(ScimStorage):
         else:
             self._record(Action.DELETED, f"group {row.pk}")
             row.delete()
+
+    def _rows(self, resource_type: ResourceType, *, with_many: bool = True) -> QuerySet[Any]:
+        """Return the rows of users or groups, the groups of users and the members of groups with them."""
+        people = self._people()
+        if resource_type.name == "User":
+            return people.prefetch_related("groups") if with_many else people
+        groups = auth.Group.objects.select_related("provisioned")
+        return groups.prefetch_related(Prefetch("user_set", people, to_attr="people")) if with_many else groups
+
+    def _people(self) -> QuerySet[auth.User]:
+        """Return the accounts that exist for the directory."""
+        rows = auth.User.objects.filter(provisioned__removed_at=None).exclude(self._out_of_reach)
+        return rows.select_related("provisioned").annotate(
+            changed_at=Coalesce("provisioned__updated_at", "date_joined"), address=DIRECTORY_ADDRESS
+        )
 
     # --- users ------------------------------------------------------------------------------------
 
@@ -161,23 +168,25 @@ class DirectoryStorage(ScimStorage):
         """Return the account that the directory deleted before, if it has the same name and the same externalId."""
         external_id, name = storable(resource.external_id or ""), storable(resource.user_name or "")
         rows = ProvisionedAccount.objects.exclude(removed_at=None).exclude(external_id="").select_related("person")
-        is_same = {"external_id": external_id, "person__username__iexact": name}
-        return rows.filter(**is_same, person__is_superuser=False).first()
+        reached = auth.User.objects.exclude(self._out_of_reach)
+        return rows.filter(external_id=external_id, person__username__iexact=name, person__in=reached).first()
 
     def _of_identity_provider(self, resource: User) -> ProvisionedAccount | None:
         """Return a new row of the only account of the person that an identity provider, or a proxy, made.
 
-        It is found by its address, or by what the proxy calls the person. Its user name was derived from what the
-        provider said, so that the directory does not find it by that.
+        It is found by the address that a provider gave it whose addresses or ids the operator trusts, or by what the
+        proxy calls the person. Its user name was derived from what the provider said, so that the directory does not
+        find it by that.
         """
         email = storable(_email_of(resource).value or "")
-        identities = LinkedIdentity.objects.all()
-        is_same = ~Q(email="") & Q(email__iexact=email, pk__in=identities.values("person_id"))
+        trusted = [each.issuer for each in config.oidc_providers if each.match_email or each.scim_claim]
+        given = ProviderAddress.objects.filter(issuer__in=trusted, email__iexact=email)
+        is_same = Q(email__iexact=email, pk__in=given.values("person_id"))
         if config.remote_user_scim:
             name, external_id = storable(resource.user_name or ""), storable(resource.external_id or "")
-            named = identities.filter(Q(subject__iexact=name) | Q(subject=external_id), issuer=ISSUER)
-            is_same |= Q(pk__in=named.values("person_id"))
-        rows = people().filter(is_same, provisioned=None, password__startswith=UNUSABLE_PASSWORD_PREFIX)
+            of_proxy = Q(subject__iexact=name) | Q(subject=external_id)
+            is_same |= Q(pk__in=LinkedIdentity.objects.filter(of_proxy, issuer=ISSUER).values("person_id"))
+        rows = self._people().filter(is_same, provisioned=None, password__startswith=UNUSABLE_PASSWORD_PREFIX)
         found = list(rows[:2])
         return ProvisionedAccount(person_id=found[0].pk) if len(found) == 1 else None
 
@@ -201,13 +210,16 @@ class DirectoryStorage(ScimStorage):
             raise UniquenessException(detail=TAKEN.format(name=username[:150]))
         email = _email_of(resource)
         name = resource.name or Name()
-        row.username, row.email = username, storable(email.value or "")
+        before, row.username = row.email, username
+        (row if said.was_made else said).email = storable(email.value or "")
         row.first_name, row.last_name = storable(name.given_name or ""), storable(name.family_name or "")
         _save(row)
         said.person, said.removed_at, said.updated_at = row, None, timezone.now()
         said.external_id = storable(resource.external_id or "")
         said.email_type, said.email_is_primary = storable(email.type or ""), email.primary
         _save(said)
+        if row.email != before:
+            warn(row, Change.ADDRESS, address=before)
 
     # --- groups -----------------------------------------------------------------------------------
 
@@ -238,7 +250,7 @@ class DirectoryStorage(ScimStorage):
         """Return the ids of the members. Raises: InvalidValueException for what is no user."""
         named = {member.value or "" for member in resource.members or ()}
         ids = {text: _number(text) for text in named}
-        found = set(people().filter(pk__in=ids.values()).values_list("pk", flat=True))
+        found = set(self._people().filter(pk__in=ids.values()).values_list("pk", flat=True))
         for text, number in ids.items():
             if number not in found:
                 raise InvalidValueException(detail=f"There is no user {text[:40]!r}: members are ids of users.")
@@ -298,7 +310,9 @@ def resource_of(row: Any, *, with_many: bool) -> Resource[Any]:
         ]
         return Group(**common, meta=meta, display_name=row.name, members=members or None)
     email = Email(
-        value=row.email, type=(said.email_type if said else "") or None, primary=said.email_is_primary if said else None
+        value=row.address,
+        type=(said.email_type if said else "") or None,
+        primary=said.email_is_primary if said else None,
     )
     groups = [
         GroupOfUser(value=str(group.pk), ref=f"Groups/{group.pk}", display=group.name)  # type: ignore[arg-type]
@@ -312,6 +326,6 @@ def resource_of(row: Any, *, with_many: bool) -> Resource[Any]:
         if row.first_name or row.last_name
         else None,
         active=row.is_active,
-        emails=[email] if row.email else None,
+        emails=[email] if row.address else None,
         groups=groups or None,
     )

@@ -16,12 +16,12 @@ USE_RECORDED_EVERY = timedelta(minutes=1)
 
 
 @transaction.atomic
-def create_token(*, name: str) -> str:
+def create_token(*, name: str, reaches_staff: bool = False) -> str:
     """Return a new token; only its hash is stored. Raises: InvalidInput."""
     if not 1 <= len(name) <= 100:
         raise InvalidInput("Give the token a name of 1 to 100 characters, such as that of the directory.")
     token = PREFIX + secrets.token_urlsafe(32)
-    row = ScimToken.objects.create(name=name, token_hash=content_hash(token))
+    row = ScimToken.objects.create(name=name, token_hash=content_hash(token), reaches_staff=reaches_staff)
     record(Action.MADE, what=f"SCIM token {row.pk}", person_id=None)
     return token
 

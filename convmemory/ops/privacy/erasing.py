@@ -19,7 +19,7 @@ from django.utils import timezone
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.holds import refuse_held
 from convmemory.accounts.models import Archive, LegalHold, Membership
-from convmemory.accounts.users import end_sessions
+from convmemory.accounts.sessions import end_sessions
 from convmemory.core.acting import in_archive_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup

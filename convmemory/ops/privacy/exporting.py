@@ -36,7 +36,9 @@ from convmemory.ops.privacy.backup import new_archive
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
-SECRETS = re.compile(r"(^|_)(password|secret|api_key|key_hash|token)(_hash|_encrypted)?$|_encrypted$|_code_hashes$")
+SECRETS = re.compile(
+    r"(^|_)(password|secret|api_key|key_hash|token)(_hash|_encrypted)?$|_encrypted$|_code_hashes$|^session_(key|data)$"
+)
 """Names of columns that are never exported."""
 
 ABOUT_OTHERS = {"django_admin_log": ("object_repr", "change_message")}

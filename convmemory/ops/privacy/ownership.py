@@ -44,7 +44,6 @@ SHARED = {
     "retention.RetentionLimit": "the operator's rules for everybody",
     "search.RerankerWeight": "what a reranker counts for everybody",
     "sign_in.PasswordFailures": "counts under keyed hashes, gone a day after the last wrong password",
-    "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",
 }
 """Models without a foreign key to a user, with the reason or the module that handles them."""
 

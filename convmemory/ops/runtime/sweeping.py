@@ -12,6 +12,7 @@ from django.utils import timezone
 from django_q.models import Failure
 
 from convmemory.accounts.auditing import forget_old_entries
+from convmemory.accounts.sessions import forget_expired_sessions
 from convmemory.accounts.space_invitations import forget_old_invitations
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.messages.titling import renew_titles
@@ -68,6 +69,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "failed tasks": _failed_tasks,
         "audit log": _audit_log,
         "invitations to spaces": _invitations,
+        "sessions": _expired_sessions,
         "pictures": _pictures,
         "files": _files,
         "storage": _in_all_archives(_storage),
@@ -121,6 +123,11 @@ def _audit_log() -> Swept:
 
 def _invitations() -> Swept:
     deleted = forget_old_invitations()
+    return Swept(deleted, deleted)
+
+
+def _expired_sessions() -> Swept:
+    deleted = forget_expired_sessions()
     return Swept(deleted, deleted)
 
 

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from convmemory.accounts.callers import Caller, acting_as
 from convmemory.accounts.models import Archive, Quota
 from convmemory.accounts.quota import MB
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import imports
 from convmemory.conversations.importing.links import request_undo
@@ -83,7 +83,7 @@ def team() -> Team:
     ada, bob = make_user(), make_user()
     lab, loft = (create_space(person=ada, name=name) for name in ("Lab", "Loft"))
     for space in (lab, loft):
-        set_member(person=ada, space_id=space.pk, username=bob.username, role="contributor")
+        add_member(person=ada, space_id=space.pk, username=bob.username, role="contributor")
     return Team(ada, bob, lab, loft)
 
 

@@ -13,7 +13,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.spaces import create_space, set_member
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations import tasks
 from convmemory.conversations.importing import queue, work
 from convmemory.conversations.importing.imports import create_import, queue_import, store_upload
@@ -218,7 +218,7 @@ def test_queued_imports_of_person_are_limited_over_all_archives(monkeypatch: pyt
     monkeypatch.setattr("convmemory.conversations.importing.imports.MAX_UNFINISHED", 3)
     ada, bob = make_user(), make_user()
     spaces = [create_space(person=ada, name=f"Room {number}").pk for number in range(3)]
-    set_member(person=ada, space_id=spaces[0], username=bob.username, role="contributor")
+    add_member(person=ada, space_id=spaces[0], username=bob.username, role="contributor")
 
     def queue_in(archive_id: int, person: User, number: int) -> None:
         with acting_for(archive_id, person_id=person.pk):

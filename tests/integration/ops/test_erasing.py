@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
-from django.contrib.sessions.models import Session
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -30,6 +29,7 @@ from convmemory.ops.privacy import erasing
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.ownership import SHARED, all_models, owned_tables
 from convmemory.ops.privacy.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
+from convmemory.sign_in.sessions.models import Session
 from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user, source_id

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore as DjangoSessionStore
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, OperationalError, connection, connections
 from django.db.migrations import RunSQL
@@ -35,6 +36,7 @@ from convmemory.core.marks import Mark
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.ops.privacy.backup import known_migrations
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
+from convmemory.sign_in.sessions.models import SessionStore
 from search.searching import SearchQuery, search
 from tests.factories import make_user
 from tests.support.copies import database_in_use
@@ -70,6 +72,8 @@ NEW: dict[str, dict[str, Any]] = {
     "conversations_storeduse": {"added_bytes": 0, "added_turns": 0, "added_documents": 0},
     "documents_document": {"added_by": None},
     "summaries_conversationsummary": {"asked_by": None},
+    "accounts_provisionedaccount": {"email": ""},
+    "accounts_scimtoken": {"reaches_staff": False},
 }
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
@@ -384,6 +388,52 @@ def test_act_of_space_in_audit_log_is_nobodys() -> None:
         call_command("migrate", verbosity=0)
         kept = "SELECT person_id, about_id FROM accounts_auditentry WHERE what = 'conversation 7'"
         assert rows(kept) == [(None, FISH)]
+
+
+def test_addresses_are_kept_with_who_gave_them() -> None:
+    """Of accounts that a provider made, and of those that a directory changed."""
+    people = (
+        ("made by provider", "!", "now()", "now()", None),
+        ("with a password", "pbkdf2", "now()", "now() + '1 minute'", False),
+        ("made by directory", "!", "now()", "now()", True),
+        ("found by directory", "!", "now() - interval '1 day'", "now()", False),
+    )
+    with restored():
+        for number, (name, password, joined, linked, was_made) in enumerate(people, start=20):
+            rows(f"""
+                INSERT INTO auth_user (id, password, is_superuser, username, first_name, last_name, email, is_staff,
+                    is_active, date_joined)
+                VALUES ({number}, '{password}', false, '{name}', '', '', '{number}@example.org', false, true, {joined});
+                INSERT INTO sign_in_linkedidentity (issuer, subject, created_at, owner_id)
+                VALUES ('https://id.example', '{number}', {linked}, {number})
+            """)
+            if was_made is not None:
+                rows(f"""
+                    INSERT INTO accounts_provisionedaccount (external_id, email_type, was_made, updated_at, owner_id)
+                    VALUES ('', '', {was_made}, now(), {number})
+                """)
+        call_command("migrate", verbosity=0)
+        provided, of_directory = (
+            dict(rows(f"SELECT owner_id, email FROM accounts_{name} WHERE owner_id >= 20"))
+            for name in ("provideraddress", "provisionedaccount")
+        )
+        assert provided == {20: "20@example.org"}
+        assert of_directory == {21: "21@example.org", 22: "", 23: "23@example.org"}
+        kept = dict(rows("SELECT id, email FROM auth_user WHERE id >= 20"))
+        assert kept == {20: "20@example.org", 21: "", 22: "22@example.org", 23: "23@example.org"}
+
+
+def test_sessions_get_their_person_and_expired_ones_go() -> None:
+    with restored():
+        mine, of_visitor = (DjangoSessionStore().encode(data) for data in ({"_auth_user_id": "1"}, {}))
+        rows(f"""
+            INSERT INTO django_session (session_key, session_data, expire_date) VALUES
+            ('key-of-ada', '{mine}', now() + '1 day'), ('visitor', '{of_visitor}', now() + '1 day'),
+            ('old', '{mine}', now())
+        """)
+        call_command("migrate", verbosity=0)
+        assert dict(rows("SELECT session_key, person_id FROM django_session")) == {"key-of-ada": 1, "visitor": None}
+        assert SessionStore("key-of-ada").load() == {"_auth_user_id": "1"}
 
 
 def test_rows_in_other_schemas_name_archives_too() -> None:

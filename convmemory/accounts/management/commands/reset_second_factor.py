@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.mail import Change, warn
 from convmemory.accounts.users import user_named
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import NotFound
@@ -26,4 +27,5 @@ class Command(ArchiveCommand):
         if not remove_everything(person):
             raise CommandError(f"{user!r} has no second factor.")
         record(Action.DELETED, what="second factor", person_id=None, about_id=person.pk)
+        warn(person, Change.FACTORS_REMOVED)
         self.stdout.write(f"The second factor of {user!r} is removed: the password alone signs them in.")

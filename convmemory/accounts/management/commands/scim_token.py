@@ -1,4 +1,4 @@
-"""`manage.py scim_token create NAME | list | revoke NUMBER`: the tokens with which directories use SCIM."""
+"""`manage.py scim_token create NAME [--staff] | list | revoke NUMBER`: the tokens with which directories use SCIM."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -15,7 +15,9 @@ class Command(ArchiveCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         todo = parser.add_subparsers(dest="todo", required=True)
-        todo.add_parser("create").add_argument("name", help="the directory that uses it")
+        creation = todo.add_parser("create")
+        creation.add_argument("name", help="the directory that uses it")
+        creation.add_argument("--staff", action="store_true", help="it also changes and deactivates staff")
         todo.add_parser("list")
         todo.add_parser("revoke").add_argument("number", type=int, help="the token's number, as `list` shows it")
 
@@ -23,7 +25,9 @@ class Command(ArchiveCommand):
         try:
             match todo:
                 case "create":
-                    token = create_token(name=options["name"])
+                    token = create_token(name=options["name"], reaches_staff=options["staff"])
+                    if not options["staff"]:
+                        self.stdout.write("It reaches no staff, and deactivates none who leave: `--staff` allows that.")
                     self.stdout.write("The token is shown only now; the directory sends it to PUBLIC_URL/scim/v2:")
                     self.stdout.write(token)
                 case "revoke":
@@ -32,6 +36,7 @@ class Command(ArchiveCommand):
                 case _:
                     for row in active_tokens():
                         used = f"last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never used"
-                        self.stdout.write(f"{row.pk}  {row.name}, made {row.created_at:%Y-%m-%d}, {used}")
+                        staff = ", reaches staff" if row.reaches_staff else ""
+                        self.stdout.write(f"{row.pk}  {row.name}, made {row.created_at:%Y-%m-%d}, {used}{staff}")
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
