@@ -417,6 +417,67 @@ WHERE
     )
 ORDER BY name
 
+-- name: keys_across_owners
+-- The foreign keys between tables of owners that admit a row which refers to another owner's, or have not been compared with
+-- all rows yet, and the statements that make each compare the owners as well.
+WITH keys AS (
+    SELECT
+        c.oid, c.conname, n.nspname, h.relname AS holder, t.relname AS target, b.attname AS referred, c.convalidated,
+        EXISTS (
+            SELECT
+            FROM unnest(c.conkey, c.confkey) AS k (holding, referred)
+            WHERE k.holding = ho.attnum AND k.referred = ta.attnum
+        ) AS compares_owners,
+        EXISTS (
+            SELECT
+            FROM pg_index AS i
+            WHERE
+                i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indnatts = 2
+                AND i.indkey::int2[] @> ARRAY[c.confkey[1], ta.attnum]
+        ) AS has_index
+    FROM pg_constraint AS c
+    INNER JOIN pg_class AS h ON h.oid = c.conrelid
+    INNER JOIN pg_namespace AS n ON n.oid = h.relnamespace
+    INNER JOIN pg_class AS t ON t.oid = c.confrelid
+    INNER JOIN pg_attribute AS ho ON ho.attrelid = h.oid AND ho.attname = 'owner_id' AND NOT ho.attisdropped
+    INNER JOIN pg_attribute AS ta ON ta.attrelid = t.oid AND ta.attname = 'owner_id' AND NOT ta.attisdropped
+    INNER JOIN pg_attribute AS b ON b.attrelid = t.oid AND b.attnum = c.confkey[1]
+    WHERE c.contype = 'f' AND n.nspname = ANY(%s)
+)
+
+SELECT
+    format('%%s.%%s.%%s', nspname, holder, conname) AS name,
+    CASE
+        WHEN NOT compares_owners AND NOT has_index AND row_number() OVER same_target = 1
+            THEN ARRAY[
+                format('DROP INDEX CONCURRENTLY IF EXISTS %%I.%%I', nspname, target || '_of_owner'),
+                format(
+                    'CREATE UNIQUE INDEX CONCURRENTLY %%I ON %%I.%%I (%%I, owner_id)',
+                    target || '_of_owner', nspname, target, referred
+                )
+            ]
+        ELSE '{}'
+    END
+    || CASE
+        WHEN NOT compares_owners
+            THEN ARRAY[
+                format(
+                    'ALTER TABLE %%1$I.%%2$I DROP CONSTRAINT %%3$I, ADD CONSTRAINT %%3$I %%4$s NOT VALID',
+                    nspname, holder, conname,
+                    regexp_replace(
+                        pg_get_constraintdef(oid), '^FOREIGN KEY \((.+?)\) REFERENCES (.+?)\((.+?)\)',
+                        'FOREIGN KEY (\1, owner_id) REFERENCES \2(\3, owner_id)'
+                    )
+                )
+            ]
+        ELSE '{}'
+    END
+    || ARRAY[format('ALTER TABLE %%I.%%I VALIDATE CONSTRAINT %%I', nspname, holder, conname)] AS statements
+FROM keys
+WHERE NOT (compares_owners AND convalidated)
+WINDOW same_target AS (PARTITION BY nspname, target, compares_owners ORDER BY holder, conname)
+ORDER BY nspname, target, holder, conname
+
 -- name: is_migrated
 -- Whether the tables exist that the functions which bypass the policies read.
 SELECT
