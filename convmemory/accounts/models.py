@@ -144,7 +144,8 @@ class LegalHold(models.Model):
 class AuditEntry(models.Model):
     """One entry of the audit log: who did what, to whose data. Without any text that people wrote.
 
-    The application's log-in can only add rows; the sweep deletes old ones, and an erasure takes a person's name out.
+    The application's log-in can only add entries, of now and of the person who acts, and count repeated acts; the sweep
+    deletes old ones, and an erasure takes a person's name out.
     """
 
     class Action(models.TextChoices):
@@ -171,8 +172,16 @@ class AuditEntry(models.Model):
     # Not called owner: the log is not the owner's, and no policy of owners holds for it.
     about = models.ForeignKey(Archive, on_delete=models.SET_NULL, null=True, related_name="+")
     what = models.CharField(max_length=200, help_text="The kind and the number of an object.")
+    times = models.PositiveIntegerField(
+        null=True, help_text="How often it happened in that hour, of acts that callers can repeat at will. Null: once."
+    )
 
     class Meta:
+        indexes = [
+            models.Index(
+                fields=["what", "created_at"], condition=models.Q(times__isnull=False), name="audit_entry_counted"
+            )
+        ]
         verbose_name = "audit entry"
         verbose_name_plural = "audit log"
         default_permissions = ()

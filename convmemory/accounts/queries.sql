@@ -56,3 +56,10 @@ VALUES (
     coalesce(%(about)s::int, (SELECT u.id FROM auth_user AS u WHERE u.username = %(username)s)), %(what)s
 )
 RETURNING 1
+
+-- name: count_act
+-- Adds an entry to the audit log, or counts it to the entry of the same act in the same hour, by a function that may.
+SELECT convmemory_count_act(
+    %(lock)s, %(action)s, %(surface)s,
+    coalesce(%(about)s::int, (SELECT u.id FROM auth_user AS u WHERE u.username = %(username)s)), %(what)s
+)

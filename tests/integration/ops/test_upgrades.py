@@ -63,7 +63,7 @@ ROLES = {
 SAID = {FISH: ("what did the axolotl cost?", "axolotl"), TEA: ("which samovar do we buy?", "samovar")}
 RENAMED = {"accounts_spacemember": "accounts_membership"}
 COLUMNS = {"accounts_spacemember": {"space_id": "archive_id"}}
-NEW: dict[str, dict[str, Any]] = {"core_ownertask": {"person_id": None}}
+NEW: dict[str, dict[str, Any]] = {"core_ownertask": {"person_id": None}, "accounts_auditentry": {"times": None}}
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
     "accounts_sharedspace": "rows of accounts_archive, compared apart",

@@ -1,0 +1,24 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("accounts", "0002_archives")]
+
+    operations = [
+        migrations.AddField(
+            model_name="auditentry",
+            name="times",
+            field=models.PositiveIntegerField(
+                help_text="How often it happened in that hour, of acts that callers can repeat at will. Null: once.",
+                null=True,
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="auditentry",
+            index=models.Index(
+                condition=models.Q(("times__isnull", False)),
+                fields=["what", "created_at"],
+                name="audit_entry_counted",
+            ),
+        ),
+    ]
