@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -46,7 +47,7 @@ CREATE TABLE notes (id bigint, owner_id int, conversation_id bigint REFERENCES c
 """
 
 
-def ask(statement: str, values: list[object] | None = None) -> list[tuple[object, ...]]:
+def ask(statement: str, values: list[Any] | None = None) -> list[tuple[object, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return list(cursor.fetchall()) if cursor.description else []
