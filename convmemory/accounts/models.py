@@ -121,14 +121,16 @@ class ShareLink(models.Model):
 
 
 class LegalHold(models.Model):
-    """Forbids deleting what a person, or one conversation, has, until it is lifted. The application only reads it.
+    """Forbids deleting what is in an archive, or one conversation, until it is lifted. The application only reads it.
 
     A lifted hold stays, with both reasons.
     """
 
     # With accounts, whose tables are shared: staff set it without knowing the owner's group.
     archive = models.ForeignKey(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
-    conversation_id = models.BigIntegerField(null=True, blank=True, help_text="Empty: all that the account has.")
+    conversation_id = models.BigIntegerField(
+        null=True, blank=True, help_text="Empty: all of the archive. What a person wrote in spaces is in these."
+    )
     reason = models.CharField(max_length=500, help_text="The person's archive of everything contains it.")
     created_at = models.DateTimeField(auto_now_add=True)
     lifted_at = models.DateTimeField(null=True, editable=False, help_text="Empty: it is in force.")

@@ -5,6 +5,13 @@ class Migration(migrations.Migration):
     dependencies = [("accounts", "0002_archives")]
 
     operations = [
+        migrations.AlterField(
+            model_name="legalhold",
+            name="conversation_id",
+            field=models.BigIntegerField(
+                blank=True, help_text="Empty: all of the archive. What a person wrote in spaces is in these.", null=True
+            ),
+        ),
         migrations.AddField(
             model_name="auditentry",
             name="times",
