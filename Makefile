@@ -37,6 +37,7 @@ test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture
 trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 characters, every foreign value
 	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 FUZZ_EXAMPLES=400 $(BIN)/pytest tests/unit/linear \
 	  tests/contracts/test_importers.py tests/unit/importers/test_robustness.py
+	ANONYMOUS_REQUESTS=1000 $(BIN)/pytest tests/surfaces/test_anonymous_rows.py
 
 rolling-restart: $(READY_DEV) ## Restart two web processes under load: no request may fail. CADDY=/usr/bin/caddy puts it in front
 	$(BIN)/python -m tests.trials.rolling_restart $(if $(CADDY),--caddy $(CADDY))

@@ -241,9 +241,9 @@ class SinceFilter(InputFilter):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(MetadataAdmin):
-    list_display = ("id", "created_at", "person", "action", "about", "what", "surface")
+    list_display = ("id", "created_at", "person", "action", "about", "what", "times", "surface")
     list_filter = (PersonFilter, "action", SinceFilter, UptoFilter)
-    fields = ("created_at", "person", "action", "about", "what", "surface")
+    fields = ("created_at", "person", "action", "about", "what", "times", "surface")
 
 
 @admin.register(ModelUse)

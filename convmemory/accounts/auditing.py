@@ -16,6 +16,7 @@ from django.utils import timezone
 from convmemory.accounts.models import AuditEntry
 from convmemory.core import acting
 from convmemory.core.config import config
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.sql import load_sql
 
 Action = AuditEntry.Action
@@ -46,6 +47,25 @@ def record(
         )
 
 
+def record_repeatable(action: Action, *, what: str, about_id: int | None = None, username: str = "") -> None:
+    """Record an act that callers can repeat at will: one entry an hour for each person who acts, with a count.
+
+    The database takes the person from the connection, and counts: the application's log-in can change no entry.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            load_sql("convmemory.accounts", "count_act"),
+            {
+                "lock": AdvisoryLock.COUNTED_ACT,
+                "action": action.value,
+                "surface": acting.surface(),
+                "about": about_id,
+                "username": username,
+                "what": what[:200],
+            },
+        )
+
+
 def entries(*, since: datetime | None = None, after: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the entries since a moment whose id is greater than `after`, oldest first, as JSON values."""
     rows = AuditEntry.objects.filter(pk__gt=after).select_related("person", "about__person").order_by("pk")
@@ -60,6 +80,7 @@ def entries(*, since: datetime | None = None, after: int = 0) -> Iterator[dict[s
             "person": row.person.username if row.person else None,
             "about": str(row.about) if row.about else None,
             "what": row.what,
+            "times": row.times or 1,
         }
 
 
@@ -83,7 +104,7 @@ def on_signed_in(sender: Any, user: User, **kwargs: Any) -> None:
 
 def on_sign_in_failed(sender: Any, credentials: dict[str, Any], **kwargs: Any) -> None:
     """Record a wrong password; a name that no account has is a text, and is left out."""
-    record(Action.SIGN_IN_FAILED, what="password", person_id=None, username=str(credentials.get("username") or ""))
+    record_repeatable(Action.SIGN_IN_FAILED, what="password", username=str(credentials.get("username") or ""))
 
 
 # --- administration -------------------------------------------------------------------------------

@@ -83,9 +83,7 @@ def open_connection(consent: Consent, code: str) -> Tokens | None:
                 warn(person, Change.PROGRAM)
                 return _renewed(row)
         except IntegrityError:
-            ApiKey.objects.filter(person_id=consent.person_id, code_token_hash=content_hash(code)).update(
-                revoked_at=timezone.now()
-            )
+            _revoke(consent.person_id, by="second use of its code", code_token_hash=content_hash(code))
             return None
 
 
@@ -105,7 +103,7 @@ def renew_connection(refresh: str, *, client_id: str) -> Tokens | None:
         if row is None or not User.objects.filter(pk=person_id, is_active=True).exists():
             return None
         if bytes(row.refresh_token_hash or b"") != content_hash(refresh):
-            rows.update(revoked_at=timezone.now())
+            _revoke(person_id, by="second use of its token", pk=key_id)
             return None
         return _renewed(row)
 
@@ -130,8 +128,16 @@ def end_connection(token: str, *, client_id: str) -> None:
     else:
         return
     with acting_for(person_id):
-        rows = ApiKey.objects.filter(person_id=person_id, client_id=client_id, revoked_at=None)
-        rows.filter(**{column: content_hash(token)}).update(revoked_at=timezone.now())
+        _revoke(person_id, by="its program", client_id=client_id, **{column: content_hash(token)})
+
+
+@transaction.atomic
+def _revoke(person_id: int, *, by: str, **of: Any) -> None:
+    """Revoke a key for which no person asks; the audit log says what did. Call it while acting for its owner."""
+    row = ApiKey.objects.select_for_update().filter(person_id=person_id, revoked_at=None, **of).first()
+    if row is not None:
+        ApiKey.objects.filter(pk=row.pk).update(revoked_at=timezone.now())
+        record(Action.REVOKED, what=f"key {row.pk} by {by}", person_id=None, about_id=person_id)
 
 
 def is_refresh_token(token: str) -> bool:

@@ -2,16 +2,19 @@
 
 Every function that does that to conversations, messages or documents, or puts them into the trash, calls `refuse_held`
 once it has locked the row; statements that choose rows to delete have the condition `not_held`. Staff set and lift
-holds in the administration. Reasons: docs/adr/0105-legal-hold.md.
+holds in the administration. A hold on a person applies to their own archive: what they wrote in spaces is held with
+these spaces, which `spaces_of` lists. Reasons: docs/adr/0105-legal-hold.md.
 """
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils.translation import gettext, gettext_noop
 
-from convmemory.accounts.models import LegalHold
+from convmemory.accounts.models import Archive, AuditEntry, LegalHold, Membership
 from convmemory.core.errors import OnLegalHold
 
 Act = Literal["delete", "replace", "move"]
@@ -54,3 +57,33 @@ def not_held(*, conversation: str | None = None) -> Q:
     if conversation:
         held |= Q(conversation_id=OuterRef(conversation))
     return Q(~Exists(LegalHold.objects.filter(held, archive_id=OuterRef("archive_id"), lifted_at=None)))
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceOfPerson:
+    """A space of which a person is a member, or was one: then `role` is empty."""
+
+    space_id: int
+    role: str
+    is_held: bool
+
+
+OF_SPACE = r"(?:^| of )space ([0-9]+)"  # in entries about members, and about a space that the person made
+
+
+def spaces_of(person_id: int) -> list[SpaceOfPerson]:
+    """Return the spaces of a person's memberships, and those of ended ones that the audit log still has."""
+    roles = dict(Membership.objects.filter(person_id=person_id).values_list("archive_id", "role"))
+    made = Q(person_id=person_id, action=AuditEntry.Action.MADE, what__startswith="space ")
+    entries = AuditEntry.objects.filter(Q(about_id=person_id) | made, what__regex=OF_SPACE)
+    named = {
+        int(match[1])
+        for what in entries.values_list("what", flat=True).distinct()
+        if (match := re.search(OF_SPACE, what))
+    }
+    held = LegalHold.objects.filter(conversation_id=None, lifted_at=None).values("archive_id")
+    spaces = Archive.objects.filter(kind=Archive.Kind.SPACE, pk__in=named | set(roles)).order_by("pk")
+    return [
+        SpaceOfPerson(pk, roles.get(pk, ""), is_held)
+        for pk, is_held in spaces.values_list("pk", Exists(held.filter(archive_id=OuterRef("pk"))))
+    ]

@@ -14,6 +14,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import Invitation
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import NotFound
 
 VALID = timedelta(days=7)
@@ -45,7 +46,8 @@ def accept(invitation: Invitation, user: User) -> None:
         raise NotFound(GONE)
     user.email = invitation.email
     user.save()
-    record(Action.MADE, what=f"account by invitation {invitation.pk}", person_id=user.pk, about_id=user.pk)
+    with acting_for(user.pk):
+        record(Action.MADE, what=f"account by invitation {invitation.pk}", person_id=user.pk, about_id=user.pk)
 
 
 def forget_old_invitations() -> int:

@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from convmemory.accounts import invitations
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.forms import EndsKeys
 from convmemory.accounts.mail import Change, can_send_mail, request_mail, warn
 from convmemory.accounts.models import Mail
@@ -94,5 +95,6 @@ class ChoosePassword(PasswordResetConfirmView):
         with acting.acting_for(form.user.pk):
             form.end_keys_if_asked(form.user)
             warn(form.user, Change.PASSWORD)
+            record(Action.CHANGED, what="password by link", person_id=form.user.pk, about_id=form.user.pk)
         messages.success(self.request, _("Your password is changed. Sign in with the new one."))
         return answer

@@ -122,14 +122,16 @@ class ShareLink(models.Model):
 
 
 class LegalHold(models.Model):
-    """Forbids deleting what a person, or one conversation, has, until it is lifted. The application only reads it.
+    """Forbids deleting what is in an archive, or one conversation, until it is lifted. The application only reads it.
 
     A lifted hold stays, with both reasons.
     """
 
     # With accounts, whose tables are shared: staff set it without knowing the owner's group.
     archive = models.ForeignKey(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
-    conversation_id = models.BigIntegerField(null=True, blank=True, help_text="Empty: all that the account has.")
+    conversation_id = models.BigIntegerField(
+        null=True, blank=True, help_text="Empty: all of the archive. What a person wrote in spaces is in these."
+    )
     reason = models.CharField(max_length=500, help_text="The person's archive of everything contains it.")
     created_at = models.DateTimeField(auto_now_add=True)
     lifted_at = models.DateTimeField(null=True, editable=False, help_text="Empty: it is in force.")
@@ -145,7 +147,8 @@ class LegalHold(models.Model):
 class AuditEntry(models.Model):
     """One entry of the audit log: who did what, to whose data. Without any text that people wrote.
 
-    The application's log-in can only add rows; the sweep deletes old ones, and an erasure takes a person's name out.
+    The application's log-in can only add entries, of now and of the person who acts, and count repeated acts; the sweep
+    deletes old ones, and an erasure takes a person's name out.
     """
 
     class Action(models.TextChoices):
@@ -172,8 +175,16 @@ class AuditEntry(models.Model):
     # Not called owner: the log is not the owner's, and no policy of owners holds for it.
     about = models.ForeignKey(Archive, on_delete=models.SET_NULL, null=True, related_name="+")
     what = models.CharField(max_length=200, help_text="The kind and the number of an object.")
+    times = models.PositiveIntegerField(
+        null=True, help_text="How often it happened in that hour, of acts that callers can repeat at will. Null: once."
+    )
 
     class Meta:
+        indexes = [
+            models.Index(
+                fields=["what", "created_at"], condition=models.Q(times__isnull=False), name="audit_entry_counted"
+            )
+        ]
         verbose_name = "audit entry"
         verbose_name_plural = "audit log"
         default_permissions = ()

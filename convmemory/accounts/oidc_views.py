@@ -12,11 +12,12 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.auditing import Action, record_repeatable
 from convmemory.accounts.identities import account_of
 from convmemory.accounts.pages import absolute_address
 from convmemory.accounts.proxy_sign_in import PROXY, SIGNED_IN_AS
 from convmemory.sign_in import oidc
+from convmemory.sign_in.attempts import Attempt, SignInsPaused
 
 SIGNED_IN_BY = "signed_in_by"  # in the session, where the provider can sign a person out
 
@@ -43,14 +44,27 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @require_safe
 def done(request: HttpRequest, name: str) -> HttpResponse:
-    """Sign the person in whom the provider leads back. Raises: NotFound, SignInRefused, ProviderFailed."""
-    provider = oidc.provider_named(name)
-    try:
-        found = oidc.finish(provider, cookie=request.COOKIES.get(oidc.COOKIE, ""), answer=request.GET.dict())
-        user = account_of(provider, found.claims)
-    except oidc.SignInRefused:
-        record(Action.SIGN_IN_FAILED, what=f"provider {name}", person_id=None)
-        raise
+    """Sign the person in whom the provider leads back.
+
+    Raises: NotFound, SignInRefused, ProviderFailed, SignInsPaused. Nothing is kept of an answer to which this browser
+    has begun no sign-in: every client can send those.
+    """
+    provider, answer = oidc.provider_named(name), request.GET.dict()
+    kept = oidc.begun(provider, cookie=request.COOKIES.get(oidc.COOKIE, ""), answer=answer)
+    with Attempt(
+        username=kept["state"],
+        address=request.META.get("REMOTE_ADDR", ""),
+        wrong=(oidc.SignInRefused, oidc.CodeRefused),
+        counted="provider ",
+        pause=SignInsPaused,
+    ) as attempt:
+        try:
+            found = oidc.finish(provider, kept=kept, answer=answer)
+            user = account_of(provider, found.claims)
+        except oidc.SignInRefused:
+            record_repeatable(Action.SIGN_IN_FAILED, what=f"provider {name}")
+            raise
+        attempt.passed()
     login(request, user)
     if found.can_sign_out:
         request.session[SIGNED_IN_BY] = name

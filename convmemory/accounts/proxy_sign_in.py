@@ -15,7 +15,7 @@ from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
-from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.auditing import Action, record_repeatable
 from convmemory.accounts.identities import account_of
 from convmemory.core.config import config
 from convmemory.core.identity_providers import IdentityProvider
@@ -61,7 +61,7 @@ class ProxySignInMiddleware(MiddlewareMixin):
         try:
             user = account_of(described, {"sub": said.name, "preferred_username": said.name, "groups": groups})
         except SignInRefused as error:
-            record(Action.SIGN_IN_FAILED, what="proxy", person_id=None)
+            record_repeatable(Action.SIGN_IN_FAILED, what="proxy")
             context = {"title": _("You are not signed in"), "reason": str(error), "again": request.path}
             return render(request, "refused.html", context, status=403)
         login(request, user)

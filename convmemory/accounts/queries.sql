@@ -67,3 +67,10 @@ LIMIT %(most)s
 -- name: changes_of_spaces
 -- When the newest conversation or document of each space of the person who acts was changed; null without one.
 SELECT s.space_id, s.changed_at FROM convmemory_changes_of_spaces() AS s
+
+-- name: count_act
+-- Adds an entry to the audit log, or counts it to the entry of the same act in the same hour, by a function that may.
+SELECT convmemory_count_act(
+    %(lock)s, %(action)s, %(surface)s,
+    coalesce(%(about)s::int, (SELECT u.id FROM auth_user AS u WHERE u.username = %(username)s)), %(what)s
+)

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.auditing import Action, record, record_repeatable
 from convmemory.accounts.mail import Change, can_send_mail, warn
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.core.config import config
@@ -109,7 +109,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
         if second_factor.accept_code(user=user, code=form.cleaned_data["code"], address=address):
             login(request, user)
             return _without_cookie(HttpResponseRedirect(kept["next"]))
-        record(Action.SIGN_IN_FAILED, what="second factor", person_id=None, about_id=user.pk)
+        record_repeatable(Action.SIGN_IN_FAILED, what="second factor", about_id=user.pk)
         error = _("That code is wrong, or was used before. An app shows another one every half a minute.")
     found = second_factor.factor_of(user)
     context = {
@@ -149,7 +149,7 @@ def passkey_sign_in(request: HttpRequest) -> HttpResponse:
         user = passkeys.owner_of_answer(request.POST.get("credential", ""), host=request.get_host())
     except passkeys.PasskeyRefused as error:
         if error.person_id is not None:
-            record(Action.SIGN_IN_FAILED, what="passkey", person_id=None, about_id=error.person_id)
+            record_repeatable(Action.SIGN_IN_FAILED, what="passkey", about_id=error.person_id)
         messages.error(request, str(error))
         return redirect(f"{reverse('login')}?{urlencode({'next': wanted})}" if is_here else "login")
     login(request, user)

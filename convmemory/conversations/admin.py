@@ -7,8 +7,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Count, Min, Model, Q
-from django.http import HttpRequest
+from django.db import transaction
+from django.db.models import Count, Min, Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -17,6 +18,7 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
+from convmemory.accounts.holds import spaces_of
 from convmemory.accounts.models import Archive, LegalHold
 from convmemory.accounts.quota import limits_of, model_use
 from convmemory.conversations.messages.ingest import delete_for_good
@@ -31,7 +33,8 @@ from convmemory.core.administration.lists import (
     UptoFilter,
     whole_number,
 )
-from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin
+from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed
+from convmemory.core.config import config
 from convmemory.core.numbers import MAX_INTEGER, parse_number
 from convmemory.core.text import cut
 
@@ -65,7 +68,11 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
         return [turns_section(obj, first=first, is_own=obj.archive_id == request.user.pk, is_readable=is_readable)]
 
     def tools(self, request: HttpRequest, obj: Conversation) -> list[tuple[str, str]]:
-        return [*super().tools(request, obj), *related_links(obj)]
+        tools = [*super().tools(request, obj), *related_links(obj)]
+        if request.user.has_perm("accounts.add_legalhold"):
+            values = f"archive={obj.archive_id}&conversation_id={obj.pk}"
+            tools.append((f"{reverse('admin:accounts_legalhold_add')}?{values}", "Legal hold"))
+        return tools
 
     def content_name(self, request: HttpRequest, obj: Conversation) -> str:
         if turn := request.GET.get("turn", ""):
@@ -107,6 +114,7 @@ class LegalHoldAdmin(MetadataAdmin):
 
     list_display = ("id", "archive", "conversation_id", "created_at", "lifted_at")
     list_filter = (OwnerFilter, ConversationFilter, UptoFilter)
+    actions = ("hold_spaces",)
     form = LegalHoldForm
     raw_id_fields = ("archive",)
     search_by = ("pk", "archive", "conversation_id")
@@ -132,9 +140,53 @@ class LegalHoldAdmin(MetadataAdmin):
         if change:
             obj.lifted_at = timezone.now()
         super().save_model(request, obj, form, change)
-        what = f"conversation {obj.conversation_id}" if obj.conversation_id else f"account {obj.archive_id}"
-        action = Action.RELEASED if change else Action.HELD
-        record(action, what=what, person_id=request.user.pk, about_id=obj.archive_id)
+        _record(request, obj)
+
+    def sections(self, request: HttpRequest, obj: LegalHold) -> list[AdminTable]:
+        if obj.archive.kind == Archive.Kind.SPACE or obj.conversation_id or obj.lifted_at:
+            return []
+        rows, may_hold = [], self.has_add_permission(request)
+        for space in spaces_of(obj.archive_id):
+            address = f"{reverse('admin:accounts_legalhold_add')}?archive={space.space_id}"
+            offer = format_html('<a href="{}">Hold space {}</a>', address, space.space_id) if may_hold else "none"
+            rows.append((f"space {space.space_id}", space.role or "former member", "held" if space.is_held else offer))
+        note = (
+            "This hold keeps nothing in them: their members can delete what the person wrote there, unless the space, "
+            f"or the conversation, is on hold itself. Former memberships are known {_known_since()}."
+        )
+        return [AdminTable(title="Spaces of the person", columns=("Space", "Role", "Hold"), rows=rows, note=note)]
+
+    @admin.action(permissions=["add"], description="Extend to the spaces of the person")
+    def hold_spaces(self, request: HttpRequest, queryset: QuerySet[LegalHold]) -> HttpResponse | None:
+        """Ask for confirmation, then hold each space of the person of a hold in force, for the same reason."""
+
+        @transaction.atomic
+        def apply(holds: Sequence[LegalHold]) -> None:
+            for hold in holds:
+                for space in spaces_of(hold.archive_id):
+                    if not space.is_held:
+                        _record(request, LegalHold.objects.create(archive_id=space.space_id, reason=hold.reason))
+
+        return confirmed(
+            self,
+            request,
+            queryset.filter(conversation_id=None, lifted_at=None),
+            action="hold_spaces",
+            verb="Extend",
+            consequence="Each space of which the person is, or was, a member gets a hold of its own with the same "
+            "reason: nothing in it can be deleted, whoever wrote it.",
+            apply=apply,
+        )
+
+
+def _record(request: HttpRequest, hold: LegalHold) -> None:
+    what = f"conversation {hold.conversation_id}" if hold.conversation_id else f"account {hold.archive_id}"
+    action = Action.RELEASED if hold.lifted_at else Action.HELD
+    record(action, what=what, person_id=request.user.pk, about_id=hold.archive_id)
+
+
+def _known_since() -> str:
+    return f"for {config.audit_days} days (AUDIT_DAYS)" if config.audit_days else "since the audit log began"
 
 
 @admin.register(Message)

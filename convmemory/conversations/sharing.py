@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.auditing import Action, record, record_repeatable
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations.exports.formats import FORMATS, exported
@@ -154,7 +154,8 @@ def revoke_link(*, caller: Caller, link_id: int) -> None:
 
 
 def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) -> Iterator[str]:
-    """Return the HTML page of what the link shows, in pieces; its opening is counted before.
+    """Return the HTML page of what the link shows, in pieces; its opening is counted before, unless only the head of
+    the answer is read. The audit log has both, of visitors other than the owner.
 
     Raises: NotFound with one and the same sentence for links that are wrong, revoked, expired or without a
     conversation; SignInNeeded.
@@ -181,9 +182,6 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
             ShareLink.objects.filter(archive_id=archive_id, pk=link.pk).update(
                 opened_count=F("opened_count") + 1, last_opened_at=timezone.now()
             )
-            if visitor_id != archive_id:
-                what = f"conversation {link.conversation_id} by share link {link.pk}"
-                record(Action.READ, what=what, person_id=visitor_id, about_id=archive_id)
         what = "Shared" if found.turn is None else "One turn of a conversation, shared"
         note = f"{what} on {link.created_at:%Y-%m-%d %H:%M} UTC. Messages that were added later are not shown."
         writer = partial(HtmlWriter, title="Shared conversation", note=note)
@@ -191,6 +189,11 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
             caller=Caller.for_archive(archive_id),
             selection=ExportSelection(ids=(link.conversation_id,), messages=chosen, is_for_others=True),
             format=replace(FORMATS["html"], writer=writer),
+        )
+    if visitor_id != archive_id:  # outside the block: the visitor acts, not the owner
+        what = f"conversation {link.conversation_id} by share link {link.pk}"
+        record_repeatable(
+            Action.READ, what=what if is_counted else f"head of share link {link.pk}", about_id=archive_id
         )
     return _read_for(archive_id, pieces)
 

@@ -1,7 +1,8 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
 -- a person has signed in from an address, which spaces a person or a key may read, when these changed last, to which
--- the person is invited, and how much a person's waiting uploads in all archives are. They run as the tables' owner.
+-- the person is invited, how much a person's waiting uploads in all archives are, and one that counts repeated acts in
+-- the audit log, of the person who acts. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -215,10 +216,46 @@ BEGIN
         $function$,
         path
     );
+    EXECUTE format(
+        $function$
+        CREATE OR REPLACE FUNCTION convmemory_count_act(lock int, action text, surface text, about int, what text)
+        RETURNS void
+        LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = %s AS
+        $counted$
+        #variable_conflict use_column
+        DECLARE
+            person int := coalesce(
+                nullif(current_setting('convmemory.person', true), ''),
+                nullif(current_setting('convmemory.owner', true), '')
+            );
+        BEGIN
+            -- Two requests at once would each find no entry and add one.
+            PERFORM pg_advisory_xact_lock($1, hashtext($5));
+            UPDATE accounts_auditentry AS e
+            SET times = e.times + 1
+            WHERE e.id = (
+                SELECT c.id
+                FROM accounts_auditentry AS c
+                WHERE
+                    c.times IS NOT NULL AND c.what = $5 AND c.created_at >= date_trunc('hour', now())
+                    AND c.action = $2 AND c.surface = $3 AND c.person_id IS NOT DISTINCT FROM person
+                    AND c.about_id IS NOT DISTINCT FROM $4
+                ORDER BY c.id
+                LIMIT 1
+            );
+            IF NOT FOUND THEN
+                INSERT INTO accounts_auditentry (created_at, action, surface, person_id, about_id, what, times)
+                VALUES (now(), $2, $3, person, $4, $5, 1);
+            END IF;
+        END
+        $counted$
+        $function$,
+        path
+    );
     REVOKE ALL ON FUNCTION
     convmemory_caller_of_key, convmemory_knows_address, convmemory_owner_of_identity,
     convmemory_role_in_space, convmemory_spaces, convmemory_changes_of_spaces, convmemory_invitations,
-    convmemory_archive_of, convmemory_owner_of_share_link, convmemory_waiting_uploads
+    convmemory_archive_of, convmemory_owner_of_share_link, convmemory_waiting_uploads, convmemory_count_act
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
@@ -226,7 +263,7 @@ BEGIN
             'GRANT EXECUTE ON FUNCTION convmemory_caller_of_key, convmemory_knows_address, '
             'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, '
             'convmemory_changes_of_spaces, convmemory_invitations, convmemory_archive_of, '
-            'convmemory_owner_of_share_link, convmemory_waiting_uploads TO %I',
+            'convmemory_owner_of_share_link, convmemory_waiting_uploads, convmemory_count_act TO %I',
             part
         );
     END LOOP;
@@ -288,6 +325,23 @@ BEGIN
     -- Requests enqueue tasks of the installation, which have no owner.
     IF NOT EXISTS (SELECT FROM pg_policy WHERE polname = 'of_installation') AND to_regclass('core_ownertask') IS NOT NULL THEN
         CREATE POLICY of_installation ON core_ownertask USING (owner_id IS NULL) WITH CHECK (owner_id IS NULL);
+    END IF;
+    -- An entry of the audit log is of now, and of the person who acts.
+    IF
+        to_regclass('accounts_auditentry') IS NOT NULL
+        AND NOT EXISTS (SELECT FROM pg_policy WHERE polname = 'acts_of_person')
+    THEN
+        CREATE POLICY acts_of_person ON accounts_auditentry FOR INSERT WITH CHECK (
+            created_at = now()
+            AND (
+                person_id IS NULL
+                OR person_id = coalesce(
+                    nullif(current_setting('convmemory.person', true), ''),
+                    nullif(current_setting('convmemory.owner', true), '')
+                )::int
+            )
+        );
+        ALTER TABLE accounts_auditentry ENABLE ROW LEVEL SECURITY;
     END IF;
     -- No policy lets the application change spaces, members or invitations: this is done as maintenance, once the role of
     -- the manager, or the invited person's consent, was checked. Of an invitation only the invited person reads the row,
@@ -484,7 +538,7 @@ UNION ALL
 SELECT id FROM of_owners
 
 -- name: tables_without_policy
--- The tables with `owner_id` or of spaces that lack the policy or have an older one, or on which it is off.
+-- The tables with `owner_id`, of spaces or of the audit log that lack the policy or have an older one, or on which it is off.
 SELECT CASE WHEN n.nspname = 'public' THEN c.relname::text ELSE n.nspname || '.' || c.relname END AS name
 FROM pg_class AS c
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -492,7 +546,10 @@ LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'owner_id' AND
 WHERE
     n.nspname = ANY(%s) AND c.relkind IN ('r', 'p')
     AND (
-        a.attname IS NOT NULL OR c.relname IN ('accounts_archive', 'accounts_membership', 'accounts_spaceinvitation')
+        a.attname IS NOT NULL
+        OR c.relname IN (
+            'accounts_archive', 'accounts_membership', 'accounts_spaceinvitation', 'accounts_auditentry'
+        )
     )
     AND NOT (
         c.relrowsecurity AND EXISTS (
@@ -501,6 +558,7 @@ WHERE
             WHERE
                 p.polrelid = c.oid
                 AND CASE
+                    WHEN c.relname = 'accounts_auditentry' THEN p.polname = 'acts_of_person'
                     WHEN a.attname IS NULL THEN p.polname = 'members_read'
                     ELSE
                         p.polname = 'owner_alone'
@@ -509,6 +567,67 @@ WHERE
         )
     )
 ORDER BY name
+
+-- name: keys_across_owners
+-- The foreign keys between tables of owners that admit a row which refers to another owner's, or have not been compared with
+-- all rows yet, and the statements that make each compare the owners as well.
+WITH keys AS (
+    SELECT
+        c.oid, c.conname, n.nspname, h.relname AS holder, t.relname AS target, b.attname AS referred, c.convalidated,
+        EXISTS (
+            SELECT
+            FROM unnest(c.conkey, c.confkey) AS k (holding, referred)
+            WHERE k.holding = ho.attnum AND k.referred = ta.attnum
+        ) AS compares_owners,
+        EXISTS (
+            SELECT
+            FROM pg_index AS i
+            WHERE
+                i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indnatts = 2
+                AND i.indkey::int2[] @> ARRAY[c.confkey[1], ta.attnum]
+        ) AS has_index
+    FROM pg_constraint AS c
+    INNER JOIN pg_class AS h ON h.oid = c.conrelid
+    INNER JOIN pg_namespace AS n ON n.oid = h.relnamespace
+    INNER JOIN pg_class AS t ON t.oid = c.confrelid
+    INNER JOIN pg_attribute AS ho ON ho.attrelid = h.oid AND ho.attname = 'owner_id' AND NOT ho.attisdropped
+    INNER JOIN pg_attribute AS ta ON ta.attrelid = t.oid AND ta.attname = 'owner_id' AND NOT ta.attisdropped
+    INNER JOIN pg_attribute AS b ON b.attrelid = t.oid AND b.attnum = c.confkey[1]
+    WHERE c.contype = 'f' AND n.nspname = ANY(%s)
+)
+
+SELECT
+    format('%%s.%%s.%%s', nspname, holder, conname) AS name,
+    CASE
+        WHEN NOT compares_owners AND NOT has_index AND row_number() OVER same_target = 1
+            THEN ARRAY[
+                format('DROP INDEX CONCURRENTLY IF EXISTS %%I.%%I', nspname, target || '_of_owner'),
+                format(
+                    'CREATE UNIQUE INDEX CONCURRENTLY %%I ON %%I.%%I (%%I, owner_id)',
+                    target || '_of_owner', nspname, target, referred
+                )
+            ]
+        ELSE '{}'
+    END
+    || CASE
+        WHEN NOT compares_owners
+            THEN ARRAY[
+                format(
+                    'ALTER TABLE %%1$I.%%2$I DROP CONSTRAINT %%3$I, ADD CONSTRAINT %%3$I %%4$s NOT VALID',
+                    nspname, holder, conname,
+                    regexp_replace(
+                        pg_get_constraintdef(oid), '^FOREIGN KEY \((.+?)\) REFERENCES (.+?)\((.+?)\)',
+                        'FOREIGN KEY (\1, owner_id) REFERENCES \2(\3, owner_id)'
+                    )
+                )
+            ]
+        ELSE '{}'
+    END
+    || ARRAY[format('ALTER TABLE %%I.%%I VALIDATE CONSTRAINT %%I', nspname, holder, conname)] AS statements
+FROM keys
+WHERE NOT (compares_owners AND convalidated)
+WINDOW same_target AS (PARTITION BY nspname, target, compares_owners ORDER BY holder, conname)
+ORDER BY nspname, target, holder, conname
 
 -- name: is_migrated
 -- Whether the tables exist that the functions which bypass the policies read.
@@ -560,9 +679,10 @@ BEGIN
         );
         EXECUTE format('ALTER DEFAULT PRIVILEGES IN SCHEMA %s GRANT USAGE, SELECT ON SEQUENCES TO %I', here, part);
     END LOOP;
-    -- The application only adds to the audit log.
+    -- The application only adds to the audit log, with numbers that the database gives.
     IF to_regrole('convmemory_app') IS NOT NULL AND to_regclass('accounts_auditentry') IS NOT NULL THEN
-        REVOKE SELECT, UPDATE, DELETE ON accounts_auditentry FROM convmemory_app;
+        REVOKE ALL ON accounts_auditentry FROM convmemory_app;
+        GRANT INSERT (created_at, action, surface, person_id, about_id, what) ON accounts_auditentry TO convmemory_app;
     END IF;
     -- And only reads legal holds, quotas, the operator's retention limits, and what directories provision.
     FOREACH part IN ARRAY ARRAY[

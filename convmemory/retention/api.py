@@ -71,7 +71,8 @@ def preview_rule(request: HttpRequest, rule: Query[RuleIn], space: Space = "") -
 def add_rule(request: HttpRequest, body: RuleIn, space: Space = "") -> Status[RetentionRule]:
     """The rule applies within some minutes, so preview it first. An equal rule that exists is returned."""
     caller = caller_in(request, space)
-    return Status(201, rules.add_rule(RetentionRule(archive_id=caller.archive_id, **body.model_dump())))
+    rule = RetentionRule(archive_id=caller.archive_id, **body.model_dump())
+    return Status(201, rules.add_rule(rule, caller=caller))
 
 
 @router.delete("/retention_rules/{int:rule_id}", response={204: None}, summary="Delete a retention rule")

@@ -7,9 +7,11 @@ legal hold. Without a trash (TRASH_DAYS=0) what they find is deleted for good. R
 import time
 from datetime import timedelta
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.holds import not_held
 from convmemory.conversations.messages import ingest
@@ -41,22 +43,26 @@ def rules_of(*, caller: Caller) -> list[RetentionRule]:
     return list(RetentionRule.objects.filter(archive_id=caller.archive_id).order_by("pk"))
 
 
-def add_rule(rule: RetentionRule) -> RetentionRule:
+@transaction.atomic
+def add_rule(rule: RetentionRule, *, caller: Caller) -> RetentionRule:
     """Store a checked rule of the caller; return it, or the equal one that exists. Raises: InvalidInput."""
-    rows = RetentionRule.objects.filter(archive_id=rule.archive_id)
+    rows = RetentionRule.objects.filter(archive_id=caller.archive_id)
     if same := rows.filter(source=rule.source, project=rule.project, days=rule.days).first():
         return same
     if rows.count() >= MAX_RULES:
         raise InvalidInput(f"There are {MAX_RULES} rules, which is the most: remove one first.")
     rule.save()
+    record(Action.MADE, what=f"retention rule {rule.pk}", person_id=caller.person_id, about_id=caller.archive_id)
     return rule
 
 
+@transaction.atomic
 def remove_rule(*, caller: Caller, rule_id: int) -> None:
     """Remove a rule of the caller; what it put into the trash stays there. Raises: NotFound."""
     rows = RetentionRule.objects.filter(archive_id=caller.archive_id)
     if rule_id > MAX_BIGINT or not rows.filter(pk=rule_id).delete()[0]:
         raise NotFound(f"There is no retention rule {rule_id}.")
+    record(Action.DELETED, what=f"retention rule {rule_id}", person_id=caller.person_id, about_id=caller.archive_id)
 
 
 def apply_rules(*, caller: Caller, deadline: float) -> bool:

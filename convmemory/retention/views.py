@@ -76,7 +76,7 @@ def rules_page(request: PageRequest) -> HttpResponse:
     count = None
     if request.method == "POST" and form.is_valid():
         if request.POST.get("confirmed") == "1":
-            rules.add_rule(form.instance)
+            rules.add_rule(form.instance, caller=caller)
             messages.success(request, _("The rule is stored. It applies within some minutes."))
             return redirect("retention-rules")
         count = rules.found_by(form.instance).count()

@@ -66,6 +66,12 @@ class CodesPaused(PasswordsPaused):
     sentence = "Too many wrong codes. Wait {} seconds and try again; a code that is sent before is not looked at."
 
 
+class SignInsPaused(PasswordsPaused):
+    """Too many failed sign-ins by a provider; for the next `retry_after_s` seconds none is finished."""
+
+    sentence = "Too many failed sign-ins. Wait {} seconds, then begin again."
+
+
 class Attempt(AbstractContextManager["Attempt"]):
     """One check of a password. It counts as wrong from the start of the block.
 
@@ -116,9 +122,13 @@ class Attempt(AbstractContextManager["Attempt"]):
         if kind is not None and not issubclass(kind, self._wrong):
             self._take_back(cleared=[])
 
+    def passed(self) -> None:
+        """Report that the attempt was right: clear the wrong ones before it."""
+        self._take_back(cleared=self._keys[:1])
+
     def succeeded(self, user: AbstractBaseUser) -> None:
         """Report that the password was right: clear the wrong ones before it, and remember the address."""
-        self._take_back(cleared=self._keys[:1])
+        self.passed()
         values = {"owner": user.pk, "address": self._address, "forget": FORGET_ADDRESSES}
         with acting_for(user.pk), connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.sign_in", "remember_address"), values)

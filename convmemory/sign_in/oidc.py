@@ -41,6 +41,10 @@ class ProviderFailed(ConvMemoryError):
     """The provider does not answer, or its answer cannot be trusted; the log says what is wrong."""
 
 
+class CodeRefused(ProviderFailed):
+    """The provider answers, and does not accept what the browser brought back."""
+
+
 @dataclass(frozen=True, slots=True)
 class SignedIn:
     """What a provider says about a person, checked; `next_page` is where the person wanted to go."""
@@ -68,11 +72,8 @@ def begin(provider: IdentityProvider, *, redirect_uri: str, next_page: str) -> t
     return address, signing.dumps(kept, salt=SALT, compress=True)
 
 
-def finish(provider: IdentityProvider, *, cookie: str, answer: Mapping[str, str]) -> SignedIn:
-    """Return what the provider says about the person whom it has led back with `answer`.
-
-    Raises: SignInRefused, ProviderFailed.
-    """
+def begun(provider: IdentityProvider, *, cookie: str, answer: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what `begin` kept in this browser, if `answer` belongs to it. Raises: SignInRefused."""
     try:
         kept = signing.loads(cookie, salt=SALT, max_age=COOKIE_S)
     except signing.BadSignature:
@@ -83,6 +84,15 @@ def finish(provider: IdentityProvider, *, cookie: str, answer: Mapping[str, str]
         raise SignInRefused(
             _("This sign-in was not begun in this browser, or took longer than ten minutes. Begin again.")
         )
+    found: Mapping[str, str] = kept
+    return found
+
+
+def finish(provider: IdentityProvider, *, kept: Mapping[str, str], answer: Mapping[str, str]) -> SignedIn:
+    """Return what the provider says about the person whom it has led back with `answer` to what was begun.
+
+    Raises: SignInRefused, ProviderFailed.
+    """
     if answer.get("error") == "access_denied":
         raise SignInRefused(_("%(label)s did not let you in, or you did not agree.") % {"label": provider.label})
     code = answer.get("code", "")
@@ -161,7 +171,8 @@ def _failures_of(provider: IdentityProvider) -> Iterator[None]:
         yield
     except (AuthlibBaseError, JoseError, RequestException, RuntimeError, ValueError, KeyError, TypeError) as error:
         logger.warning("Sign-in by %s failed: %s %s", provider.name, type(error).__name__, one_line(str(error), 300))
-        raise ProviderFailed(
+        kind = CodeRefused if isinstance(error, AuthlibBaseError) else ProviderFailed
+        raise kind(
             _("%(label)s does not answer, or its answer is not valid. Try again, or ask who runs this server.")
             % {"label": provider.label}
         ) from error

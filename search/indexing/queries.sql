@@ -172,24 +172,20 @@ FROM (
 WHERE created_at > %(now)s::timestamptz - make_interval(secs => %(seconds)s)
 
 -- name: count_orphans
--- Rows of a derived table with a foreign owner, or of deleted items.
+-- Rows of a derived table that are of deleted items.
 SELECT count(*)
 FROM {table} AS r
 INNER JOIN search_source AS s ON s.id = r.source_id
-LEFT JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
-WHERE
-    r.owner_id <> s.owner_id
-    OR (r.{number} >= s.item_count AND i.indexed_version = s.version)
+INNER JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
+WHERE r.{number} >= s.item_count AND i.indexed_version = s.version
 
 -- name: orphans
--- The numbers of a derived table's rows with a foreign owner, or of items that are gone.
+-- The numbers of a derived table's rows that are of deleted items.
 SELECT r.id
 FROM {table} AS r
 INNER JOIN search_source AS s ON s.id = r.source_id
-LEFT JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
-WHERE
-    r.owner_id <> s.owner_id
-    OR (r.{number} >= s.item_count AND i.indexed_version = s.version)
+INNER JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
+WHERE r.{number} >= s.item_count AND i.indexed_version = s.version
 
 -- name: delete_numbered
 -- Delete the rows of a table with these numbers.

@@ -1,6 +1,7 @@
 """The audit log: what is recorded, by which way in, and that it is only added to."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -13,11 +14,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from convmemory.accounts.auditing import Action, forget_old_entries, record
+from convmemory.accounts.auditing import Action, entries, forget_old_entries, record, record_repeatable
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import Archive, AuditEntry, ShareLink, SpaceInvitation
 from convmemory.conversations.messages import ingest
-from convmemory.core.acting import acting_for
+from convmemory.core.acting import acting_for, without_owner
 from convmemory.documents.library import delete_document, delete_for_good, restore_document
 from convmemory.ops.privacy.erasing import erase_user
 from tests.factories import exchange, make_conversation, make_user
@@ -60,8 +61,7 @@ def test_signing_in_and_changes_are_recorded_by_surface_without_texts(owner: Use
     browser.get(f"/conversations/{found.pk}")  # one's own content: not recorded
     browser.post(f"/conversations/{found.pk}/delete")
     shown, link = f"conversation {found.pk} by share link {token['id']}", f"share link {token['id']}"
-    entries = [entry for entry in log() if not entry[4].startswith("key ")]
-    assert entries == [
+    assert [entry for entry in log() if not entry[4].startswith("key ")] == [
         ("sign-in failed", "page", None, None, "password"),
         ("sign-in failed", "page", None, name, "password"),
         ("signed in", "page", name, name, f"user {owner.pk}"),
@@ -150,11 +150,89 @@ def test_application_adds_to_log_and_cannot_read_or_change_it(owner: User) -> No
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("changed", "refused"),
+    [
+        ({}, ""),
+        ({"person_id": "NULL"}, ""),
+        ({"created_at": "now() - interval '1 year'"}, "row-level security"),
+        ({"created_at": "now() + interval '1 second'"}, "row-level security"),
+        ({"created_at": "clock_timestamp()"}, "row-level security"),
+        ({"person_id": "{other}"}, "row-level security"),
+        ({"id": "9223372036854775807"}, "permission denied"),
+        ({"times": "1000"}, "permission denied"),
+    ],
+)
+def test_application_adds_no_entry_of_another_time_person_or_number(
+    owner: User, changed: dict[str, str], refused: str
+) -> None:
+    """The first is the statement of processes of an earlier version."""
+    other = make_user()
+    values = {
+        "created_at": "now()", "action": "'made'", "surface": "'page'", "person_id": str(owner.pk),
+        "about_id": str(owner.pk), "what": "'key 1'",
+    } | {name: value.format(other=other.pk) for name, value in changed.items()}  # fmt: skip
+    statement = f"INSERT INTO accounts_auditentry ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+
+    def add() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    with acting_for(owner.pk):
+        if refused:
+            with pytest.raises(ProgrammingError, match=refused):
+                add()
+        else:
+            add()
+    if changed == {}:  # without an owner no person acts
+        with without_owner(), pytest.raises(ProgrammingError, match="row-level security"):
+            add()
+    assert AuditEntry.objects.count() == (0 if refused else 1)
+
+
+@pytest.mark.django_db
+def test_repeated_act_is_counted_for_each_person_object_way_and_hour(owner: User) -> None:
+    other = make_user()
+    for person in (owner, owner, other, owner):
+        with acting_for(person.pk):
+            record_repeatable(Action.READ, what="link 1", about_id=owner.pk)
+            record_repeatable(Action.READ, what="link 2", about_id=owner.pk)
+    with without_owner():
+        record_repeatable(Action.READ, what="link 1", about_id=owner.pk)
+    rows = AuditEntry.objects.order_by("pk").values_list("what", "person_id", "times")
+    assert list(rows) == [
+        ("link 1", owner.pk, 3), ("link 2", owner.pk, 3), ("link 1", other.pk, 1), ("link 2", other.pk, 1),
+        ("link 1", None, 1),
+    ]  # fmt: skip
+    AuditEntry.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    with acting_for(owner.pk):
+        record_repeatable(Action.READ, what="link 1", about_id=owner.pk)
+    assert AuditEntry.objects.filter(what="link 1", person=owner).count() == 2
+    record(Action.READ, what="link 3", person_id=None, about_id=owner.pk)
+    assert [entry["times"] for entry in entries()] == [3, 3, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_acts_at_once_are_one_entry(owner: User) -> None:
+    def act(number: int) -> None:
+        with without_owner():
+            record_repeatable(Action.READ, what="link 1", about_id=owner.pk)
+        connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(act, range(80)))
+    assert [entry["times"] for entry in entries()] == [80]
+
+
+@pytest.mark.django_db
 def test_entry_costs_one_statement_and_old_ones_are_forgotten(
     owner: User, settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(1):
         record(Action.MADE, what="key 1", person_id=None, about_id=owner.pk)
+    with django_assert_num_queries(1):
+        record_repeatable(Action.READ, what="key 0")
+    AuditEntry.objects.filter(what="key 0").delete()
     record(Action.MADE, what="key 2", person_id=None, about_id=owner.pk)
     AuditEntry.objects.filter(what="key 1").update(created_at=timezone.now() - timedelta(days=31))
     settings.AUDIT_DAYS = 0

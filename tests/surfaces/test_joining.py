@@ -17,7 +17,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from convmemory.accounts.keys import caller_of_key, create_key
-from convmemory.accounts.models import Invitation, Mail
+from convmemory.accounts.models import AuditEntry, Invitation, Mail
 from convmemory.accounts.tasks import send_mail
 from convmemory.core import acting
 from convmemory.core.models import OwnerTask
@@ -200,6 +200,7 @@ def test_reset_link_sets_password_once_and_ends_sessions_and_keys(ada: User, mai
     assert "Your password is changed" in answer.content.decode()
     ada.refresh_from_db()
     assert ada.check_password("a quick brown fox")
+    assert AuditEntry.objects.get(what="password by link").person == ada
     assert old.get("/settings/account").status_code == 302
     assert caller_of_key(key) is None
     assert "This link was used already" in Client().get(path, follow=True).content.decode()

@@ -22,7 +22,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 from pytest_django import Settings
 
 from convmemory.accounts import connections
-from convmemory.accounts.models import ApiKey
+from convmemory.accounts.models import ApiKey, AuditEntry
 from convmemory.accounts.tasks import send_mail
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import without_owner
@@ -207,6 +207,12 @@ def test_token_reads_its_owners_archive_alone_and_writes_nothing(program: Progra
     assert program.http.get("/settings/keys", headers=headers).status_code == 302
 
 
+def revocations() -> list[tuple[Any, ...]]:
+    """What the audit log has about ended connections: the key and what ended it, by which way, who, and whose."""
+    entries = AuditEntry.objects.filter(action="revoked").order_by("pk")
+    return list(entries.values_list("what", "surface", "person_id", "about_id"))
+
+
 def test_expired_and_revoked_tokens_are_refused(program: Program, owner: User) -> None:
     tokens = program.tokens_of(owner)
     ApiKey.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -234,6 +240,8 @@ def test_program_can_end_its_own_connection_alone(program: Program, owner: User,
         assert ended.status_code == 200
         assert program.listed(tokens["access_token"]).status_code == status
     other.http.close()
+    program.http.post("/revoke", data={"token": tokens[kind], "client_id": program.client_id})
+    assert revocations() == [(f"key {ApiKey.objects.get().pk} by its program", "agent", None, owner.pk)]
 
 
 def test_refresh_token_works_once_and_its_reuse_ends_connection(program: Program, owner: User) -> None:
@@ -243,6 +251,7 @@ def test_refresh_token_works_once_and_its_reuse_ends_connection(program: Program
     assert program.listed(renewed["access_token"]).status_code == 200
     assert program.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
     assert program.listed(renewed["access_token"]).status_code == 401
+    assert revocations() == [(f"key {ApiKey.objects.get().pk} by second use of its token", "agent", None, owner.pk)]
 
 
 def test_code_works_once_and_its_reuse_ends_connection(program: Program, owner: User) -> None:
@@ -250,6 +259,16 @@ def test_code_works_once_and_its_reuse_ends_connection(program: Program, owner: 
     tokens = program.token(code=code).json()
     assert program.token(code=code).json()["error"] == "invalid_grant"
     assert program.listed(tokens["access_token"]).status_code == 401
+    assert revocations() == [(f"key {ApiKey.objects.get().pk} by second use of its code", "agent", None, owner.pk)]
+
+
+def test_owner_ends_connection_of_program(program: Program, owner: User) -> None:
+    tokens = program.tokens_of(owner)
+    key, browser = ApiKey.objects.get().pk, Browser(headers={"host": urlsplit(program.address).netloc})
+    browser.force_login(owner)
+    assert browser.post(f"/settings/keys/{key}/revoke").status_code == 302
+    assert program.listed(tokens["access_token"]).status_code == 401
+    assert revocations() == [(f"key {key}", "page", owner.pk, owner.pk)]
 
 
 def test_code_and_refresh_token_are_useless_without_their_proof(

@@ -18,7 +18,9 @@ from django_q.signals import post_execute_in_worker, pre_execute
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import AuditEntry
 from convmemory.conversations.messages.ingest import append_messages
 from convmemory.core import logs
 from convmemory.core.measuring import Measurement, report
@@ -209,4 +211,9 @@ def test_dashboard_and_alerts_name_metrics_that_exist(settings: Settings, tmp_pa
     assert found["convmemory_last_restore_check_timestamp_seconds", ""] == pytest.approx(time.time(), abs=60)
     assert found["convmemory_owner_stored_bytes", str(owner.pk)] > 256
     assert found["convmemory_disk_bytes", "total"] > found["convmemory_disk_bytes", "free"] > 0
+    entries = found["convmemory_audit_entries_total", ""]
+    for _ in range(3):
+        record(Action.MADE, what="key 1", person_id=None, about_id=owner.pk)
+    AuditEntry.objects.all().delete()
+    assert values(Client(), Authorization="Bearer t")["convmemory_audit_entries_total", ""] == entries + 3
     assert "quetzal" not in answer.content.decode()

@@ -123,7 +123,7 @@ def test_password_of_person_with_app_signs_in_with_code_and_leads_on(ada: User) 
     assert again.post("/login/code", {"code": code_of(key, 3)}).status_code == 422, "it is not near now"
     assert again.post("/login/code", {"code": code_of(key, 1)}).status_code == 302
     failed = AuditEntry.objects.filter(action="sign-in failed", what="second factor", about_id=ada.pk)
-    assert failed.count() == 4
+    assert sum(entry.times or 0 for entry in failed) == 4
 
 
 def test_recovery_code_signs_in_once_and_later_codes_replace_earlier(ada: User) -> None:
@@ -231,7 +231,8 @@ def test_answer_of_passkey_works_once(ada: User) -> None:
         client = Client()
         assert "This answer was used before" in sign_in_with(authenticator, client, old)
         assert user_of(client) == ""
-    assert AuditEntry.objects.filter(action="sign-in failed", what="passkey", about_id=ada.pk).count() == 2
+    failed = AuditEntry.objects.filter(action="sign-in failed", what="passkey", about_id=ada.pk)
+    assert sum(entry.times or 0 for entry in failed) == 2
 
 
 @pytest.mark.parametrize(

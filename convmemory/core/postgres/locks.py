@@ -11,6 +11,7 @@ class AdvisoryLock(IntEnum):
     BUILDING = 7_202  # the same for a space that is built while another one is active
     WRITING = 7_203  # shared by writers of a source, exclusive for its deletion
     CLAIM = 7_204  # one worker at a time chooses a task; without a second key
+    COUNTED_ACT = 7_206  # one request at a time counts a repeated act in the audit log; the second key is its object
     RECORDING = 7_298  # one exchange of an owner at a time is recorded by the proxy; the second key is the owner
     TEST_TEMPLATE = 7_299  # one test run makes the template database while others wait; without a second key
     VECTORS = 1_000_000  # plus the number of a space: one transaction at a time replaces a source's vectors in it

@@ -1,19 +1,23 @@
 """Row-level security: policies in the database keep owners apart even if the application omits a filter.
 
 `apply_policies` runs after every `migrate` and after a restore, so that no new table is left without its policy. The
-owner of the tables is exempt, and so is the maintenance log-in (`core/acting.py`).
+owner of the tables is exempt, and so is the maintenance log-in (`core/acting.py`). Foreign keys between tables of
+owners compare the owners as well (`compare_owners_in_keys`), for all log-ins.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from convmemory.core import acting
 from convmemory.core.acting import Login
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.logins import ROLES
 from convmemory.core.sql import load_sql
+
+logger = logging.getLogger(__name__)
 
 
 def apply_policies() -> None:
@@ -34,6 +38,28 @@ def tables_without_policy() -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "tables_without_policy"), [connection.layout.schemas])  # type: ignore[attr-defined]
         return [name for (name,) in cursor.fetchall()]
+
+
+def keys_across_owners() -> dict[str, list[str]]:
+    """Return the foreign keys that do not keep owners apart, each with the statements that make it do so."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "keys_across_owners"), [connection.layout.schemas])  # type: ignore[attr-defined]
+        return dict(cursor.fetchall())
+
+
+def compare_owners_in_keys() -> None:
+    """Make each foreign key between tables of owners compare the owners, so that no row refers to another owner's.
+
+    Requires the owner of the tables, outside a transaction: writers wait for moments only, and a run that was killed is
+    continued by the next one. Rows that refer to another owner's already keep a key unchecked: it refuses new ones.
+    """
+    for name, statements in keys_across_owners().items():
+        try:
+            for statement in statements:
+                with connection.cursor() as cursor:
+                    cursor.execute(statement)
+        except IntegrityError:
+            logger.error("Rows refer to rows of another owner: see the foreign key %s.", name)
 
 
 def is_migrated() -> bool:
@@ -85,3 +111,4 @@ def after_migrate(**kwargs: Any) -> None:
     """Receive `post_migrate`, which emptying a database also sends although it changes no tables."""
     if "plan" in kwargs:
         apply_policies()
+        compare_owners_in_keys()

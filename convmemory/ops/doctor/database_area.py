@@ -134,11 +134,27 @@ def check_policies() -> Iterator[Finding]:
             "Run `manage.py migrate`, which restores the policies.",
             _apply_policies,
         )
+    if keys := row_security.keys_across_owners():
+        yield Finding(
+            "database.key-across-owners",
+            Severity.ERROR,
+            f"Rows of one owner can refer to rows of another: {', '.join(keys)}.",
+            "Run `manage.py migrate`, which makes these foreign keys compare the owners. If the finding stays, rows "
+            "refer to another owner's already: delete or correct them.",
+            _compare_owners_in_keys,
+        )
 
 
 def _apply_policies() -> str:
     row_security.apply_policies()
     return "Every table of owners has its policy."
+
+
+def _compare_owners_in_keys() -> str:
+    row_security.compare_owners_in_keys()
+    if left := row_security.keys_across_owners():
+        return f"Rows refer to rows of another owner: {', '.join(left)}."
+    return "Every foreign key compares the owners."
 
 
 def check_logins() -> Iterator[Finding]:

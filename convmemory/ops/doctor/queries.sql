@@ -66,9 +66,9 @@ LIMIT 10
 
 -- name: passages_lost
 -- Sources that count as indexed but hold another number of passages in a space than was stored, or whose blocks of
--- binary codes are not their owner's or hold others than there are.
+-- binary codes hold others than there are.
 WITH current AS (
-    SELECT i.source_id, s.owner_id, i.passages
+    SELECT i.source_id, i.passages
     FROM search_sourceindex AS i
     INNER JOIN search_source AS s ON s.id = i.source_id AND s.version = i.indexed_version
     WHERE i.space_id = %(space)s
@@ -80,7 +80,7 @@ stored AS (
     GROUP BY source_id, item_number / %(items)s
 ),
 packed AS (
-    SELECT source_id, owner_id, number, octet_length(entries) / %(entry_bytes)s AS passages
+    SELECT source_id, number, octet_length(entries) / %(entry_bytes)s AS passages
     FROM search_binarycodeblock
     WHERE space_id = %(space)s
 )
@@ -94,7 +94,7 @@ UNION
 SELECT current.source_id
 FROM stored FULL JOIN packed USING (source_id, number)
 INNER JOIN current USING (source_id)
-WHERE stored.passages IS DISTINCT FROM packed.passages OR packed.owner_id <> current.owner_id
+WHERE stored.passages IS DISTINCT FROM packed.passages
 
 
 -- name: inactive_slots

@@ -49,7 +49,7 @@ def check_orphans() -> Iterator[Finding]:
         yield Finding(
             "rows.orphaned",
             Severity.ERROR,
-            f"Rows of items that are gone, or with an owner who is not their source's: {listed}.",
+            f"Rows of items that are gone: {listed}.",
             "`manage.py doctor --fix` deletes them; the deep sweep does so every hour.",
             lambda: f"{plural(delete_orphans(), 'row')} deleted.",
         )

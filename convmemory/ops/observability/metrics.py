@@ -65,10 +65,15 @@ class _Installation:
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.ops.observability", "database_bytes"))
             postgres, size = cursor.fetchone()
+            cursor.execute(load_sql("convmemory.ops.observability", "audit_entries"))
+            (entries,) = cursor.fetchone()
         build = GaugeMetricFamily("convmemory_build_info", "Versions", labels=["version", "python", "postgresql"])
         build.add_metric([convmemory.__version__, platform.python_version(), postgres], 1)
         yield build
         yield GaugeMetricFamily("convmemory_database_bytes", "Size of the database", size)
+        yield CounterMetricFamily(
+            "convmemory_audit_entries", "Entries of the audit log, deleted ones included", entries
+        )
         disk = GaugeMetricFamily(
             "convmemory_disk_bytes", "The disk of the data folder (CONVMEMORY_VAR)", labels=["state"]
         )

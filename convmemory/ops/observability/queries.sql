@@ -85,6 +85,10 @@ INNER JOIN search_item AS d USING (source_id, number)
 INNER JOIN search_source AS s ON s.id = d.source_id
 WHERE d.owner_id = %(owner)s
 
+-- name: audit_entries
+-- How many entries the audit log has ever had: the last number that was given, which outlives old entries.
+SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('accounts_auditentry', 'id')), 0)
+
 -- name: database_bytes
 -- The server's version and the size of the database.
 SELECT current_setting('server_version'), pg_database_size(current_database())

@@ -165,11 +165,6 @@ def rows_of_gone_turns() -> None:
     SourceIndex.objects.update(passages=Passage.objects.count() // 2)
 
 
-def row_with_foreign_owner() -> None:
-    first, second = Item.objects.filter(number=0).order_by("pk")
-    Item.objects.filter(pk=first.pk).update(archive_id=second.archive_id)
-
-
 def stale_vector() -> None:
     ItemEmbedding.objects.filter(item_number=1).update(content_hash=b"other")
 
@@ -180,10 +175,6 @@ def lost_passages() -> None:
 
 def lost_signs() -> None:
     BinaryCodeBlock.objects.order_by("pk")[0].delete()
-
-
-def signs_of_another_owner() -> None:
-    BinaryCodeBlock.objects.filter(pk=BinaryCodeBlock.objects.order_by("pk")[0].pk).update(archive_id=make_user().pk)
 
 
 def signs_of_gone_turns() -> None:
@@ -333,11 +324,9 @@ FAULTS = [
     Fault(retired_space, {"models.space-retired"}, "reembed --prune"),
     Fault(archive_in_german, {"models.language-unknown"}, "docs/models.md"),
     Fault(rows_of_gone_turns, {"rows.orphaned"}, "doctor --fix"),
-    Fault(row_with_foreign_owner, {"rows.orphaned"}, "doctor --fix", fixed=True),
     Fault(stale_vector, {"rows.stale"}, "manage.py reembed"),
     Fault(lost_passages, {"rows.passages-lost"}, "doctor --fix"),
     Fault(lost_signs, {"rows.passages-lost"}, "doctor --fix"),
-    Fault(signs_of_another_owner, {"rows.passages-lost"}, "doctor --fix"),
     Fault(signs_of_gone_turns, {"rows.passages-lost"}, "doctor --fix"),
     Fault(dead_writer, {"rows.stuck"}, "doctor --fix", fixed=True),
     Fault(given_up_conversation, {"rows.given-up"}, "reembed --only failed"),
@@ -379,13 +368,14 @@ def test_planted_fault_is_found_with_its_remedy(fault: Fault, request: pytest.Fi
 def test_foreign_language_is_finding_only_above_its_share_and_for_known_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    german, english = Source.objects.order_by("pk")
+    german = Source.objects.earliest("pk")
     Source.objects.filter(pk=german.pk).update(languages="german")
     assert ids() == []
     a_model_of_english_alone(monkeypatch)
-    Source.objects.filter(pk=english.pk).update(archive_id=german.archive_id, item_count=german.item_count)
+    english = make_conversation(german.archive, exchange(*PAIRS)).pk
+    index_conversation(conversation_id=english)
     assert "models.language-unknown" not in ids()
-    Source.objects.filter(pk=english.pk).update(item_count=german.item_count - 1)
+    Source.objects.filter(kind="conversation", object_id=english).update(item_count=german.item_count - 1)
     (finding,) = (one for one in examine().findings if one.id == "models.language-unknown")
     assert "(german)" in finding.message
 
@@ -414,7 +404,7 @@ def test_orphaned_rows_are_deleted_and_missing_ones_rebuilt() -> None:
     assert ids() == []
 
 
-@pytest.mark.parametrize("damage", [lost_signs, signs_of_another_owner, signs_of_gone_turns])
+@pytest.mark.parametrize("damage", [lost_signs, signs_of_gone_turns])
 def test_damaged_binary_codes_are_repacked_without_embedding(damage: Callable[[], None]) -> None:
     damage()
     list(fix(examine()))

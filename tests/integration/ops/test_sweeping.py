@@ -88,16 +88,6 @@ def test_rows_of_turns_that_are_gone_are_deleted() -> None:
     assert Item.objects.filter(source=source_id(conversation)).count() == 1
 
 
-def test_row_with_foreign_owner_is_deleted_and_made_again_for_its_owner() -> None:
-    conversation, other = indexed(), make_user()
-    ItemEmbedding.objects.filter(item_number=1).update(archive_id=other.pk)
-    asked: list[int] = []
-    run = deep(asked)
-    assert (run.fixed["orphaned"], run.found["stale"], asked) == (1, 1, [source_id(conversation)])
-    assert index_conversation(conversation_id=conversation.pk).items == 1
-    assert set(ItemEmbedding.objects.values_list("archive", flat=True)) == {conversation.archive_id}
-
-
 @pytest.mark.parametrize("change", [lambda rows: rows.delete(), lambda rows: rows.update(content_hash=b"other")])
 def test_missing_and_stale_vectors_are_made_again(change: Any) -> None:
     conversation = indexed()

@@ -73,6 +73,7 @@ NEW: dict[str, dict[str, Any]] = {
     "documents_document": {"added_by": None},
     "summaries_conversationsummary": {"asked_by": None},
     "accounts_provisionedaccount": {"email": ""},
+    "accounts_auditentry": {"times": None},
     "accounts_scimtoken": {"reaches_staff": False},
 }
 """Columns that the old tables lack, with what the old rows get."""

@@ -1,5 +1,6 @@
 """Legal holds: no deletion passes while one is in force, and staff set and lift them with a reason."""
 
+import re
 import time
 from datetime import timedelta
 from io import StringIO
@@ -17,6 +18,7 @@ from convmemory.accounts.auditing import Action
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import AuditEntry, LegalHold
+from convmemory.accounts.spaces import create_space, remove_member, set_member
 from convmemory.conversations import curating
 from convmemory.conversations.importing.links import remove_messages, request_undo
 from convmemory.conversations.importing.models import Import, ImportedConversation
@@ -179,6 +181,61 @@ def test_staff_set_and_lift_holds_with_reasons(owner: User) -> None:
         ("released", "admin", "steve", "nora", f"conversation {found.pk}"),
         ("released", "admin", "steve", "nora", f"account {owner.pk}"),
     ]
+
+
+def test_hold_on_person_names_their_spaces_which_staff_hold_by_one_action(owner: User) -> None:
+    ben = make_user("ben")
+    house, shed, mine = (create_space(person=ben, name=name) for name in ("House", "Shed", "Mine"))
+    for space in (house, shed):
+        set_member(person=ben, space_id=space.pk, username=owner.username, role="contributor")
+    remove_member(person=ben, space_id=shed.pk, member_id=owner.pk)
+    own = create_space(person=owner, name="Own")
+    written = make_conversation(house, exchange(("Is the dam sound?", "No.")))
+    of_person, of_conversation = hold(owner), hold(ben, talk(ben))
+    ingest.delete_conversation(caller=Caller.for_archive(house.pk), conversation_id=written.pk)  # the hold stops there
+    trash.restore(caller=Caller.for_archive(house.pk), kind="conversation", object_id=written.pk)
+
+    admin, staff = Client(), User.objects.create_user("steve", password="x", is_staff=True)
+    admin.force_login(staff)
+    staff.user_permissions.add(*Permission.objects.filter(codename="view_legalhold"))
+    page = admin.get(f"{HOLDS}{of_person.pk}/change/").content.decode()
+    rows = re.findall(r"<td>space (\d+)</td><td>(.*?)</td><td>(.*?)</td>", page)
+    roles = ((house, "contributor"), (shed, "former member"), (own, "manager"))
+    assert rows == [(str(space.pk), role, "none") for space, role in roles]
+    assert "Spaces of the person" not in admin.get(f"{HOLDS}{of_conversation.pk}/change/").content.decode()
+    chosen = {"action": "hold_spaces", "_selected_action": [of_person.pk, of_conversation.pk], "post": "1"}
+    admin.post(HOLDS, chosen)
+    assert LegalHold.objects.count() == 2, "without the permission to add holds"
+    staff.user_permissions.add(*Permission.objects.filter(codename="add_legalhold"))
+    asked = admin.post(HOLDS, chosen | {"post": ""}).content.decode()
+    assert ("Extend 1 legal hold?" in asked, "whoever wrote it" in asked) == (True, True)
+    for _ in range(2):
+        admin.post(HOLDS, chosen)
+    added = LegalHold.objects.exclude(pk__in=[of_person.pk, of_conversation.pk]).order_by("archive_id")
+    assert list(added.values_list("archive_id", "reason")) == [(each.pk, "a claim") for each in (house, shed, own)]
+    page = admin.get(f"{HOLDS}{of_person.pk}/change/").content.decode()
+    assert page.count("<td>held</td>") == 3
+    with pytest.raises(OnLegalHold):
+        ingest.delete_conversation(caller=Caller.for_archive(house.pk), conversation_id=written.pk)
+    recorded = AuditEntry.objects.filter(action="held", person=staff).order_by("pk").values_list("what", "about_id")
+    assert list(recorded) == [(f"account {each.pk}", each.pk) for each in (house, shed, own)]
+    assert mine.pk not in added.values_list("archive_id", flat=True)
+
+
+def test_staff_come_to_hold_of_conversation_and_of_space_by_links(owner: User) -> None:
+    space = create_space(person=owner, name="House")
+    found, of_person = make_conversation(space, exchange(("q?", "a."))), hold(owner)
+    root = User.objects.create_superuser("root", password="x")
+    admin = Client()
+    admin.force_login(root)
+    for page, link in (
+        (f"/admin/conversations/conversation/{found.pk}/change/", f"archive={space.pk}&amp;conversation_id={found.pk}"),
+        (f"{HOLDS}{of_person.pk}/change/", f"archive={space.pk}"),
+    ):
+        assert f'href="{HOLDS}add/?{link}"' in admin.get(page).content.decode()
+    form = admin.get(f"{HOLDS}add/?archive={space.pk}&conversation_id={found.pk}").content.decode()
+    assert re.search(rf'name="archive" value="{space.pk}"', form)
+    assert re.search(rf'name="conversation_id" value="{found.pk}"', form)
 
 
 def test_application_reads_holds_of_caller_alone_and_sets_none(owner: User) -> None:

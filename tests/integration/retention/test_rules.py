@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.models import Archive, LegalHold
+from convmemory.accounts.models import Archive, AuditEntry, LegalHold
 from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
@@ -114,6 +114,9 @@ def test_page_counts_before_it_stores_and_shows_own_rules_alone(owner: User) -> 
     assert browser.post("/trash/rules", {"action": "remove", "id": foreign.pk}).status_code == 404
     browser.post("/trash/rules", {"action": "remove", "id": rule.pk})
     assert RetentionRule.objects.get() == foreign
+    entries = AuditEntry.objects.filter(what=f"retention rule {rule.pk}").order_by("pk")
+    named = list(entries.values_list("action", "surface", "person_id", "about_id"))
+    assert named == [("made", "page", owner.pk, owner.pk), ("deleted", "page", owner.pk, owner.pk)]
 
 
 def test_api_previews_stores_lists_and_deletes_own_rules(owner: User) -> None:
@@ -137,7 +140,7 @@ def test_api_previews_stores_lists_and_deletes_own_rules(owner: User) -> None:
     assert api.delete(f"{ROUTE}/{made[0].json()['id']}").status_code == 204
     assert RetentionRule.objects.get() == foreign
     for number in range(rules.MAX_RULES):
-        rules.add_rule(RetentionRule(archive_id=owner.pk, days=number + 1))
+        rules.add_rule(RetentionRule(archive_id=owner.pk, days=number + 1), caller=Caller.of(owner))
     assert api.post(ROUTE, {"days": 99}, content_type="application/json").status_code == 422
     assert api.post(ROUTE, {"days": 1}, content_type="application/json").status_code == 201
 
