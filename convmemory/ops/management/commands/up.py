@@ -9,6 +9,7 @@ import errno
 import signal
 import socket
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -51,6 +52,7 @@ DATABASE_STOP_TIMEOUT_S = 2
 
 class Command(ArchiveCommand):
     help = "Run convmemory: database, migrations, web server and worker. Ctrl-C stops everything."
+    usages = ("[--host] [--port]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", help="address to listen on (default: HOST or 127.0.0.1)")
@@ -63,8 +65,6 @@ class Command(ArchiveCommand):
             self._run(*listening_address(host, port))
         except KeyboardInterrupt:
             self._say("Stopped before everything was started.")
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
         finally:
             connections.close_all()
             close_pools()
@@ -120,7 +120,8 @@ class Command(ArchiveCommand):
             if connection.settings_dict["EMBEDDED_PATH"]:
                 private_folder(folder)
                 try:
-                    self._say(f"Backup before the update: {back_up_to(Folder(folder), keep=BACKUPS_OF_UPDATES)}")
+                    address = back_up_to(Folder(folder), keep=BACKUPS_OF_UPDATES, confirm=self._say_deleted)
+                    self._say(f"Backup before the update: {address}")
                 except ConvMemoryError as error:
                     raise CommandError(
                         f"No backup could be made before the update: {error} "
@@ -144,6 +145,10 @@ class Command(ArchiveCommand):
                 self._say("The database had ended; it runs again.")
         except ConvMemoryError as error:
             self._say(str(error))
+
+    def _say_deleted(self, addresses: Sequence[str]) -> None:
+        for address in addresses:
+            self._say(f"Deleted, the oldest backup before an update: {address}")
 
     def _say(self, line: str) -> None:
         """Print at once; a closed terminal or pipe does not end the server."""
