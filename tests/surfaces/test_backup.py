@@ -58,6 +58,7 @@ CHANGE = """
 INSERT INTO auth_user (username, password, first_name, last_name, email, is_superuser, is_staff, is_active, date_joined)
 VALUES ('eve', '', '', '', '', false, false, true, now())
 """
+LAST_ENTRIES = "SELECT action, what FROM accounts_auditentry ORDER BY id"
 USERS = "SELECT username FROM auth_user ORDER BY 1"
 SHOW = """
 from django.contrib.auth.models import User
@@ -161,6 +162,7 @@ def test_restore_gives_back_rows_vectors_and_hits(installation: Installation, ba
 
     assert "Erased again: bob." in installation.run("restore", str(backup), "--yes")
     assert len(installation.query("SELECT checked_at FROM ops_restorecheck")) == 1
+    assert installation.query(LAST_ENTRIES)[-2:] == [("restored", "backup"), ("erased", "account 2")]
 
     assert "SECRET_KEY" not in installation.warnings
     assert installation.shell(SHOW) == before
@@ -255,6 +257,7 @@ def test_scheduled_backups_keep_newest(installation: Installation, tmp_path: Pat
     earlier, newest, other = sorted(path.name for path in tmp_path.iterdir())
     assert (earlier.startswith("convmemory-2025"), other) == (False, "other.zip")
     assert backup_module.verify(tmp_path / newest)["rows"]["auth_user"] == 1
+    assert installation.query(LAST_ENTRIES)[-1] == ("exported", "backup")
 
 
 @pytest.fixture(scope="module")

@@ -61,6 +61,7 @@ def test_models_are_compared_on_owners_turns_alone(model: Path, monkeypatch: pyt
     before = rows()
     report = json.loads(compared("--user", "ada", "--against", str(model), "--json"))
     assert rows() == before
+    assert AuditEntry.objects.get(action="read").about_id == ada.pk
     assert seen
     assert not any("secret" in text for text in seen)
     assert (report["turns"], report["conversations"]) == (24, 12)
