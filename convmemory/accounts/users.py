@@ -34,7 +34,7 @@ def archive_named(name: str) -> Archive:
     """
     archive = Archive.objects.select_related("person").filter(pk=user_id_of(name)).first()
     if archive is None:
-        raise NotFound(f'There is no user {name!r}; a space is named by its number, such as "space 7".')
+        raise NotFound(f'There is no user and no space {name!r}; a space is named by its number, such as "space 7".')
     return archive
 
 

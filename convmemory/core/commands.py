@@ -4,7 +4,7 @@ a type of arguments.
 
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, _SubParsersAction
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ class ArchiveCommand(BaseCommand):
     usages: Sequence[str] = ()
     """Its options and arguments, as `core/usages.py` describes; a call that is none of them is refused."""
     _actions: Sequence[Action] = ()
-    _defaults: dict[str, Any]
+    _defaults: Mapping[str, Any] = {}
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """Return the parser, whose result has the options of the call alone: `execute` adds the defaults."""
@@ -82,7 +82,11 @@ class ArchiveCommand(BaseCommand):
             raise CommandError(f"{refusal} There is no terminal to ask on: --yes agrees to the lines above.")
         self.stderr.write(f"Type {answer} to agree: ", ending="")
         self.stderr.flush()
-        if sys.stdin.readline().strip() != answer:
+        try:
+            is_agreed = sys.stdin.readline().strip() == answer
+        except KeyboardInterrupt:
+            self.stderr.write("")
+        if not is_agreed:
             raise CommandError(refusal)
 
 

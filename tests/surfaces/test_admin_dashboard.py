@@ -205,7 +205,7 @@ def test_map_of_space_is_asked_for_by_its_number_and_recorded(ada: User, staff: 
     assert "zebrawood" not in shown
     assert AuditEntry.objects.get(action="read").about_id == space.pk
     unknown = client.get(reverse("turn-map", query={"owner": "space 99"}), follow=True).content.decode()
-    assert "There is no user &#x27;space 99&#x27;" in unknown
+    assert "There is no user and no space &#x27;space 99&#x27;" in unknown
     assert client.post(reverse("compute-map"), {"owner": "space 99"}).status_code == 403
 
 

@@ -250,8 +250,9 @@ def test_scheduled_backups_keep_newest(installation: Installation, tmp_path: Pat
     abandoned.touch()
     os.utime(abandoned, (0, 0))
     refused = installation.run("backup", "--to", str(tmp_path), "--keep", "2", ok=False)
-    assert f"Deleted: {tmp_path}/convmemory-20250101T000000.zip" in refused
-    assert "is written and verified; no older one was deleted. There is no terminal to ask on: --yes" in refused
+    assert f"Will be deleted: {tmp_path}/convmemory-20250101T000000.zip" in refused
+    assert "The backup is there; no older one was deleted. There is no terminal to ask on: --yes" in refused
+    assert installation.query(LAST_ENTRIES)[-1] == ("exported", "backup")
     assert len(list(tmp_path.glob("convmemory-*.zip"))) == 3
     assert "verified" in installation.run("backup", "--to", str(tmp_path), "--keep", "2", "--yes")
     earlier, newest, other = sorted(path.name for path in tmp_path.iterdir())

@@ -412,7 +412,7 @@ def test_operator_resets_second_factor_and_it_is_recorded(ada: User, capsys: pyt
         with pytest.raises(CommandError, match=r"Nothing was removed.*--yes"):
             call_command("reset_second_factor", "ada")
         output = capsys.readouterr()
-        assert "Removed from 'ada': 1 authenticator apps, 10 recovery codes." in output.err
+        assert "Will be removed from 'ada': 1 authenticator apps, 10 recovery codes." in output.err
         assert second_factor.count_factors(ada)["authenticator apps"] == 1
         call_command("reset_second_factor", "ada", "--yes")
         assert "The second factor of 'ada' is removed" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 """Backups at intervals: each is written to a folder or bucket, read again completely, and replaces the oldest."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from django.utils import timezone
 
@@ -21,13 +21,10 @@ def newest_backup(place: BackupPlace) -> float | None:
     return max(place.backups().values(), default=None)
 
 
-def back_up_to(place: BackupPlace, *, keep: int, confirm: Callable[[Sequence[str]], None]) -> str:
-    """Write a verified backup and delete all but the newest `keep`; return its address.
+def back_up_to(place: BackupPlace) -> str:
+    """Write a verified backup; return its address. Drafts that killed runs left are deleted after a day.
 
-    `confirm` is called with the backups to delete, and raises to keep them. A backup that cannot be read completely is
-    deleted, and no older one with it. Drafts that killed runs left are deleted after a day.
-
-    Raises: InvalidInput, BackupFailed.
+    A backup that cannot be read completely is deleted. Raises: InvalidInput, BackupFailed.
     """
     target = embedded_target()
     name = f"{PREFIX}{timezone.now():%Y%m%dT%H%M%S}{SUFFIX}"
@@ -41,11 +38,12 @@ def back_up_to(place: BackupPlace, *, keep: int, confirm: Callable[[Sequence[str
         place.remove(name)
         raise
     place.drop_drafts()
-    if surplus := sorted(place.backups())[:-keep]:
-        confirm([f"{place}/{old}" for old in surplus])
-    for old in surplus:
-        place.remove(old)
     return address
+
+
+def surplus_backups(place: BackupPlace, *, keep: int) -> list[str]:
+    """Return the names of all backups but the newest `keep`. Raises: InvalidInput, BackupFailed."""
+    return sorted(place.backups())[:-keep]
 
 
 def back_up_for_ever(

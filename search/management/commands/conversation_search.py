@@ -45,8 +45,8 @@ class Command(ArchiveCommand):
         with acting_as(caller):
             results = search(caller=caller, chosen=options["space"], query=query, cursor=options["cursor"])
             failed = index_status(caller=caller).failed
-            for access in caller.chosen(options["space"]):
-                record(Action.READ, what="search", person_id=None, about_id=access.archive_id)
+        for access in caller.chosen(options["space"]):
+            record(Action.READ, what="search", person_id=None, about_id=access.archive_id)
         if options["json"]:
             document = as_document(results, failed=failed)
             self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))

@@ -299,7 +299,7 @@ def test_ledger_is_applied_once_rows_are_shown_and_agreed_to(tmp_path: Path) -> 
     ledger.write_text(json.dumps({"account": ada.pk, "joined_at": ada.date_joined.isoformat()}))
     with pytest.raises(CommandError, match=r"No user was erased\..*--yes"):
         call_command("erasures", "--apply", str(ledger), stderr=told)
-    assert re.search(rf"{ADA}: [1-9]\d* rows, deleted for good", told.getvalue())
+    assert re.search(rf"{ADA}: [1-9]\d* rows, will be deleted for good", told.getvalue())
     assert User.objects.filter(pk=ada.pk, is_active=True).exists()
     assert not ErasedUser.objects.exists()
     out = StringIO()

@@ -398,7 +398,7 @@ def test_pruning_deletes_old_space_and_leaves_new_one_whole(owner: User, models:
     EmbeddingSpace.objects.filter(pk=old.pk).update(retired_at=timezone.now() - timedelta(hours=1))
     stored = rows(old)
     assert re.search(
-        r"Deleted for good: local/old@.*, [1-9]\d* rows\nNothing was changed", reembed("--prune", "--dry-run")
+        r"Will be deleted for good: local/old@.*, [1-9]\d* rows\nNothing was changed", reembed("--prune", "--dry-run")
     )
     with pytest.raises(CommandError, match=r"Nothing was deleted.*--yes"):
         reembed("--prune")

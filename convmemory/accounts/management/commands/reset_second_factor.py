@@ -23,7 +23,7 @@ class Command(ArchiveCommand):
         counts = {name: count for name, count in count_factors(person).items() if count}
         if not counts:
             raise NotFound(f"{user!r} has no second factor.")
-        line = f"Removed from {user!r}: {', '.join(f'{count} {name}' for name, count in counts.items())}."
+        line = f"Will be removed from {user!r}: {', '.join(f'{count} {name}' for name, count in counts.items())}."
         self.confirm([line], refusal="Nothing was removed.", is_agreed=yes)
         remove_everything(person)
         record(Action.DELETED, what="second factor", person_id=None, about_id=person.pk)

@@ -29,7 +29,7 @@ class Command(ArchiveCommand):
             case "revoke":
                 number = options["number"]
                 self.confirm(
-                    [f"Revoked for good: SCIM token {_shown(active_token(token_id=number))}"],
+                    [f"Will be revoked for good: SCIM token {_shown(active_token(token_id=number))}"],
                     refusal="Nothing was revoked.",
                     is_agreed=options["yes"],
                 )

@@ -1,7 +1,6 @@
 """`manage.py backup`: write the database and stored files to one file, once or at intervals."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from convmemory.core.commands import ArchiveCommand
 from convmemory.core.postgres.failures import missing_migrations
 from convmemory.ops.privacy.backup import back_up
 from convmemory.ops.privacy.backup_places import BackupPlace, place_named
-from convmemory.ops.privacy.scheduled_backups import back_up_for_ever, back_up_to
+from convmemory.ops.privacy.scheduled_backups import back_up_for_ever, back_up_to, surplus_backups
 
 
 class Command(ArchiveCommand):
@@ -48,13 +47,13 @@ class Command(ArchiveCommand):
         back_up_there()
 
     def _back_up_to(self, place: BackupPlace, *, keep: int, yes: bool) -> None:
-        def confirm(surplus: Sequence[str]) -> None:
-            refusal = "The backup is written and verified; no older one was deleted."
-            self.confirm([f"Deleted: {address}" for address in surplus], refusal=refusal, is_agreed=yes)
-
-        address = back_up_to(place, keep=keep, confirm=confirm)
-        self._say(f"Backup written and verified: {address}")
+        self._say(f"Backup written and verified: {back_up_to(place)}")
         _record()
+        if surplus := surplus_backups(place, keep=keep):
+            lines = [f"Will be deleted: {place}/{name}" for name in surplus]
+            self.confirm(lines, refusal="The backup is there; no older one was deleted.", is_agreed=yes)
+        for name in surplus:
+            place.remove(name)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)

@@ -21,9 +21,7 @@ class Command(ArchiveCommand):
         archive = archive_to_erase(user)
         rows = [f"{table:<40} {count:>10} rows" for table, count in count_rows(archive).items()]
         copying = "export_user" if archive.person else "export_conversations"
-        warning = (
-            f"All of it is deleted for good: {archive}. `manage.py {copying}` makes a copy; backups stay as they are."
-        )
+        warning = f"All of it will be deleted for good: {archive}. `manage.py {copying}` makes a copy; backups keep it."
         self.confirm([*rows, warning], refusal="Nothing was deleted.", is_agreed=yes, answer=user)
         receipt = erase(archive=archive)
         if as_json:

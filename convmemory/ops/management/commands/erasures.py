@@ -37,7 +37,9 @@ class Command(ArchiveCommand):
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(f"{apply} is not the output of `manage.py erasures`. No user was erased.") from error
         if archives := erased_before(ledger):
-            lines = [f"{archive}: {sum(count_rows(archive).values())} rows, deleted for good" for archive in archives]
+            lines = [
+                f"{archive}: {sum(count_rows(archive).values())} rows, will be deleted for good" for archive in archives
+            ]
             self.confirm(lines, refusal="No user was erased.", is_agreed=yes)
         try:
             names = erase_again(ledger)

@@ -101,7 +101,7 @@ class Command(ArchiveCommand):
         space = building_space()
         if space is None:
             raise InvalidInput("No space is being built: there is nothing to cancel.")
-        line = f"Given up, and deleted by the next `manage.py reembed --prune`: {space}, {count_rows(space):,} rows"
+        line = f"Will be given up, for `manage.py reembed --prune` to delete: {space}, {count_rows(space):,} rows"
         if options["dry_run"]:
             self.stdout.write(f"{line}. Nothing was changed.")
             return
@@ -114,7 +114,7 @@ class Command(ArchiveCommand):
         if not spaces:
             self.stdout.write("There is no space to prune.")
             return
-        lines = [f"Deleted for good: {space}, {count_rows(space):,} rows" for space in spaces]
+        lines = [f"Will be deleted for good: {space}, {count_rows(space):,} rows" for space in spaces]
         if options["dry_run"]:
             self.stdout.write("\n".join([*lines, "Nothing was changed."]))
             return

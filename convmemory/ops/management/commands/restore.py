@@ -45,7 +45,7 @@ class Command(ArchiveCommand):
     def _restore(self, path: Path, *, yes: bool) -> BackupReport:
         def confirm(counts: Mapping[str, int]) -> None:
             lines = [f"{table:<40} {count:>10} rows" for table, count in counts.items()]
-            warning = "All of it, and the files, are replaced by the backup; `manage.py backup` keeps a copy."
+            warning = "All of it, and the files, will be replaced by the backup; `manage.py backup` keeps a copy."
             self.confirm([*lines, warning], refusal="Nothing was replaced.", is_agreed=yes)
 
         erased = read_ledger()

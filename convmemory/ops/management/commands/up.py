@@ -9,7 +9,6 @@ import errno
 import signal
 import socket
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -31,7 +30,7 @@ from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.upgrading import refuse_older_database
 from convmemory.ops.doctor.findings import plural
 from convmemory.ops.privacy.backup_places import Folder
-from convmemory.ops.privacy.scheduled_backups import back_up_to
+from convmemory.ops.privacy.scheduled_backups import back_up_to, surplus_backups
 from convmemory.ops.runtime.instance import (
     ADMIN_NAME,
     Instance,
@@ -120,8 +119,11 @@ class Command(ArchiveCommand):
             if connection.settings_dict["EMBEDDED_PATH"]:
                 private_folder(folder)
                 try:
-                    address = back_up_to(Folder(folder), keep=BACKUPS_OF_UPDATES, confirm=self._say_deleted)
-                    self._say(f"Backup before the update: {address}")
+                    place = Folder(folder)
+                    self._say(f"Backup before the update: {back_up_to(place)}")
+                    for name in surplus_backups(place, keep=BACKUPS_OF_UPDATES):
+                        place.remove(name)
+                        self._say(f"Deleted, the oldest backup before an update: {name}")
                 except ConvMemoryError as error:
                     raise CommandError(
                         f"No backup could be made before the update: {error} "
@@ -145,10 +147,6 @@ class Command(ArchiveCommand):
                 self._say("The database had ended; it runs again.")
         except ConvMemoryError as error:
             self._say(str(error))
-
-    def _say_deleted(self, addresses: Sequence[str]) -> None:
-        for address in addresses:
-            self._say(f"Deleted, the oldest backup before an update: {address}")
 
     def _say(self, line: str) -> None:
         """Print at once; a closed terminal or pipe does not end the server."""
