@@ -17,7 +17,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit extras bench scoreboard pages messages settings formats plugins setup clean
+.PHONY: help run test test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit extras bench scoreboard pages messages settings commands formats plugins setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ messages: $(READY_DEV) ## Update the translation catalogues; needs GNU gettext
 
 settings: $(READY_DEV) ## Write the table of docs/settings.md from the declarations in convmemory/core/config.py
 	$(BIN)/python -m convmemory.core.config docs/settings.md
+
+commands: $(READY_DEV) ## Write the usages of docs/commands.md from the declarations of the commands
+	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m tests.support.commands docs/commands.md
 
 formats: $(READY_DEV) ## Write docs/formats.md from the formats that importers read
 	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m convmemory.conversations.importers.registry docs/formats.md

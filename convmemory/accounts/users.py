@@ -8,8 +8,10 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import ApiKey, Archive
 from convmemory.accounts.sessions import end_sessions
+from convmemory.core.administration.lists import user_id_of
 from convmemory.core.errors import InvalidInput, NotFound
 
 SIGN_IN_REMEDY = "`manage.py changepassword {name}` sets one"
@@ -23,6 +25,17 @@ def user_named(username: str) -> User:
         raise NotFound(
             f"There is no active user {username!r}. `manage.py create_api_key {username} --create` makes one."
         ) from None
+
+
+def archive_named(name: str) -> Archive:
+    """Return the archive of the user with this name, or the space called like this, such as "space 7".
+
+    Commands and the administration name archives so. Raises: NotFound.
+    """
+    archive = Archive.objects.select_related("person").filter(pk=user_id_of(name)).first()
+    if archive is None:
+        raise NotFound(f'There is no user and no space {name!r}; a space is named by its number, such as "space 7".')
+    return archive
 
 
 def create_user(*, username: str, password: str | None, is_admin: bool = False) -> User:
@@ -48,6 +61,7 @@ def create_user(*, username: str, password: str | None, is_admin: bool = False) 
     user.set_password(password)
     with transaction.atomic():  # with the archive that comes with it
         user.save()
+        record(Action.MADE, what=f"user {user.pk}", person_id=None, about_id=user.pk)
     return user
 
 

@@ -139,6 +139,10 @@ class FilterSchema(create_model("FilterParameters", __base__=Schema, **_PARAMETE
         return filters_of(self.__dict__, **further)
 
 
+FILTER_USAGE = " ".join(f"[--{name}]" for name in DECLARED)
+"""The options of `add_filter_arguments` in the usages of a command."""
+
+
 def add_filter_arguments(parser: ArgumentParser) -> None:
     """Add an option for each filter to a command; `filters_of` reads them."""
     for name, how in DECLARED.items():

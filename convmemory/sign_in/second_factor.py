@@ -71,6 +71,18 @@ def factor_of(user: User) -> SecondFactor | None:
         return SecondFactor.objects.filter(person_id=user.pk).first()
 
 
+def count_factors(user: User) -> dict[str, int]:
+    """Return the numbers of the user's authenticator apps, passkeys and recovery codes."""
+    factor = factor_of(user)
+    with acting_for(user.pk):
+        passkeys = Passkey.objects.filter(person_id=user.pk).count()
+    return {
+        "authenticator apps": int(factor is not None and bool(factor.app_secret_encrypted)),
+        "passkeys": passkeys,
+        "recovery codes": len(factor.recovery_code_hashes) if factor else 0,
+    }
+
+
 # --- setting up -----------------------------------------------------------------------------------
 
 

@@ -14,7 +14,9 @@ from django.utils import timezone
 from django_q.models import Failure, Task
 
 from convmemory.accounts.models import AuditEntry
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.models import OwnerTask
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
@@ -185,6 +187,26 @@ def test_foreign_map_needs_permission_and_is_recorded(ada: User, staff: User) ->
     assert AuditEntry.objects.get(action="read").about_id == ada.pk
     client.post(reverse("compute-map"), {"owner": "ada"})
     assert OwnerTask.objects.get(archive=None).func == "convmemory.ops.dashboard_tasks.map_turns"
+
+
+def test_map_of_space_is_asked_for_by_its_number_and_recorded(ada: User, staff: User) -> None:
+    permit(staff)
+    with acting_for(ada.pk):
+        space = create_space(person=ada, name="Boat house")
+    index_conversation(conversation_id=make_conversation(space, exchange(("which knot?", "A bowline."))).pk)
+    client, name = client_of(staff), f"space {space.pk}"
+    page = reverse("turn-map", query={"owner": name})
+    client.post(reverse("compute-map"), {"owner": name})
+    assert map_turns(space.pk) == {"points": 1}
+    shown = client.post(page).content.decode()
+    assert f"Map of the turns of {name}" in shown
+    assert "which knot?" in shown
+    assert f'name="owner" value="{name}"' in shown
+    assert "zebrawood" not in shown
+    assert AuditEntry.objects.get(action="read").about_id == space.pk
+    unknown = client.get(reverse("turn-map", query={"owner": "space 99"}), follow=True).content.decode()
+    assert "There is no user and no space &#x27;space 99&#x27;" in unknown
+    assert client.post(reverse("compute-map"), {"owner": "space 99"}).status_code == 403
 
 
 def test_task_pages_show_kind_of_error_alone(staff: User) -> None:

@@ -3,10 +3,13 @@
 import hashlib
 import json
 import os
+import pty
 import re
 import stat
+import subprocess
+import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +28,7 @@ from convmemory.ops.privacy.backup_places import Bucket
 from tests.conftest import FAST_OPTIONS
 from tests.support.forked_commands import ForkedCommands
 from tests.support.prepared_folder import copy_prepared_folder
+from tests.support.run_database import ROOT
 from tests.support.s3_server import BUCKET, client, running_s3_server
 
 FILL = """
@@ -54,6 +58,7 @@ CHANGE = """
 INSERT INTO auth_user (username, password, first_name, last_name, email, is_superuser, is_staff, is_active, date_joined)
 VALUES ('eve', '', '', '', '', false, false, true, now())
 """
+LAST_ENTRIES = "SELECT action, what FROM accounts_auditentry ORDER BY id"
 USERS = "SELECT username FROM auth_user ORDER BY 1"
 SHOW = """
 from django.contrib.auth.models import User
@@ -132,6 +137,10 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         server.stop(installation.folder / "postgres")
 
 
+def agree(counts: Mapping[str, int]) -> None:
+    """Let a restore replace the rows."""
+
+
 @pytest.fixture(scope="module")
 def backup(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("backups") / "monday.zip"
@@ -146,15 +155,38 @@ def test_restore_gives_back_rows_vectors_and_hits(installation: Installation, ba
     assert before == "['ada'] ['where is the zebrafish lab?']"
     assert len(policies) > 20
     installation.query(CHANGE)
-    assert "--force" in installation.run("restore", str(backup), ok=False)
+    refused = installation.run("restore", str(backup), ok=False)
+    assert re.search(r"auth_user +2 rows\n.*conversations_conversation +\d+ rows\n", refused)
+    assert "Nothing was replaced. There is no terminal to ask on: --yes agrees" in refused
     assert installation.query(USERS) == [("ada",), ("eve",)]
 
-    assert "Erased again: bob." in installation.run("restore", str(backup), "--force")
+    assert "Erased again: bob." in installation.run("restore", str(backup), "--yes")
     assert len(installation.query("SELECT checked_at FROM ops_restorecheck")) == 1
+    assert installation.query(LAST_ENTRIES)[-2:] == [("restored", "backup"), ("erased", "account 2")]
 
     assert "SECRET_KEY" not in installation.warnings
     assert installation.shell(SHOW) == before
     assert installation.query(POLICIES) == policies
+
+
+def test_restore_asks_on_terminal(installation: Installation, backup: Path) -> None:
+    """A process of its own on a pseudo-terminal, as an operator has it: any answer but yes keeps everything."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
+    before = installation.query(USERS)
+    keyboard, terminal = pty.openpty()
+    with os.fdopen(keyboard, "rb+", buffering=0) as screen:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "restore", str(backup), "--no-color"],
+            cwd=ROOT, env=outside | {"CONVMEMORY_VAR": str(installation.folder)}, stdin=terminal, stderr=terminal,
+        )  # fmt: skip
+        os.close(terminal)
+        shown = b""
+        while b"Type yes to agree" not in shown:
+            shown += screen.read(1_000)
+        screen.write(b"y\n")
+        assert process.wait(60) == 1
+    assert re.search(rb"auth_user +\d+ rows", shown)
+    assert installation.query(USERS) == before
 
 
 def test_restore_check_replaces_nothing_and_is_recorded(
@@ -173,11 +205,11 @@ def test_restore_check_replaces_nothing_and_is_recorded(
 def test_restore_killed_before_erasing_again_leaves_erased_users_shut_out(here: Installation, backup: Path) -> None:
     with psycopg.connect(**here.target) as link:
         erased = link.execute("SELECT account, joined_at FROM ops_eraseduser").fetchall()
-    restoring.restore(path=backup, erased=erased, force=True)  # and nothing of what the command does afterwards
+    restoring.restore(path=backup, erased=erased, confirm=agree)  # and nothing of what the command does afterwards
 
     assert here.query("SELECT username FROM auth_user WHERE NOT is_active") == [("bob",)]
     assert "1" in here.shell("from convmemory.ops.tasks import finish_erasures; print(finish_erasures())")
-    assert "bob" in here.run("restore", str(backup), "--force")
+    assert "bob" in here.run("restore", str(backup), "--yes")
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +226,7 @@ def fresh(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[In
         yield fresh
 
 
-def test_new_installation_takes_backup_without_force(fresh: Installation) -> None:
+def test_new_installation_takes_backup_without_asking(fresh: Installation) -> None:
     assert fresh.shell(SHOW) == "['ada', 'bob'] ['where is the zebrafish lab?']"
     assert fresh.shell(FILES) == LAB
     assert fresh.shell(WAITING) == "[b'a transcript']"
@@ -205,7 +237,7 @@ def test_ledger_of_another_installation_erases_again(
 ) -> None:
     ledger = tmp_path / "erasures"
     ledger.write_text(installation.run("erasures"))
-    assert "Erased again: bob." in fresh.run("erasures", "--apply", str(ledger))
+    assert "Erased again: bob." in fresh.run("erasures", "--apply", str(ledger), "--yes")
     assert fresh.shell(SHOW).startswith("['ada']")
     ledger.write_text("bob")
     assert "is not the output" in fresh.run("erasures", "--apply", str(ledger), ok=False)
@@ -217,10 +249,16 @@ def test_scheduled_backups_keep_newest(installation: Installation, tmp_path: Pat
     abandoned = tmp_path / f"convmemory-20250102T000000.zip.1{DRAFT_SUFFIX}"
     abandoned.touch()
     os.utime(abandoned, (0, 0))
-    assert "verified" in installation.run("backup", "--to", str(tmp_path), "--keep", "2")
-    first, newest, other = sorted(path.name for path in tmp_path.iterdir())
-    assert (first, other) == ("convmemory-20250102T000000.zip", "other.zip")
+    refused = installation.run("backup", "--to", str(tmp_path), "--keep", "2", ok=False)
+    assert f"Will be deleted: {tmp_path}/convmemory-20250101T000000.zip" in refused
+    assert "The backup is there; no older one was deleted. There is no terminal to ask on: --yes" in refused
+    assert installation.query(LAST_ENTRIES)[-1] == ("exported", "backup")
+    assert len(list(tmp_path.glob("convmemory-*.zip"))) == 3
+    assert "verified" in installation.run("backup", "--to", str(tmp_path), "--keep", "2", "--yes")
+    earlier, newest, other = sorted(path.name for path in tmp_path.iterdir())
+    assert (earlier.startswith("convmemory-2025"), other) == (False, "other.zip")
     assert backup_module.verify(tmp_path / newest)["rows"]["auth_user"] == 1
+    assert installation.query(LAST_ENTRIES)[-1] == ("exported", "backup")
 
 
 @pytest.fixture(scope="module")
@@ -234,14 +272,14 @@ def test_bucket_keeps_newest_backups_and_gives_them_back(
 ) -> None:
     for name in ("site/convmemory-20250101T000000.zip", "site/convmemory-20250102T000000.zip", "site/x.zip", "other/y"):
         client().put_object(Bucket=BUCKET, Key=name, Body=b"")
-    said = installation.run("backup", "--to", str(bucket), "--keep", "2")
+    said = installation.run("backup", "--to", str(bucket), "--keep", "2", "--yes")
     older, newest = sorted(bucket.backups())
     assert (older, f"verified: {bucket}/{newest}\n" in said) == ("convmemory-20250102T000000.zip", True)
     left = {one["Key"] for one in client().list_objects_v2(Bucket=BUCKET)["Contents"]}
     assert left == {f"site/{older}", f"site/{newest}", "site/x.zip", "other/y"}
     assert "damaged or no backup" in fresh.run("restore", f"{bucket}/{older}", ok=False)
     assert "(404)" in fresh.run("restore", f"{bucket}/convmemory-19990101T000000.zip", ok=False)
-    assert "Restored" in fresh.run("restore", f"{bucket}/{newest}", "--force")
+    assert "Restored" in fresh.run("restore", f"{bucket}/{newest}", "--yes")
     assert "ada" in fresh.shell(SHOW)
     assert fresh.shell(FILES) == LAB
 
@@ -280,7 +318,7 @@ def test_restore_repairs_restores_and_removes_files(installation: Installation, 
     [upload] = [path for path in (installation.folder / "media" / "uploads").rglob("*") if path.is_file()]
     upload.unlink()
 
-    installation.run("restore", str(backup), "--force")
+    installation.run("restore", str(backup), "--yes")
 
     assert installation.shell(FILES) == LAB
     assert installation.shell(UPLOADS) == "['chat.jsonl', b'a transcript']"
@@ -345,7 +383,7 @@ def text_file(backup: Path, target: Path) -> Path:
 
 def test_command_says_why_backup_is_refused(installation: Installation, backup: Path, tmp_path: Path) -> None:
     path = damaged(backup, tmp_path / "damaged.zip")
-    assert "damaged" in installation.run("restore", str(path), "--force", ok=False)
+    assert "damaged" in installation.run("restore", str(path), "--yes", ok=False)
 
 
 def test_refused_backup_changes_nothing(here: Installation, backup: Path, tmp_path: Path) -> None:
@@ -361,7 +399,7 @@ def test_refused_backup_changes_nothing(here: Installation, backup: Path, tmp_pa
         path = make(backup, tmp_path / f"{make.__name__}.zip")
         refused = pytest.raises((InvalidInput, backup_module.BackupFailed), match=reason)
         with unchanged(here), refused:
-            restoring.restore(path=path, force=True)
+            restoring.restore(path=path, confirm=agree)
 
 
 # --- a dump that was tampered with ----------------------------------------------------------------
@@ -444,7 +482,7 @@ def test_backup_with_anything_that_could_run_code_is_refused(here: Installation,
             here.query(undo)
         harm.unlink(missing_ok=True)
         with pytest.raises(InvalidInput, match=re.escape(f"never stores: {refusal}")):
-            restoring.restore(path=path, force=True)
+            restoring.restore(path=path, confirm=agree)
     assert not harm.exists()
 
 
@@ -465,12 +503,12 @@ def test_disguised_dump_entry_runs_without_rights(here: Installation, backup: Pa
         unchanged(here),
         pytest.raises(backup_module.BackupFailed, match="permission denied to COPY to or from an ext"),
     ):
-        restoring.restore(path=path, force=True)
+        restoring.restore(path=path, confirm=agree)
     assert not harm.exists()
 
 
 def test_restored_tables_belong_to_schema_owner(here: Installation, backup: Path) -> None:
-    restoring.restore(path=backup, force=True)
+    restoring.restore(path=backup, confirm=agree)
     owners = here.query(
         "SELECT DISTINCT relowner::regrole::text FROM pg_class WHERE relnamespace = 'public'::regnamespace UNION "
         "SELECT datdba::regrole::text FROM pg_database WHERE datname = 'convmemory'"

@@ -13,6 +13,7 @@ from django.test import Client
 
 import manage
 from convmemory.accounts.keys import caller_of_key
+from convmemory.accounts.models import AuditEntry
 from convmemory.core import acting
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -100,7 +101,9 @@ def test_new_user_can_sign_in(monkeypatch: pytest.MonkeyPatch, client: Client) -
     form = {"username": "ada", "password": "a long passphrase"}
     assert client.post("/login", form).status_code == 302
     assert client.get("/").status_code == 200
-    assert not User.objects.get(username="ada").is_staff
+    ada = User.objects.get(username="ada")
+    assert not ada.is_staff
+    assert AuditEntry.objects.filter(action="made", what=f"user {ada.pk}", about_id=ada.pk, surface="command").exists()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from convmemory.documents import api as documents_api
 from convmemory.documents import tasks as document_tasks
 from convmemory.documents.models import Document
 from summaries import tasks as summary_tasks
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import pdf_of
 from tests.support.importing import run_at_once
 from tests.support.queue import drop_all

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from benchmarks.management.commands import evaluate
+from convmemory.accounts.models import AuditEntry
 from convmemory.embeddings import spaces
 from convmemory.embeddings.token_reader import TokenReader
 from tests.factories import exchange, make_conversation, make_user
@@ -36,7 +37,7 @@ def compared(*arguments: str) -> str:
 
 
 def rows() -> dict[str, int]:
-    return {each._meta.db_table: each._default_manager.count() for each in apps.get_models()}
+    return {each._meta.db_table: each._default_manager.count() for each in apps.get_models() if each is not AuditEntry}
 
 
 def test_models_are_compared_on_owners_turns_alone(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +61,7 @@ def test_models_are_compared_on_owners_turns_alone(model: Path, monkeypatch: pyt
     before = rows()
     report = json.loads(compared("--user", "ada", "--against", str(model), "--json"))
     assert rows() == before
+    assert AuditEntry.objects.get(action="read").about_id == ada.pk
     assert seen
     assert not any("secret" in text for text in seen)
     assert (report["turns"], report["conversations"]) == (24, 12)
@@ -80,11 +82,11 @@ def test_models_are_compared_on_owners_turns_alone(model: Path, monkeypatch: pyt
 
 def test_evaluate_command_names_missing_arguments() -> None:
     make_user("eve")
-    with pytest.raises(CommandError, match="--user NAME"):
+    with pytest.raises(CommandError, match="Add --user"):
         compared()
     with pytest.raises(CommandError, match="0 conversations with turns"):
         compared("--user", "eve")
     with pytest.raises(CommandError, match="by themselves"):
-        call_command(evaluate.Command(), "own", "locomo", stdout=StringIO())
+        call_command(evaluate.Command(), "own", "locomo", "--data", "a", "b", stdout=StringIO())
     with pytest.raises(CommandError, match="one --data path"):
-        call_command(evaluate.Command(), "locomo", stdout=StringIO())
+        call_command(evaluate.Command(), "locomo", "--data", "a", "b", stdout=StringIO())

@@ -158,7 +158,7 @@ def test_documented_backup_and_restore_keep_erasure_and_waiting_upload(external:
     subprocess.run([server.binary("pg_restore"), *address, "--dbname", NAME, *how, dump], check=True)
     subprocess.run([*tar, "--extract"], check=True)
     external.run("migrate", "--verbosity", "0")
-    assert external.run("erasures", "--apply", str(tmp_path / "ledger")).strip() == "Erased again: bob."
+    assert external.run("erasures", "--apply", str(tmp_path / "ledger"), "--yes").strip() == "Erased again: bob."
     assert external.run("shell", "--no-imports", "-c", IMPORT_LEFT).strip() == "['ada'] 2"
     external.settings["SECRET_KEY"] = "another key" * 5
     assert "settings.other-key" in external.run("doctor", "--quiet", codes=(2,))

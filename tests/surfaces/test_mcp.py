@@ -16,6 +16,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import AuditEntry
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation
@@ -333,6 +334,8 @@ def test_malformed_lines_are_answered_and_nothing_but_protocol_is_written(owner:
     assert [answer["error"]["code"] for answer in answers[:2]] == [types.PARSE_ERROR, types.INVALID_REQUEST]
     assert answers[2]["result"]["protocolVersion"] == YEAR_BEFORE
     assert [tool["name"] for tool in answers[3]["result"]["tools"]] == NAMES
+    entry = AuditEntry.objects.get(action="read")
+    assert (entry.about_id, entry.surface, entry.what) == (owner.pk, "command", "tools over MCP")
 
 
 def test_mcp_command_reports_unknown_user_on_stderr() -> None:

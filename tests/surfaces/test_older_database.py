@@ -56,7 +56,7 @@ def test_database_of_5e9aed6e_and_its_backup_are_upgraded(installation: Installa
     (backup,) = (installation.folder / "before-updates").glob("convmemory-*.zip")
     assert ["accounts", "0002_archives"] not in verify(backup)["migrations"]
     assert "Forty tanks of zebrafish." in installation.shell(SHOW)
-    installation.run("restore", str(backup), "--force")
+    installation.run("restore", str(backup), "--yes")
     assert "Forty tanks of zebrafish." in installation.shell(SHOW)
 
 
@@ -74,7 +74,7 @@ def test_backup_of_older_database_is_refused(installation: Installation, tmp_pat
     installation.query(MAKE_OLDER)
     before = contents(installation)
     backup = tmp_path / "older.zip"
-    installation.run("backup", str(backup))
-    said = installation.run("restore", str(backup), "--force", ok=False)
+    installation.run("backup", str(backup))  # without an entry in the audit log, which an earlier version may not have
+    said = installation.run("restore", str(backup), "--yes", ok=False)
     assert "without the migration accounts.0016_keys_write_to_spaces): restore it with commit 5e9aed6e" in said
     assert contents(installation) == before

@@ -82,7 +82,12 @@ def test_requests_without_valid_token_are_told_what_to_do(owner: User) -> None:
     listed = StringIO()
     call_command("scim_token", "list", stdout=listed)
     assert "okta, made" in listed.getvalue()
-    call_command("scim_token", "revoke", listed.getvalue().split()[0], stdout=StringIO())
+    number, told = listed.getvalue().split()[0], StringIO()
+    with pytest.raises(CommandError, match=r"Nothing was revoked.*--yes"):
+        call_command("scim_token", "revoke", number, stderr=told)
+    assert "okta, made" in told.getvalue()
+    assert client.get("/scim/v2/ServiceProviderConfig").status_code == 200
+    call_command("scim_token", "revoke", number, "--yes", stdout=StringIO(), stderr=StringIO())
     assert "manage.py scim_token create NAME" in refusal(client.get("/scim/v2/Users"))
     with pytest.raises(CommandError, match="no active SCIM token 987"):
         call_command("scim_token", "revoke", "987")

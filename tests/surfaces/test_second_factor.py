@@ -410,7 +410,12 @@ def test_invited_person_sets_up_required_second_factor(settings: Settings) -> No
 def test_operator_resets_second_factor_and_it_is_recorded(ada: User, capsys: pytest.CaptureFixture[str]) -> None:
     set_up_app(signed_in(ada))
     with acting.maintenance():
-        call_command("reset_second_factor", "ada")
+        with pytest.raises(CommandError, match=r"Nothing was removed.*--yes"):
+            call_command("reset_second_factor", "ada")
+        output = capsys.readouterr()
+        assert "Will be removed from 'ada': 1 authenticator apps, 10 recovery codes." in output.err
+        assert second_factor.count_factors(ada)["authenticator apps"] == 1
+        call_command("reset_second_factor", "ada", "--yes")
         assert "The second factor of 'ada' is removed" in capsys.readouterr().out
         with pytest.raises(CommandError, match="'ada' has no second factor"):
             call_command("reset_second_factor", "ada")

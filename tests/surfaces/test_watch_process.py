@@ -14,6 +14,8 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 
 from convmemory.accounts.callers import Caller
+from convmemory.accounts.models import AuditEntry
+from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Message
 from search.searching import SearchQuery, search
 from tests.factories import make_user
@@ -58,6 +60,8 @@ def test_line_that_is_appended_is_found(owner: User, tmp_path: Path) -> None:
         with path.open("ab") as file:
             file.write(more.read_bytes())
         wait_until(lambda: any(hit.number == 1 for hit in found(owner, "zebrafish tank")))
+    entry = AuditEntry.objects.get(about_id=owner.pk, action="changed")
+    assert entry.what == f"import {Import.objects.get().pk}"
 
 
 def found(owner: User, text: str) -> Any:

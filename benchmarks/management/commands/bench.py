@@ -15,6 +15,12 @@ NAMES = [*BENCHMARKS, "documents", "scale", "row-security"]
 
 class Command(ArchiveCommand):
     help = "Measure speeds on the database at hand. `make bench` runs it on a scratch database."
+    usages = (
+        "[names]",
+        "[--passages] [--up-to] [--rounds]",
+        "scale [--passages]",
+        "row-security [--up-to] [--rounds]",
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("names", nargs="*", choices=[*NAMES, []], help=f"any of: {', '.join(NAMES)} (default: all)")

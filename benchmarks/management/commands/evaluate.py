@@ -22,14 +22,14 @@ from benchmarks.running import Observation, delete_haystacks, each_loaded, obser
 from benchmarks.silence import Asked, ask_haystack
 from convmemory.accounts.callers import Caller, acting_as
 from convmemory.core.config import config
-from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.management.commands import evaluate as own
-from convmemory.ops.management.commands.evaluate import OWN, add_own_arguments, count_argument
+from convmemory.ops.management.commands.evaluate import OF_OWN, OWN, add_own_arguments, count_argument
 from search.query import MODES
 from search.ranking.blending import fit_weight
 from search.ranking.reranking import keep_weight
 
 DOCUMENTS = "documents"
+OF_SETS = "dataset --data [--mode] [--limit] [--json] [--keep]"
 
 Found = TypeVar("Found")
 
@@ -37,7 +37,15 @@ Found = TypeVar("Found")
 class Command(own.Command):
     help = (
         "Measure search on evaluation sets that you point to: locomo, longmemeval, beam, coding, samples; or, by "
-        "themselves, documents; or compare models on a person's own archive: own."
+        "themselves, documents; or compare models on a person's own archive: own (docs/models.md). Sets are loaded "
+        "into scratch users, which are deleted unless --keep is given."
+    )
+    usages = (
+        f"{OF_SETS} [--messages [--budget]] [--features] [--fit] [--ablate] [--held-out]",
+        f"{OF_SETS} --silence [--fit-relevance] [--archive-turns [--archives]]",
+        f"{OF_SETS} --fit-reranker",
+        "documents --data [--mode] [--limit] [--json] [--keep]",
+        OF_OWN,
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -70,7 +78,9 @@ class Command(own.Command):
         parser.add_argument("--features", action="store_true", help="also measure each feature alone")
         parser.add_argument("--fit", action="store_true", help="fit new weights and show what they give")
         parser.add_argument("--ablate", action="store_true", help="fit without each feature in turn")
-        parser.add_argument("--held-out", type=_share, default=0.0, help="share of the folds that --fit leaves out")
+        parser.add_argument(
+            "--held-out", type=_share, default=0.0, metavar="SHARE", help="share of the folds that --fit leaves out"
+        )
         parser.add_argument("--limit", type=int, help="at most this many users of each data set")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--keep", action="store_true", help="keep the scratch users for the next run")
@@ -80,28 +90,24 @@ class Command(own.Command):
         if options["dataset"] == [OWN]:
             super().handle(**options)
             return
-        if options["dataset"] == [DOCUMENTS] and len(options["data"]) == 1:
-            self._documents(options)
-            return
         if {DOCUMENTS, OWN} & set(options["dataset"]) and len(options["dataset"]) > 1:
             raise CommandError("Measure documents and own by themselves: they are not fitted together with others.")
         if len(options["dataset"]) != len(options["data"]):
             raise CommandError("Give one --data path for each data set, in the same order.")
+        if options["dataset"] == [DOCUMENTS]:
+            self._documents(options)
+            return
         sets = list(zip(options["dataset"], options["data"], strict=True))
         if options["fit_reranker"]:
             self._fit_reranker(options)
             return
-        try:
-            if options["silence"] or options["fit_relevance"]:
-                asked = {label: rows for name, path in sets for label, rows in self._ask_all(name, path, options)}
-                self.stdout.write(json.dumps(build_silence_report(asked, options), indent=1))
-                return
-            observed = {
-                name: self._of_haystacks(name, path, options, partial(self._search, options=options))
-                for name, path in sets
-            }
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        if options["silence"]:
+            asked = {label: rows for name, path in sets for label, rows in self._ask_all(name, path, options)}
+            self.stdout.write(json.dumps(build_silence_report(asked, options), indent=1))
+            return
+        observed = {
+            name: self._of_haystacks(name, path, options, partial(self._search, options=options)) for name, path in sets
+        }
         report = build_report(observed, options)
         if options["json"]:
             self.stdout.write(json.dumps(report))
@@ -110,20 +116,15 @@ class Command(own.Command):
 
     def _fit_reranker(self, options: dict[str, Any]) -> None:
         """Fit the weight of the reranker, and store it with its gain for all searches."""
-        try:
-            reranker = rerank_fitting.reranker_in_use()
-            ask = partial(
-                rerank_fitting.rerank_haystack, options=reranker, mode=options["mode"], progress=self._progress
-            )
-            questions = [
-                found
-                for name, path in zip(options["dataset"], options["data"], strict=True)
-                for found in self._of_haystacks(name, path, options, ask)
-            ]
-            fit = fit_weight(questions)
-            keep_weight(reranker, fit)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        reranker = rerank_fitting.reranker_in_use()
+        ask = partial(rerank_fitting.rerank_haystack, options=reranker, mode=options["mode"], progress=self._progress)
+        questions = [
+            question
+            for name, path in zip(options["dataset"], options["data"], strict=True)
+            for question in self._of_haystacks(name, path, options, ask)
+        ]
+        fit = fit_weight(questions)
+        keep_weight(reranker, fit)
         if options["json"]:
             self.stdout.write(json.dumps({"reranker": reranker.name, **asdict(fit)}))
             return
@@ -143,8 +144,6 @@ class Command(own.Command):
             with acting_as(caller):
                 found = documents.measure_search(caller, questions, mode=options["mode"], progress=self._progress)
                 plain = documents.measure_plain_splitter(folder, caller, questions, self._progress)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
         finally:
             if not options["keep"]:
                 delete_haystacks(DOCUMENTS)

@@ -26,11 +26,19 @@ def create_token(*, name: str, reaches_staff: bool = False) -> str:
     return token
 
 
+def active_token(*, token_id: int) -> ScimToken:
+    """Return a token that was not revoked. Raises: NotFound."""
+    row = ScimToken.objects.filter(pk=token_id, revoked_at=None).first()
+    if row is None:
+        raise NotFound(f"There is no active SCIM token {token_id}: `manage.py scim_token list` shows them.")
+    return row
+
+
 @transaction.atomic
 def revoke_token(*, token_id: int) -> None:
-    """Raises: NotFound."""
-    if not ScimToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=timezone.now()):
-        raise NotFound(f"There is no active SCIM token {token_id}: `manage.py scim_token list` shows them.")
+    """Revoke a token. Raises: NotFound."""
+    row = active_token(token_id=token_id)
+    ScimToken.objects.filter(pk=row.pk).update(revoked_at=timezone.now())
     record(Action.REVOKED, what=f"SCIM token {token_id}", person_id=None)
 
 

@@ -67,6 +67,13 @@ def exported(*, caller: Caller, selection: ExportSelection, format: Format) -> I
     return _in_pieces(_texts(conversations, selection, format.writer()))
 
 
+def record_export(*, caller: Caller, selection: ExportSelection) -> None:
+    """Record an export in the audit log."""
+    ids = selection.ids
+    what = f"{len(ids)} conversations" if len(ids) > 1 else f"conversation {ids[0]}" if ids else "conversations"
+    record(Action.EXPORTED, what=what, person_id=caller.person_id, about_id=caller.archive_id)
+
+
 def _texts(conversations: Iterator[Conversation], selection: ExportSelection, writer: Writer) -> Iterator[str]:
     yield writer.begin()
     for conversation in conversations:
@@ -105,9 +112,7 @@ def export_response(
     chosen = require_format(format)
     pieces = exported(caller=caller, selection=selection, format=chosen)
     response = streamed(request, pieces, media_type=chosen.media_type)
-    named = selection.ids
-    what = f"{len(named)} conversations" if len(named) > 1 else f"conversation {named[0]}" if named else "conversations"
-    record(Action.EXPORTED, what=what, person_id=caller.person_id, about_id=caller.archive_id)
+    record_export(caller=caller, selection=selection)
     # The name of the download: the title of the only conversation, reduced to plain letters.
     if len(selection.ids) != 1:
         file_name = "conversations"

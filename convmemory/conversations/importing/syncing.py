@@ -14,6 +14,7 @@ from pathlib import Path
 
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO
@@ -225,6 +226,7 @@ def import_undoably(
             state=Import.State.DONE, failure="", error="", ended_at=timezone.now(), files_read=len(report.files),
             messages_read=report.messages_read, report=json_storable(report.to_stored_json()),
         )  # fmt: skip
+        record(Action.CHANGED, what=f"import {row.pk}", person_id=caller.person_id, about_id=caller.archive_id)
     else:
         row.delete()
     return report

@@ -15,6 +15,7 @@ import watchfiles
 from django.db import close_old_connections
 from django.utils import timezone
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO
@@ -37,7 +38,7 @@ class WatchedImports:
     """The imports of one watch of one owner, one of which is open."""
 
     def __init__(self, caller: Caller) -> None:
-        self._archive_id = caller.archive_id
+        self._caller, self._archive_id = caller, caller.archive_id
         self._number = 0
         self._files: dict[str, FileReport] = {}
 
@@ -55,6 +56,8 @@ class WatchedImports:
                     started_at=now, ended_at=now,
                 )  # fmt: skip
                 self._number, self._files = row.pk, {}
+                what = f"import {row.pk}"
+                record(Action.CHANGED, what=what, person_id=self._caller.person_id, about_id=self._archive_id)
             record_conversation(row, file, result)
 
     def add(self, report: ImportReport) -> None:

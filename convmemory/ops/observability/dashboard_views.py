@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -15,6 +14,8 @@ from django.views.decorators.http import require_POST
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import content_page
+from convmemory.accounts.users import archive_named
+from convmemory.core.errors import NotFound
 from convmemory.ops.dashboard_tasks import enqueue_map, enqueue_sample
 from convmemory.ops.models import TurnMap
 from convmemory.ops.observability.charts import MAP_SIZE, MapLabel, apart, map_place
@@ -46,33 +47,36 @@ def measure_now(request: HttpRequest) -> HttpResponse:
 
 
 def turn_map(request: HttpRequest) -> HttpResponse:
-    """Show the map of the turns of `?owner=`, by default the reader's."""
-    name = request.GET.get("owner", "").strip() or request.user.get_username()
-    owner = User.objects.filter(username=name).first()
-    if owner is None:
-        messages.error(request, "There is no such user.")
+    """Show the map of the turns of `?owner=`, a user or a space such as "space 7"; by default the reader's."""
+    try:
+        archive = archive_named(request.GET.get("owner", "").strip() or request.user.get_username())
+    except NotFound as error:
+        messages.error(request, str(error))
         return redirect("dashboard")
     return content_page(
         request,
         site=admin.site,
-        archive_id=owner.pk,
-        owner_name=owner.get_username(),
+        archive_id=archive.pk,
+        owner_name=str(archive),
         what="the map of turns",
         template="admin/turn_map.html",
-        content=lambda: map_of(Caller.of(owner), is_own=owner.pk == request.user.pk),
-        frame={"title": f"Map of the turns of {owner.get_username()}", "owner": owner},
+        content=lambda: map_of(Caller.for_archive(archive.pk), is_own=archive.pk == request.user.pk),
+        frame={"title": f"Map of the turns of {archive}", "owner": archive},
     )
 
 
 @require_POST
 def compute_map(request: HttpRequest) -> HttpResponse:
     """Enqueue the computation of a new map."""
-    owner = User.objects.filter(username=request.POST.get("owner", "")).first()
-    if owner is None or not may_read_content(reader=request.user, archive_id=owner.pk):
+    try:
+        archive = archive_named(request.POST.get("owner", ""))
+    except NotFound as error:
+        raise PermissionDenied from error
+    if not may_read_content(reader=request.user, archive_id=archive.pk):
         raise PermissionDenied
-    enqueue_map(owner.pk)
+    enqueue_map(archive.pk)
     messages.info(request, "A worker computes the map; load this page again in a moment.")
-    return redirect(reverse("turn-map", query={"owner": owner.get_username()}))
+    return redirect(reverse("turn-map", query={"owner": str(archive)}))
 
 
 def map_of(caller: Caller, *, is_own: bool) -> dict[str, Any]:

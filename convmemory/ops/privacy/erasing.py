@@ -20,10 +20,10 @@ from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.holds import refuse_held
 from convmemory.accounts.models import Archive, LegalHold, Membership
 from convmemory.accounts.sessions import end_sessions
+from convmemory.accounts.users import archive_named
 from convmemory.core.acting import in_archive_of
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
-from convmemory.core.numbers import space_number
 from convmemory.core.postgres import groups, server
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import ErasedUser, Erasure
@@ -68,28 +68,17 @@ class _OutOfTime(Exception):
     pass
 
 
-def user_to_erase(username: str) -> User:
-    """Return the user with that name, active or half erased. Raises: NotFound, OnLegalHold."""
-    try:
-        user = User.objects.get(username=username)
-    except User.DoesNotExist:
-        raise NotFound(f"There is no user {username!r}: nothing is left to erase.") from None
-    refuse_held(archive_id=user.pk, conversation_ids=None)
-    return user
-
-
-def space_to_erase(name: str) -> Archive | None:
-    """Return the space that is called like this in the administration, such as "space 7"; None for any other name.
+def archive_to_erase(name: str) -> Archive:
+    """Return the archive of a user, active or half erased, or a space such as "space 7".
 
     Raises: NotFound, OnLegalHold.
     """
-    if (space_id := space_number(name)) is None:
-        return None
-    space = Archive.objects.filter(pk=space_id, kind=Archive.Kind.SPACE).first()
-    if space is None:
-        raise NotFound(f"There is no {name}: nothing is left to erase.")
-    refuse_held(archive_id=space.pk, conversation_ids=None)
-    return space
+    try:
+        archive = archive_named(name)
+    except NotFound as error:
+        raise NotFound(f"{error} Nothing is left to erase.") from None
+    refuse_held(archive_id=archive.pk, conversation_ids=None)
+    return archive
 
 
 def erase_space(*, space: Archive) -> Receipt:
@@ -137,6 +126,11 @@ def erase_user(*, user: User, deadline: float = float("inf")) -> Receipt:
     return receipt
 
 
+def erase(*, archive: Archive) -> Receipt:
+    """Delete a person or a space with all their data. Raises: as `erase_user` and `erase_space`."""
+    return erase_user(user=archive.person) if archive.person else erase_space(space=archive)
+
+
 def unfinished() -> list[int]:
     """Return the users whose erasure began a while ago and is not finished, unless they are held since."""
     begun = timezone.now() - RESUME_AFTER
@@ -152,30 +146,34 @@ def read_ledger() -> list[ErasedAccount]:
     return list(ErasedUser.objects.order_by("account", "joined_at").values_list("account", "joined_at"))
 
 
+def erased_before(accounts: Iterable[ErasedAccount]) -> list[Archive]:
+    """Return the archives of a ledger's accounts and spaces that a restored database has again, by number."""
+    ledger = set(accounts)
+    archives = Archive.objects.filter(pk__in=[account for account, _ in ledger]).select_related("person").order_by("pk")
+    return [row for row in archives if (row.pk, row.person.date_joined if row.person else row.created_at) in ledger]
+
+
 def erase_again(accounts: Iterable[ErasedAccount]) -> list[str]:
     """Add accounts to the ledger, and erase those that a restored database has again; return their names.
 
     Raises: StillInUse, FilesLeft; what is left is finished by a further run.
     """
-    known = list(accounts)
-    rows = [ErasedUser(account=account, joined_at=joined_at) for account, joined_at in known]
+    ledger = list(accounts)
+    rows = [ErasedUser(account=account, joined_at=joined_at) for account, joined_at in ledger]
     ErasedUser.objects.bulk_create(rows, ignore_conflicts=True)
-    back = User.objects.filter(pk__in=[account for account, _ in known]).order_by("pk")
-    found = [user for user in back if (user.pk, user.date_joined) in set(known)]
-    spaces = Archive.objects.filter(kind=Archive.Kind.SPACE, pk__in=[account for account, _ in known]).order_by("pk")
-    erased_spaces = [space for space in spaces if (space.pk, space.created_at) in set(known)]
+    archives = erased_before(ledger)
     # Holds of an old backup: they were lifted since, because no held person is erased.
-    LegalHold.objects.filter(archive_id__in=[owner.pk for owner in (*found, *erased_spaces)], lifted_at=None).update(
+    LegalHold.objects.filter(archive__in=archives, lifted_at=None).update(
         lifted_at=timezone.now(), lift_reason="lifted before the person was erased; restored from a backup"
     )
-    for user in found:  # all of them before the first is erased, which may take long
-        shut_out(user=user)
-    receipts = [*(erase_user(user=user) for user in found), *(erase_space(space=space) for space in erased_spaces)]
-    return [receipt.username for receipt in receipts]
+    for archive in archives:  # all people before the first is erased, which may take long
+        if archive.person:
+            shut_out(user=archive.person)
+    return [erase(archive=archive).username for archive in sorted(archives, key=lambda archive: archive.kind)]
 
 
 def count_rows(owner: AbstractBaseUser | Archive) -> dict[str, int]:
-    """Return the number of a user's, or of a space's, rows in each table."""
+    """Return the number of a user's, or of an archive's, rows in each table."""
     counts = {}
     with in_archive_of(owner.pk), connection.cursor() as cursor:
         for table in owned_tables():

@@ -96,9 +96,9 @@ ORDER BY 1
 SELECT 'waiting/' || file FROM conversations_import WHERE file <> '' AND state IN ('queued', 'running')
 ORDER BY 1
 
--- name: has_rows
--- Whether a table has any rows.
-SELECT EXISTS (SELECT FROM {})
+-- name: has_table
+-- Whether there is a table of this name.
+SELECT to_regclass(%s) IS NOT NULL
 
 -- name: other_connections
 -- How many other connections use a database.

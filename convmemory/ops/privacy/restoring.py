@@ -9,13 +9,13 @@ import re
 import subprocess
 import time
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from django.db import connection, connections
+from django.db import connections
 from django.utils import timezone
 from psycopg import sql
 
@@ -43,26 +43,31 @@ from convmemory.ops.privacy.backup import (
 from convmemory.ops.privacy.erasing import ErasedAccount
 
 LEAVING_S = 5.0
+PEOPLE = ("auth_user", "conversations_conversation", "documents_document")
 AT_ONCE = 500
 """Tables and indexes per transaction: each takes a lock, of which a server's lock table has a limited number."""
 
+Confirm = Callable[[Mapping[str, int]], None]
+"""Asks before rows are replaced, by their numbers in each table; raises to keep them."""
 
-def restore(*, path: Path, erased: Collection[ErasedAccount] = (), force: bool = False) -> BackupReport:
+
+def restore(*, path: Path, erased: Collection[ErasedAccount] = (), confirm: Confirm) -> BackupReport:
     """Replace the database by the one in the backup. The old one stays until the new one is complete.
 
     Users in the ledger of the old database cannot sign in to the new one, and their erasure has begun in it; the caller
     migrates it and calls `erase_again` with that ledger.
 
-    Raises: InvalidInput if the backup is damaged, newer than this program or contains executable objects, if the
-    database has accounts and `force` is not given, or if the product is running; BackupFailed.
+    `confirm` is called if the database has accounts or content, with the rows of each of their tables.
+
+    Raises: InvalidInput if the backup is damaged, newer than this program or contains executable objects, or if the
+    product is running; BackupFailed.
     """
     target = embedded_target()
     manifest = verify(path)
-    if not force and not _is_empty():
-        raise InvalidInput(
-            "The database holds accounts or conversations: `--force` replaces all of it by the backup. "
-            "Keep what is there first with `manage.py backup`."
-        )
+    with psycopg.connect(**target) as reader:
+        counts = rows_of_people(reader.cursor())
+    if counts:
+        confirm(counts)
     connections.close_all()
     close_pools()
     replaced = _paths_in(target)
@@ -195,14 +200,18 @@ def _feed(command: list[str], path: Path) -> None:
                 process.stdin.write(chunk)
 
 
-def _is_empty() -> bool:
-    with connection.cursor() as cursor:
-        tables = set(connection.introspection.table_names(cursor))
-        for name in {"auth_user", "conversations_conversation"} & tables:
-            cursor.execute(load_sql("convmemory.ops.privacy", "has_rows").format(name))
-            if cursor.fetchone()[0]:
-                return False
-    return True
+def rows_of_people(cursor: Any) -> dict[str, int]:
+    """Return the numbers of accounts, conversations and documents by table; a table without rows is left out.
+
+    `cursor` is one of psycopg, or of Django.
+    """
+    counts = {}
+    for name in PEOPLE:
+        cursor.execute(load_sql("convmemory.ops.privacy", "has_table"), [name])
+        if cursor.fetchone() == (True,):
+            cursor.execute(load_sql("convmemory.ops", "count_all").format(name))
+            (counts[name],) = cursor.fetchone()
+    return {name: count for name, count in counts.items() if count}
 
 
 def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:

@@ -21,11 +21,10 @@ def newest_backup(place: BackupPlace) -> float | None:
     return max(place.backups().values(), default=None)
 
 
-def back_up_to(place: BackupPlace, *, keep: int) -> str:
-    """Write a verified backup and delete all but the newest `keep`; return its address.
+def back_up_to(place: BackupPlace) -> str:
+    """Write a verified backup; return its address. Drafts that killed runs left are deleted after a day.
 
-    A backup that cannot be read completely is deleted, and no older one with it. Drafts that killed runs left are
-    deleted after a day. Raises: InvalidInput, BackupFailed.
+    A backup that cannot be read completely is deleted. Raises: InvalidInput, BackupFailed.
     """
     target = embedded_target()
     name = f"{PREFIX}{timezone.now():%Y%m%dT%H%M%S}{SUFFIX}"
@@ -38,20 +37,25 @@ def back_up_to(place: BackupPlace, *, keep: int) -> str:
     except ConvMemoryError:
         place.remove(name)
         raise
-    for old in sorted(place.backups())[:-keep]:
-        place.remove(old)
     place.drop_drafts()
     return address
 
 
-def back_up_for_ever(place: BackupPlace, *, every_s: float, keep: int, tell: Callable[[str], None]) -> None:
-    """Write a backup whenever the newest is `every_s` seconds old; report failures to `tell` and try again."""
+def surplus_backups(place: BackupPlace, *, keep: int) -> list[str]:
+    """Return the names of all backups but the newest `keep`. Raises: InvalidInput, BackupFailed."""
+    return sorted(place.backups())[:-keep]
+
+
+def back_up_for_ever(
+    place: BackupPlace, *, every_s: float, back_up: Callable[[], None], tell: Callable[[str], None]
+) -> None:
+    """Call `back_up` whenever the newest backup is `every_s` seconds old; report failures to `tell` and try again."""
     while True:
         try:
             newest = newest_backup(place)
             due_s = 0.0 if newest is None else newest + every_s - time.time()
             if due_s <= 0:
-                tell(f"Backup written and verified: {back_up_to(place, keep=keep)}")
+                back_up()
         except (ConvMemoryError, OSError) as error:
             tell(f"No backup: {error} Next try in {RETRY_S / 60:.0f} minutes.")
             due_s = RETRY_S

@@ -111,6 +111,16 @@ def retired_spaces() -> list[EmbeddingSpace]:
     return list(EmbeddingSpace.objects.filter(is_active=False, is_building=False).order_by("pk"))
 
 
+def count_rows(space: EmbeddingSpace) -> int:
+    """Return the number of rows that are deleted with a space."""
+
+    def count() -> int:
+        rows = (model._default_manager.filter(**{field: space}) for model, field in rows_of_spaces())
+        return sum(each.count() for each in rows)
+
+    return sum(for_all_archives(count))
+
+
 def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[[float], None] = time.sleep) -> int:
     """Delete all rows and the index of a retired space, then the space itself; return the number of rows.
 

@@ -37,6 +37,11 @@ def target_options(
     folder = Path(model).expanduser().resolve() if is_path else None
     provider = provider or _provider_of(model, folder, base_url, settings)
     if provider == LOCAL:
+        if base_url:
+            raise InvalidInput(
+                f"--base-url {masked(base_url)} goes only with a model behind an endpoint: name one by --provider "
+                f"{OPENAI} and --model, or leave --base-url out."
+            )
         if not model and settings.provider == LOCAL:
             return replace(settings, dimensions=dimensions or settings.dimensions)
         if folder is None and model not in ("", DEFAULT_MODEL):

@@ -208,4 +208,4 @@ def worker_command() -> list[str]:
 
 def backup_command() -> list[str]:
     command = [sys.executable, str(Path(config.base_dir) / "manage.py"), "backup", "--to", config.backup_folder]
-    return [*command, "--every", str(config.backup_every_h), "--keep", str(config.backup_keep)]
+    return [*command, "--every", str(config.backup_every_h), "--keep", str(config.backup_keep), "--yes"]

@@ -5,21 +5,21 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller, SpaceName, acting_as
 from convmemory.accounts.users import user_named
-from convmemory.conversations.filters import add_filter_arguments, filters_of
+from convmemory.conversations.filters import FILTER_USAGE, add_filter_arguments, filters_of
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
 from search.indexing.status import index_status
 from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
 
 
 class Command(ArchiveCommand):
-    help = "Find the turns in which something was said."
+    help = "Find the turns in which something was said. The filters are those of the API."
+    usages = (f"--query --user [--limit] [--mode] [--scope] {FILTER_USAGE} [--space] [--cursor] [--json]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--query", required=True, help="a few words, or a whole question")
@@ -33,27 +33,20 @@ class Command(ArchiveCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            query = SearchQuery(
-                text=options["query"],
-                limit=options["limit"],
-                mode=options["mode"],
-                scope=parse_scope(options["scope"]),
-                filters=filters_of(options, kinds=TURNS_ALONE),
-                has_operators=True,
-            )
-            caller = Caller.of(user_named(options["user"]))
-            with acting_as(caller):
-                results = search(
-                    caller=caller,
-                    chosen=options["space"],
-                    query=query,
-                    cursor=options["cursor"],
-                )
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        query = SearchQuery(
+            text=options["query"],
+            limit=options["limit"],
+            mode=options["mode"],
+            scope=parse_scope(options["scope"]),
+            filters=filters_of(options, kinds=TURNS_ALONE),
+            has_operators=True,
+        )
+        caller = Caller.of(user_named(options["user"]))
         with acting_as(caller):
+            results = search(caller=caller, chosen=options["space"], query=query, cursor=options["cursor"])
             failed = index_status(caller=caller).failed
+        for access in caller.chosen(options["space"]):
+            record(Action.READ, what="search", person_id=None, about_id=access.archive_id)
         if options["json"]:
             document = as_document(results, failed=failed)
             self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))

@@ -34,7 +34,7 @@ from convmemory.documents.models import Document
 from convmemory.moving.carrying import carry
 from convmemory.ops.privacy.erasing import erase_space, erase_user
 from convmemory.ops.privacy.storage_sums import forget_person, reconcile_added, reconcile_storage
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import GUIDE, read, upload
 from tests.support.importing import run_at_once
 

@@ -26,7 +26,7 @@ from convmemory.core.processes.child_process import Ending
 from convmemory.core.queue import fair_queue
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.ops.runtime.schedules import SCHEDULES
-from tests.factories import make_user
+from tests.factories import add_member, make_user
 from tests.support.full_disk import files_end_at
 from tests.support.importing import run_here, uploads
 from tests.support.queue import drop_all

@@ -142,7 +142,7 @@ def test_soon_deleted_follows_cleanup_period(home: Path) -> None:
 def test_command_asks_before_first_import(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_user("ada")
     session_file(home, "bread")
-    with pytest.raises(CommandError, match="--yes"):
+    with pytest.raises(CommandError, match=r"Nothing was imported\..*--yes"):
         call_command("sync", "--user", "ada", "--home", str(home))
     assert not Conversation.objects.exists()
     assert "claude-code" in capsys.readouterr().out

@@ -2,9 +2,13 @@
 
 import importlib
 import inspect
+import json
 import pkgutil
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +39,7 @@ from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.importing import uploads
 from tests.support.persons import fill_person, rows_of, tables_with
+from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.django_db
 
@@ -162,7 +167,7 @@ def test_erasure_of_space_removes_its_rows_and_members_and_none_of_their_own() -
     assert not any(rows_of(table, space) for table in owned_tables())
     assert Conversation.objects.get() == own
     assert ErasedUser.objects.get().account == space.pk
-    with pytest.raises(CommandError, match="nothing is left to erase"):
+    with pytest.raises(CommandError, match="Nothing is left to erase"):
         call_command("erase_user", f"space {space.pk}", "--yes")
 
 
@@ -186,11 +191,11 @@ def test_run_that_is_cut_off_shuts_person_out_and_is_finished_by_next() -> None:
     assert Erasure.objects.filter(user=ada).exists()
     assert tables_with([ADA])
 
-    second = erase_user(user=erasing.user_to_erase(ADA))
+    second = erasing.erase(archive=erasing.archive_to_erase(ADA))
     assert second.finished
     assert tables_with([ADA]) == {}
     assert not set(first.deleted) & set(second.deleted) - {"queued tasks", "finished tasks"}
-    with pytest.raises(CommandError, match="nothing is left to erase"):
+    with pytest.raises(CommandError, match="Nothing is left to erase"):
         call_command("erase_user", ADA, "--yes")
 
 
@@ -269,12 +274,34 @@ def test_erasure_deletes_queued_uploads_of_owner_only() -> None:
     erase_user(user=bob)
 
 
-def test_command_asks_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_asks_for_name_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ada = make_user(ADA)
-    monkeypatch.setattr("builtins.input", lambda _: "no")
-    with pytest.raises(CommandError, match="Nothing was deleted"):
-        call_command("erase_user", ADA)
+    told = Terminal()
+    for answer in ("yes\n", "", "\n"):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        with pytest.raises(CommandError, match="Nothing was deleted"):
+            call_command("erase_user", ADA, stderr=told)
+    assert "auth_user" in told.getvalue()
+    assert f"Type {ADA} to agree" in told.getvalue()
+    with pytest.raises(CommandError, match="There is no terminal to ask on: --yes"):
+        call_command("erase_user", ADA, stderr=StringIO())
     assert User.objects.filter(pk=ada.pk, is_active=True).exists()
-    monkeypatch.setattr("builtins.input", lambda _: ADA)
-    call_command("erase_user", ADA)
-    assert "is erased: 2 rows" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", Terminal(f"{ADA}\n"))
+    out = StringIO()
+    call_command("erase_user", ADA, "--json", stdout=out, stderr=told)
+    assert json.loads(out.getvalue())["username"] == ADA
+
+
+def test_ledger_is_applied_once_rows_are_shown_and_agreed_to(tmp_path: Path) -> None:
+    ada = make_user(ADA)
+    make_conversation(ada, exchange(("q?", "a.")))
+    ledger, told = tmp_path / "ledger", StringIO()
+    ledger.write_text(json.dumps({"account": ada.pk, "joined_at": ada.date_joined.isoformat()}))
+    with pytest.raises(CommandError, match=r"No user was erased\..*--yes"):
+        call_command("erasures", "--apply", str(ledger), stderr=told)
+    assert re.search(rf"{ADA}: [1-9]\d* rows, will be deleted for good", told.getvalue())
+    assert User.objects.filter(pk=ada.pk, is_active=True).exists()
+    assert not ErasedUser.objects.exists()
+    out = StringIO()
+    call_command("erasures", "--apply", str(ledger), "--yes", stdout=out, stderr=told)
+    assert f"Erased again: {ADA}." in out.getvalue()

@@ -138,7 +138,7 @@ class TestCommands:
             OwnerTask.objects.all().delete()
             old = spaces.active_space()
             before = {owner: self._embedded(owner, old) for owner in people.values()}
-            self._reembed("--model", str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)))
+            self._reembed("--model", str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)), "--workers", "1")
             new = spaces.active_space()
             assert new != old
             for archive_id, (passages, items) in before.items():
@@ -150,7 +150,7 @@ class TestCommands:
                     caller=Caller.of(User.objects.get(pk=archive_id)), query=SearchQuery(text=f"zq{name}")
                 ).hits
         with maintenance():
-            self._reembed("--prune")
+            self._reembed("--prune", "--yes")
             assert not Passage.objects.exclude(space=new).exists()
             assert self._embedded(people["ada"], new)[0] == before[people["ada"]][0]
 
@@ -160,7 +160,7 @@ class TestCommands:
         return Passage.objects.filter(**in_archive).count(), ItemEmbedding.objects.filter(**in_archive).count()
 
     def _reembed(self, *arguments: str) -> None:
-        call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
+        call_command("reembed", *arguments, stdout=StringIO(), stderr=StringIO())
 
     def test_conversation_moves_into_another_group_and_back_with_its_vectors(self, people: People) -> None:
         with maintenance():

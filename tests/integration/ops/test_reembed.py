@@ -65,7 +65,8 @@ def owner() -> User:
 
 def reembed(*arguments: str) -> str:
     out = StringIO()
-    call_command("reembed", *arguments, "--workers", "1", stdout=out, stderr=StringIO())
+    workers = () if {"--dry-run", "--prune", "--cancel"} & set(arguments) else ("--workers", "1")
+    call_command("reembed", *arguments, *workers, stdout=out, stderr=StringIO())
     return out.getvalue()
 
 
@@ -395,7 +396,14 @@ def test_pruning_deletes_old_space_and_leaves_new_one_whole(owner: User, models:
     reembed("--model", models["new"])
     before = rows(spaces.active_space())
     EmbeddingSpace.objects.filter(pk=old.pk).update(retired_at=timezone.now() - timedelta(hours=1))
-    assert re.search(r"\d+ rows of local/old@", reembed("--prune"))
+    stored = rows(old)
+    assert re.search(
+        r"Will be deleted for good: local/old@.*, [1-9]\d* rows\nNothing was changed", reembed("--prune", "--dry-run")
+    )
+    with pytest.raises(CommandError, match=r"Nothing was deleted.*--yes"):
+        reembed("--prune")
+    assert rows(old) == stored
+    assert re.search(r"\d+ rows of local/old@", reembed("--prune", "--yes"))
     assert rows(spaces.active_space()) == before
     assert not EmbeddingSpace.objects.filter(pk=old.pk).exists()
     assert not CachedVector.objects.exclude(space=spaces.active_space()).exists()
@@ -410,7 +418,11 @@ def test_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[st
     reembed("--model", models["new"], "--user", owner.username)
     with pytest.raises(CommandError, match=r"is being built already.*--cancel"):
         reembed("--model", "all-MiniLM-L6-v2")
-    assert "no longer built" in reembed("--cancel")
+    assert "Nothing was changed" in reembed("--cancel", "--dry-run")
+    with pytest.raises(CommandError, match=r"Nothing was changed.*--yes"):
+        reembed("--cancel")
+    assert spaces.building_space()
+    assert "no longer built" in reembed("--cancel", "--yes")
     with pytest.raises(CommandError, match="nothing to cancel"):
         reembed("--cancel")
     assert found_by(owner)

@@ -18,7 +18,7 @@ from convmemory.accounts.auditing import Action
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import AuditEntry, LegalHold
-from convmemory.accounts.spaces import create_space, remove_member, set_member
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations import curating
 from convmemory.conversations.importing.links import remove_messages, request_undo
 from convmemory.conversations.importing.models import Import, ImportedConversation
@@ -31,7 +31,7 @@ from convmemory.documents.models import Document
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy.erasing import erase_again, unfinished
 from convmemory.retention import trash
-from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.factories import add_member, exchange, make_conversation, make_user, user_says
 from tests.support.documents import GUIDE, replace, upload
 
 pytestmark = pytest.mark.django_db
@@ -187,7 +187,7 @@ def test_hold_on_person_names_their_spaces_which_staff_hold_by_one_action(owner:
     ben = make_user("ben")
     house, shed, mine = (create_space(person=ben, name=name) for name in ("House", "Shed", "Mine"))
     for space in (house, shed):
-        set_member(person=ben, space_id=space.pk, username=owner.username, role="contributor")
+        add_member(person=ben, space_id=space.pk, username=owner.username, role="contributor")
     remove_member(person=ben, space_id=shed.pk, member_id=owner.pk)
     own = create_space(person=owner, name="Own")
     written = make_conversation(house, exchange(("Is the dam sound?", "No.")))

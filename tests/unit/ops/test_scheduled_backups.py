@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from convmemory.core.errors import InvalidInput
-from convmemory.ops.privacy import scheduled_backups
 from convmemory.ops.privacy.backup_places import Folder
 from convmemory.ops.privacy.scheduled_backups import RETRY_S, back_up_for_ever
 
@@ -25,12 +24,11 @@ def test_backup_that_failed_is_tried_again_and_next_one_waits_for_its_hour(
     said: list[str] = []
     slept: list[float] = []
 
-    def write(folder: Folder, *, keep: int) -> str:
+    def write() -> None:
         if failures:
             raise failures.pop(0)
-        path = folder.path / f"convmemory-{len(said)}.zip"
-        path.touch()
-        return str(path)
+        (tmp_path / f"convmemory-{len(said)}.zip").touch()
+        said.append("Backup written and verified")
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -40,10 +38,9 @@ def test_backup_that_failed_is_tried_again_and_next_one_waits_for_its_hour(
             for path in tmp_path.iterdir():
                 os.utime(path, (time.time() - HOUR_S, time.time() - HOUR_S))
 
-    monkeypatch.setattr(scheduled_backups, "back_up_to", write)
     monkeypatch.setattr(time, "sleep", sleep)
     with pytest.raises(Ended):
-        back_up_for_ever(Folder(tmp_path), every_s=HOUR_S, keep=3, tell=said.append)
+        back_up_for_ever(Folder(tmp_path), every_s=HOUR_S, back_up=write, tell=said.append)
     assert [line.split(":")[0] for line in said] == [
         "No backup", "No backup", "Backup written and verified", "Backup written and verified"
     ]  # fmt: skip

@@ -13,11 +13,11 @@ from django.core.management.base import CommandError
 from convmemory.accounts.users import create_user
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
-from convmemory.core.errors import ConvMemoryError
 
 
 class Command(ArchiveCommand):
     help = "Create a user who can sign in. The password is asked for, or read from standard input."
+    usages = ("user [--admin]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user", help="the name of the new user")
@@ -27,13 +27,10 @@ class Command(ArchiveCommand):
         if sys.stdin.isatty():
             password = getpass.getpass("Password: ")
             if getpass.getpass("Password, again: ") != password:
-                raise CommandError("The two passwords differ: nobody was made.")
+                raise CommandError("The two passwords differ. No user was created.")
         else:
             password = sys.stdin.readline().rstrip("\r\n")
-        try:
-            create_user(username=user, password=password, is_admin=admin)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        create_user(username=user, password=password, is_admin=admin)
         self.stdout.write(f"Made the user {user!r}: they sign in on the page /login with this password.")
         if config.sso_only:
             self.stdout.write("But SSO_ONLY is set: the password is accepted only once the web server runs without it.")

@@ -3,15 +3,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import CommandError
-
-from convmemory.accounts.scim.tokens import active_tokens, create_token, revoke_token
+from convmemory.accounts.models import ScimToken
+from convmemory.accounts.scim.tokens import active_token, active_tokens, create_token, revoke_token
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError
 
 
 class Command(ArchiveCommand):
     help = "Create a SCIM token (printed only once, alone on the last line), list the active ones, or revoke one."
+    usages = ("create name", "list", "revoke number [--yes]")
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         todo = parser.add_subparsers(dest="todo", required=True)
@@ -19,24 +18,33 @@ class Command(ArchiveCommand):
         creation.add_argument("name", help="the directory that uses it")
         creation.add_argument("--staff", action="store_true", help="it also changes and deactivates staff")
         todo.add_parser("list")
-        todo.add_parser("revoke").add_argument("number", type=int, help="the token's number, as `list` shows it")
+        revoke = todo.add_parser("revoke")
+        revoke.add_argument("number", type=int, help="the token's number, as `list` shows it")
+        revoke.add_argument("--yes", action="store_true", help="do not ask before it is revoked")
 
     def handle(self, *args: Any, todo: str, **options: Any) -> None:
-        try:
-            match todo:
-                case "create":
-                    token = create_token(name=options["name"], reaches_staff=options["staff"])
-                    if not options["staff"]:
-                        self.stdout.write("It reaches no staff, and deactivates none who leave: `--staff` allows that.")
-                    self.stdout.write("The token is shown only now; the directory sends it to PUBLIC_URL/scim/v2:")
-                    self.stdout.write(token)
-                case "revoke":
-                    revoke_token(token_id=options["number"])
-                    self.stdout.write(f"SCIM token {options['number']} is revoked.")
-                case _:
-                    for row in active_tokens():
-                        used = f"last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never used"
-                        staff = ", reaches staff" if row.reaches_staff else ""
-                        self.stdout.write(f"{row.pk}  {row.name}, made {row.created_at:%Y-%m-%d}, {used}{staff}")
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        match todo:
+            case "create":
+                token = create_token(name=options["name"], reaches_staff=options["staff"])
+                if not options["staff"]:
+                    self.stdout.write("It reaches no staff, and deactivates none who leave: `--staff` allows that.")
+                self.stdout.write("The token is shown only now; the directory sends it to PUBLIC_URL/scim/v2:")
+                self.stdout.write(token)
+            case "revoke":
+                number = options["number"]
+                self.confirm(
+                    [f"Will be revoked for good: SCIM token {_shown(active_token(token_id=number))}"],
+                    refusal="Nothing was revoked.",
+                    is_agreed=options["yes"],
+                )
+                revoke_token(token_id=number)
+                self.stdout.write(f"SCIM token {number} is revoked.")
+            case _:
+                for row in active_tokens():
+                    self.stdout.write(_shown(row))
+
+
+def _shown(row: ScimToken) -> str:
+    used = f"last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never used"
+    staff = ", reaches staff" if row.reaches_staff else ""
+    return f"{row.pk}  {row.name}, made {row.created_at:%Y-%m-%d}, {used}{staff}"

@@ -9,10 +9,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from convmemory.accounts.callers import MINE, Caller, acting_as, refuse_readers
+from convmemory.accounts.users import user_named
+from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.detect import AUTO, FORMATS
 from convmemory.conversations.importers.mapping import (
     as_json,
@@ -24,7 +25,7 @@ from convmemory.conversations.importers.mapping import (
 from convmemory.conversations.importing.runner import ImportReport, import_paths
 from convmemory.conversations.importing.syncing import import_undoably
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.errors import InvalidInput
 
 QUIET_FILES = 100
 SHOWN_TYPES = 10
@@ -34,6 +35,7 @@ TITLES = ("conv.", "messages", "new", "updated", "same", "turns", "skipped")
 
 class Command(ArchiveCommand):
     help = "Import conversations from the transcripts of coding agents and chat services."
+    usages = ("paths --user [--space] [--format | --map] [--json]", "paths --user [--map] --preview")
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder to search")
@@ -51,30 +53,14 @@ class Command(ArchiveCommand):
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        caller = Caller.of(owner_named(options["user"]))
-        try:
-            with acting_as(caller):
-                (access,) = caller.chosen(options["space"] or MINE)
-            refuse_readers(access)
-            importer = read_mapping(options["map_file"]) if options["map_file"] else None
-            if options["preview"]:
-                # Print what is in the files by the mapping, or a mapping for each.
-                for path in options["paths"]:
-                    if not path.is_file():
-                        raise InvalidInput(f"{path} is no file: a preview is made of single files.")
-                    mapping = None if importer else proposed_mapping(path)
-                    if importer is None and mapping is None:
-                        raise InvalidInput(
-                            f"No messages were found in {path.name}: no list of objects with speaker and text."
-                        )
-                    found = preview(importer or importer_of(mapping or {}), path)
-                    self.stdout.write(f"{path}: {found}")
-                    if mapping is not None:
-                        self.stdout.write(as_json(mapping))
-                        self.stdout.write("Keep this as FILE, change what is wrong, and import with --map FILE.")
-                return
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        caller = Caller.of(user_named(options["user"]))
+        importer = read_mapping(options["map_file"]) if options["map_file"] else None
+        if options["preview"]:
+            self._preview(options["paths"], importer)
+            return
+        with acting_as(caller):
+            (access,) = caller.chosen(options["space"] or MINE)
+        refuse_readers(access)
         self._reported_files = 0
         with acting_as(caller.at(access)) as caller:
             report = import_undoably(
@@ -100,6 +86,19 @@ class Command(ArchiveCommand):
             raise CommandError("Nothing was imported: no path holds a transcript that can be read.", returncode=1)
         if failed := sum(file.is_refused or bool(file.errors) for file in report.files):
             raise CommandError(f"{failed} of {len(report.files)} files were refused, wholly or in part.", returncode=1)
+
+    def _preview(self, paths: list[Path], importer: DeclaredImporter | None) -> None:
+        """Print what is in the files by the mapping, or a mapping for each."""
+        for path in paths:
+            if not path.is_file():
+                raise InvalidInput(f"{path} is no file: a preview is made of single files.")
+            mapping = None if importer else proposed_mapping(path)
+            if importer is None and mapping is None:
+                raise InvalidInput(f"No messages were found in {path.name}: no list of objects with speaker and text.")
+            self.stdout.write(f"{path}: {preview(importer or importer_of(mapping or {}), path)}")
+            if mapping is not None:
+                self.stdout.write(as_json(mapping))
+                self.stdout.write("Keep this as FILE, change what is wrong, and import with --map FILE.")
 
     def _show_progress(self, report: ImportReport) -> None:
         files = len(report.files)
@@ -151,15 +150,6 @@ class Command(ArchiveCommand):
                 f"{report.ignored_files} other files in the folders hold no transcript by their names: "
                 f"{report.ignored_by_ending}."
             )
-
-
-def owner_named(name: str) -> User:
-    try:
-        return User.objects.get_by_natural_key(name)
-    except User.DoesNotExist:
-        raise CommandError(
-            f"There is no user {name!r}. Make one with: python manage.py create_api_key {name} --create"
-        ) from None
 
 
 def _row(path: str, format: str, cells: Any, width: int) -> str:

@@ -4,21 +4,22 @@ from argparse import ArgumentParser
 from typing import Any
 
 from convmemory.accounts.callers import Caller, acting_as
+from convmemory.accounts.users import archive_named
 from convmemory.conversations.importing.models import KeptUpload
 from convmemory.conversations.importing.runner import ImportReport
 from convmemory.conversations.importing.syncing import archives_with_uploads, reimport
-from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.commands import ArchiveCommand
 
 
 class Command(ArchiveCommand):
     help = "Read kept uploads again, so that conversations gain what this version reads better."
+    usages = ("[--user]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", help="only uploads of this user (default: everybody's)")
+        parser.add_argument("--user", help='only uploads of this user, or of "space 7" (default: of all)')
 
     def handle(self, *args: Any, **options: Any) -> None:
-        numbers = [owner_named(options["user"]).pk] if options["user"] else archives_with_uploads()
+        numbers = [archive_named(options["user"]).pk] if options["user"] else archives_with_uploads()
         for number in numbers:
             with acting_as(Caller.for_archive(number)) as caller:
                 reimport(caller=caller, on_report=self._print)

@@ -4,15 +4,14 @@ Lists them and asks before the first import; names the sessions that Claude Code
 """
 
 import os
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.template.defaultfilters import filesizeformat
 
 from convmemory.accounts.callers import Caller, acting_as
+from convmemory.accounts.users import user_named
 from convmemory.conversations.importing.syncing import (
     SyncReport,
     has_synced,
@@ -21,7 +20,6 @@ from convmemory.conversations.importing.syncing import (
     soon_deleted,
     sync_places,
 )
-from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.commands import ArchiveCommand
 from convmemory.push.places import existing_places
 
@@ -29,7 +27,8 @@ SHOWN = 10
 
 
 class Command(ArchiveCommand):
-    help = "Import what the coding agents of this machine have written since the last time."
+    help = "Import what the coding agents of this machine have written since the last time (docs/keeping-current.md)."
+    usages = ("--user [--home] [--yes | --list]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="the user who will own the conversations")
@@ -40,7 +39,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--list", action="store_true", help="only list what there is")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        caller = Caller.of(owner_named(options["user"]))
+        caller = Caller.of(user_named(options["user"]))
         places = existing_places(home=options["home"])
         found = holdings(places)
         for held in found:
@@ -50,12 +49,9 @@ class Command(ArchiveCommand):
             self.stdout.write("No coding agent has left conversations on this machine.")
         if options["list"] or not found:
             return
-        if not has_synced(caller) and not options["yes"]:
-            user = options["user"]
-            if not sys.stdin.isatty():
-                raise CommandError("This is the first import: look at the list above, and say --yes to import it.")
-            if input(f"Import these conversations for {user}? [y/N] ").strip().lower() not in ("y", "yes"):
-                raise CommandError("Nothing was imported.")
+        if not has_synced(caller):
+            first = f"This is the first import: the conversations listed above become those of {options['user']}."
+            self.confirm([first], refusal="Nothing was imported.", is_agreed=options["yes"])
         report = SyncReport()
         with acting_as(caller):
             import_undoably(

@@ -11,15 +11,16 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from convmemory.accounts.callers import Caller, acting_as
+from convmemory.accounts.users import user_named
 from convmemory.conversations.importing.syncing import SyncReport, has_synced
 from convmemory.conversations.importing.watching import watch_places
-from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.core.commands import ArchiveCommand
 from convmemory.push.places import known_places
 
 
 class Command(ArchiveCommand):
     help = "Keep the conversations of this machine's coding agents current, until Ctrl-C."
+    usages = ("--user [--home] [--yes]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="the user who will own the conversations")
@@ -29,7 +30,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--yes", action="store_true", help="start even if `sync` has never run")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        caller = Caller.of(owner_named(options["user"]))
+        caller = Caller.of(user_named(options["user"]))
         if not has_synced(caller) and not options["yes"]:
             raise CommandError("Nothing was imported before: run `manage.py sync` first, which says what there is.")
         self.stdout.write("Watching; Ctrl-C ends it.")

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.users import user_named
 from convmemory.core.acting import acting_for
@@ -17,6 +18,7 @@ from convmemory.documents.processing import process_document
 
 class Command(ArchiveCommand):
     help = "Add documents to a user's library: files, or folders with everything in them."
+    usages = ("paths --user",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder of documents")
@@ -24,14 +26,11 @@ class Command(ArchiveCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         failed = 0
-        try:
-            owner = user_named(options["user"])
-            with acting_for(owner.pk):
-                for path in options["paths"]:
-                    files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
-                    failed += sum(not self._add(Caller.of(owner), file) for file in files)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        owner = user_named(options["user"])
+        with acting_for(owner.pk):
+            for path in options["paths"]:
+                files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+                failed += sum(not self._add(Caller.of(owner), file) for file in files)
         if failed:
             raise CommandError(f"{failed} could not be read; the lines above say why.")
 
@@ -42,6 +41,8 @@ class Command(ArchiveCommand):
             with path.open("rb") as file:
                 stored = library.store_file(archive_id=caller.archive_id, file=file, name=path.name)
             added = library.add_upload(caller=caller, stored=stored, replaces=None)
+            what = f"document {added.document.pk}"
+            record(Action.MADE, what=what, person_id=caller.person_id, about_id=caller.archive_id)
         except (ConvMemoryError, OSError) as error:
             self.stderr.write(f"{path}: {getattr(error, 'strerror', '') or error}")
             return False

@@ -5,20 +5,26 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import CommandError
 
-from convmemory.accounts.keys import caller_of_key, create_key
+from convmemory.accounts.keys import active_keys, create_key
 from convmemory.accounts.users import user_named
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import Config
-from convmemory.core.errors import ConvMemoryError, ReadOnlyKey
+from convmemory.core.text import content_hash
 from convmemory.push import __main__ as client
 from convmemory.push.account import Account
 from convmemory.push.agents import AGENTS, RECALL
 
 
 class Command(ArchiveCommand):
-    help = "Wire the coding agents of this machine to this server, with a key of the user that reads and imports."
+    help = (
+        "Wire the coding agents of this machine to this server, with a key of the user that reads and imports "
+        "(docs/agents.md)."
+    )
+    usages = (
+        "[agents] --user [--server] [--home] [--recall] [--dry-run]",
+        "[agents] --user [--server] [--home] --check",
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         slugs = ", ".join(agent.slug for agent in AGENTS)
@@ -31,27 +37,29 @@ class Command(ArchiveCommand):
         parser.add_argument("--check", action="store_true", help="only check the entries, the server and the hook")
 
     def handle(self, *args: Any, agents: list[str], user: str, home: Path, **options: Any) -> None:
-        try:
-            person = user_named(user)
-            key = _kept_key(person, Account(home))
+        person = user_named(user)
+        key = _kept_key(person, Account(home))
+        if not key:
             is_dry = options["dry_run"] or options["check"]
-            if not key:
-                key = "(a new key)" if is_dry else create_key(person=person, name="agents of this machine")
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+            key = "(a new key)" if is_dry else create_key(person=person, name="agents of this machine")
         server = options["server"] or f"http://127.0.0.1:{Config.port.read()}"
-        flags = [f"--{name.replace('_', '-')}" for name in ("dry_run", "check") if options[name]]
-        given = ["connect", "--server", server, "--home", str(home), "--recall", options["recall"], *flags, *agents]
-        code = client.main(given, key=key)
+        mode = ["--check"] if options["check"] else ["--recall", options["recall"]]
+        if options["dry_run"]:
+            mode.append("--dry-run")
+        code = client.main(["connect", "--server", server, "--home", str(home), *mode, *agents], key=key)
         if code:
             raise SystemExit(code)
 
 
 def _kept_key(person: User, account: Account) -> str:
-    """Return the key of an earlier call, if it is valid and belongs to the user; else an empty string."""
+    """Return the key of an earlier call, if it is valid and belongs to the user; else an empty string.
+
+    Notes no use of the key: a dry run changes nothing.
+    """
     try:
         key = account.key_file.read_text(encoding="utf-8").strip()
-        found = caller_of_key(key)
-    except (OSError, ReadOnlyKey):
+    except OSError:
         return ""
-    return key if found is not None and found.user == person else ""
+    digest = content_hash(key)
+    rows = [row for row in active_keys(person=person) if not row.read_only and not row.is_expired]
+    return key if any(bytes(row.key_hash) == digest for row in rows) else ""

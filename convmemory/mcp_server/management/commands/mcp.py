@@ -8,14 +8,15 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import OperationalError, connections
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller, acting_as
 from convmemory.accounts.users import user_named
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError
 
 
 class Command(ArchiveCommand):
     help = "Serve the tools over MCP on standard input and output, reading the archive of one user."
+    usages = ("--user",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="whose archive to read")
@@ -25,7 +26,8 @@ class Command(ArchiveCommand):
 
         try:
             caller = Caller.of(user_named(user)).alone()
-        except (ConvMemoryError, OperationalError) as error:
+            record(Action.READ, what="tools over MCP", person_id=None, about_id=caller.archive_id)
+        except OperationalError as error:
             raise CommandError(str(error)) from error
         finally:
             # The server lives as long as the agent: it holds no connection between calls.

@@ -6,16 +6,15 @@ from argparse import ArgumentParser
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from convmemory.accounts.auditing import entries
-from convmemory.core.commands import moment
+from convmemory.core.commands import ArchiveCommand, moment
 
 POLL_S = 1.0
 
 
-class Command(BaseCommand):
-    help = "Print the audit log, oldest first, a line of JSON for each entry."
+class Command(ArchiveCommand):
+    help = "Print the audit log, oldest first, a line of JSON for each entry (docs/adr/0103-audit-log.md)."
+    usages = ("[--since] [--follow]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--since", type=moment, metavar="TIME", help="entries from this time on")

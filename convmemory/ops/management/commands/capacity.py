@@ -11,10 +11,12 @@ from convmemory.core.commands import ArchiveCommand
 from convmemory.ops.capacity import MEASURED, Load, estimate, with_measured
 
 GIB = 1024**3
+OF_TURNS = "[--passages-per-turn] [--messages-per-turn] [--chars-per-turn] [--dimensions] [--no-late-interaction]"
 
 
 class Command(ArchiveCommand):
     help = "Compute rows, bytes, hours of embedding and memory for a number of users (docs/scaling.md)."
+    usages = (f"--users --turns-per-user {OF_TURNS} [--texts-per-second] [--measure] [--json]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--users", type=int, required=True, help="number of users")

@@ -3,10 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError
 from convmemory.ops.groups.distributing import distribute
 
 
@@ -14,17 +11,16 @@ class Command(ArchiveCommand):
     help = (
         "Spread all owners over N groups, each on a node of a Citus cluster, or add empty groups up to N. Stop "
         "everything else first and make a backup: nothing can be written meanwhile, and it needs as much room again as "
-        "the tables take. Killed halfway, run it again. There is no way back to one server but a backup."
+        "the tables take. Killed halfway, run it again. There is no way back to one server but a backup "
+        "(docs/adr/0072-owner-group-per-citus-node.md)."
     )
+    usages = ("--groups",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--groups", type=int, required=True, metavar="N", help="how many groups there shall be")
 
     def handle(self, *args: Any, groups: int, **options: Any) -> None:
-        try:
-            done = distribute(groups=groups, tell=self.stdout.write)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        done = distribute(groups=groups, tell=self.stdout.write)
         self.stdout.write(
             f"{len(done.owners)} groups are made, {sum(done.owners.values())} owners, {done.rows:,} rows."
         )

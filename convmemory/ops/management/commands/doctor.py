@@ -15,6 +15,7 @@ from convmemory.ops.doctor.findings import plural
 
 class Command(ArchiveCommand):
     help = "Examine the installation: each finding comes with its remedy. Exit code: 0 fine, 1 warnings, 2 errors."
+    usages = ("[--fix] [--json | --quiet]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON document")

@@ -4,16 +4,13 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.contrib.auth.models import User
-from django.core.management.base import CommandError
-
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.privacy.erasing import count_rows, erase_space, erase_user, space_to_erase, user_to_erase
+from convmemory.ops.privacy.erasing import archive_to_erase, count_rows, erase
 
 
 class Command(ArchiveCommand):
     help = "Delete a person or a space with all their data for good. Run it again to finish an interrupted run."
+    usages = ("user [--yes] [--json]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user", help='the user to erase, or "space 7": the space with this number')
@@ -21,24 +18,12 @@ class Command(ArchiveCommand):
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the receipt as JSON")
 
     def handle(self, *args: Any, user: str, yes: bool, as_json: bool, **options: Any) -> None:
-        try:
-            space = space_to_erase(user)
-            owner = space or user_to_erase(user)
-            if not yes:
-                for table, count in count_rows(owner).items():
-                    self.stdout.write(f"{table:<40} {count:>10} rows")
-                self.stdout.write(
-                    "This cannot be undone; `manage.py export_user` keeps a copy. Backups are not changed."
-                )
-                try:
-                    answer = input(f"Type {user} to delete all of it: ")
-                except EOFError:
-                    answer = ""
-                if answer.strip() != user:
-                    raise CommandError("Nothing was deleted.")
-            receipt = erase_user(user=owner) if isinstance(owner, User) else erase_space(space=owner)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        archive = archive_to_erase(user)
+        rows = [f"{table:<40} {count:>10} rows" for table, count in count_rows(archive).items()]
+        copying = "export_user" if archive.person else "export_conversations"
+        warning = f"All of it will be deleted for good: {archive}. `manage.py {copying}` makes a copy; backups keep it."
+        self.confirm([*rows, warning], refusal="Nothing was deleted.", is_agreed=yes, answer=user)
+        receipt = erase(archive=archive)
         if as_json:
             document = {"username": receipt.username, "deleted": receipt.deleted, "total": receipt.total}
             self.stdout.write(json.dumps(document, indent=1))

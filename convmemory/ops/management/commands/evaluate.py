@@ -1,24 +1,24 @@
-"""`manage.py evaluate own --user U [--against MODEL...]`: compare models on a user's archive; nothing is written."""
+"""`manage.py evaluate own --user U [--against MODEL...]`: compare models on an archive, which stays as it is."""
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
 from typing import Any
 
-from django.core.management.base import CommandError
-
-from convmemory.accounts.callers import Caller
-from convmemory.accounts.users import user_named
-from convmemory.core.acting import acting_for
+from convmemory.accounts.auditing import Action, record
+from convmemory.accounts.callers import Caller, acting_as
+from convmemory.accounts.users import archive_named
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError
 from convmemory.core.numbers import parse_number
 from convmemory.ops.reembed import comparing
 
 OWN = "own"
+OF_OWN = "own --user [--against] [--turns] [--questions] [--seed] [--json]"
 
 
 class Command(ArchiveCommand):
     help = "Compare models on a person's own archive. In a checkout, also measure search on evaluation sets."
+    usages: Sequence[str] = (OF_OWN,)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("dataset", choices=[OWN], help="questions made from a person's own turns")
@@ -26,28 +26,23 @@ class Command(ArchiveCommand):
         add_own_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not options["user"]:
-            raise CommandError("Say whose archive: --user NAME.")
-        try:
-            owner = user_named(options["user"])
-            with acting_for(owner.pk):
-                report = comparing.compare_on_own(
-                    Caller.of(owner),
-                    against=options["against"],
-                    turns=options["turns"],
-                    questions=options["questions"],
-                    seed=options["seed"],
-                    progress=self.stderr.write,
-                )
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        with acting_as(Caller.for_archive(archive_named(options["user"]).pk)) as caller:
+            record(Action.READ, what="comparison of models", person_id=None, about_id=caller.archive_id)
+            report = comparing.compare_on_own(
+                caller,
+                against=options["against"],
+                turns=options["turns"],
+                questions=options["questions"],
+                seed=options["seed"],
+                progress=self.stderr.write,
+            )
         self.stdout.write(json.dumps(report) if options["json"] else "\n".join(comparing.lines_of(report)))
 
 
 def add_own_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the comparison on an archive."""
-    group = parser.add_argument_group("own: questions made from a person's own turns; nothing is written")
-    group.add_argument("--user", help="whose archive")
+    group = parser.add_argument_group("own: questions made from a person's own turns, which stay as they are")
+    group.add_argument("--user", help='whose archive: a user, or "space 7"')
     group.add_argument("--against", nargs="+", default=[], help="models, named as for `reembed --model`")
     group.add_argument("--turns", type=count_argument, default=400, help="number of turns in the sample")
     group.add_argument("--questions", type=count_argument, default=150, help="questions of each kind, at most")

@@ -14,7 +14,8 @@ MIB = 1024**2
 
 
 class Command(ArchiveCommand):
-    help = "List the groups of owners with their owners, passages, bytes and problems."
+    help = "List the groups of owners with their owners, passages, bytes, problems and nodes."
+    usages = ("[--json]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="as JSON")

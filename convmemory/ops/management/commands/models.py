@@ -8,12 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.template.defaultfilters import filesizeformat
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
-from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import ModelCard
 from convmemory.embeddings.hub import HUB_URL, download, find_on_hub
 from convmemory.ops.reembed.model_choices import Choice, list_choices, write_int8_default
@@ -25,6 +23,7 @@ class Command(ArchiveCommand):
         "List the embedding models that could be used: the one that comes along, the one of the settings, and those "
         "at the paths given (a model's folder, one of its graphs, or a folder of models). See docs/models.md."
     )
+    usages = ("[path] [--write-quantized] [--get [--into] [--yes] [--hub-url]] [--json]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", nargs="*", type=Path, help="a local model, or a folder of models, to list, too")
@@ -49,25 +48,20 @@ class Command(ArchiveCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON array")
 
     def handle(self, *args: Any, path: list[Path], **options: Any) -> None:
-        try:
-            if target := options["write_quantized"]:
-                write_int8_default(target)
-                path = [*path, target]
-            if name := options["get"]:
-                folder = options["into"].expanduser() / name.rpartition("/")[2]
-                hub_url = options["hub_url"]
-                model = find_on_hub(name, hub_url=hub_url)
-                self.stderr.write(
-                    f"{name} at commit {model.commit[:12]}: {len(model.files)} files, {_size(model.size)}"
-                )
-                self.stderr.write(f"Licence: {model.licence or 'its author names none'} ({hub_url}/{name})")
-                if not options["yes"]:
-                    self.stderr.write("If you accept it, run the same command with --yes.")
-                    return
-                download(model, folder, hub_url=hub_url)
-                path = [*path, folder]
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+        if name := options["get"]:
+            folder = options["into"].expanduser() / name.rpartition("/")[2]
+            hub_url = options["hub_url"]
+            model = find_on_hub(name, hub_url=hub_url)
+            lines = [
+                f"{name} at commit {model.commit[:12]}: {len(model.files)} files, {_size(model.size)}",
+                f"Licence: {model.licence or 'its author names none'} ({hub_url}/{name})",
+            ]
+            self.confirm(lines, refusal="Nothing was downloaded.", is_agreed=options["yes"])
+            download(model, folder, hub_url=hub_url)
+            path = [*path, folder]
+        if target := options["write_quantized"]:
+            write_int8_default(target)
+            path = [*path, target]
         choices = list_choices(path)
         if options["json"]:
             self.stdout.write(json.dumps([asdict(choice) for choice in choices]))

@@ -11,31 +11,49 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from convmemory.accounts.users import user_named
+from convmemory.accounts.users import archive_named
 from convmemory.core.commands import ArchiveCommand, moment
 from convmemory.core.config import config
-from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.errors import InvalidInput
 from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS
 from convmemory.embeddings.spaces import active_space, building_space, space_key, space_of, stop_building
 from convmemory.ops.reembed.batching import embed_in_batches
-from convmemory.ops.reembed.changing_over import build, change_over, prune, refresh, retired_spaces, selected
+from convmemory.ops.reembed.changing_over import (
+    build,
+    change_over,
+    count_rows,
+    prune,
+    refresh,
+    retired_spaces,
+    selected,
+)
 from convmemory.ops.reembed.progress import ReembedProgress, duration
 from convmemory.ops.reembed.targets import checked_embedder, estimate, estimate_lines, settings_for, target_options
 from search.adapters.conversations import KIND
-from search.indexing.sweeping import DEFECTS, SourceSelection, select_active, select_building
+from search.indexing.sweeping import DEFECTS, Defect, SourceSelection, select_active, select_building
 from search.models import Source
 
 # The pause between two lines of progress if the output is not a terminal.
 QUIET_S = 10
 # What a shell reports for a command ended by Ctrl-C: 128 + SIGINT.
 INTERRUPTED = 130
+MODEL_OPTIONS = ("model", "provider", "dimensions", "base_url", "token_model")
+OF_MODEL = "[--model] [--provider] [--dimensions] [--token-model] [--base-url]"
+OF_PART = "[--user] [--conversation] [--since] [--only]"
 
 
 class Command(ArchiveCommand):
     help = (
         "Embed everything with other models beside those in use, and switch to them when all is there; "
-        "or, with the models in use, embed what is missing, stale or failed. Kill it and run it again at will."
+        "or, with the models in use, embed what is missing, stale or failed. Kill it and run it again at will. "
+        "See docs/models.md."
+    )
+    usages = (
+        f"{OF_MODEL} {OF_PART} [--workers] [--batch]",
+        f"{OF_MODEL} {OF_PART} --dry-run",
+        "--cancel [--yes | --dry-run]",
+        "--prune [--yes | --dry-run]",
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -48,7 +66,7 @@ class Command(ArchiveCommand):
         )
         model.add_argument("--base-url", default="", help="the endpoint (default: EMBEDDING_BASE_URL)")
         part = parser.add_argument_group("a part only")
-        part.add_argument("--user", help="only conversations of this user")
+        part.add_argument("--user", help='only conversations of this user, or of "space 7"')
         part.add_argument("--conversation", type=int, help="only this conversation")
         part.add_argument("--since", type=moment, help="only conversations changed since this date, such as 2026-01-31")
         part.add_argument("--only", choices=DEFECTS, help="only turns in this state")
@@ -57,37 +75,56 @@ class Command(ArchiveCommand):
             "--batch", action="store_true", help="by the provider's Batch API, where it has one: cheaper, within a day"
         )
         parser.add_argument(
-            "--dry-run", action="store_true", help="only show what would be done and what it would cost"
+            "--dry-run", action="store_true", help="change nothing: show what would be done, and what it would cost"
         )
         parser.add_argument("--cancel", action="store_true", help="discard the space that is being built")
         parser.add_argument("--prune", action="store_true", help="delete the spaces that are no longer in use")
+        parser.add_argument("--yes", action="store_true", help="do not ask before --cancel and --prune")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._told_at = float("-inf")
         try:
             if options["cancel"]:
-                space = building_space()
-                if space is None:
-                    raise InvalidInput("No space is being built: there is nothing to cancel.")
-                stop_building(space)
-                self.stdout.write(f"{space} is no longer built; `manage.py reembed --prune` deletes what it holds.")
-            if options["prune"]:
-                spaces = retired_spaces()
-                for space in spaces:
-                    self.stdout.write(f"{prune(space, tell=self._say):,} rows of {space} are deleted.")
-                if not spaces:
-                    self.stdout.write("There is no space to prune.")
-            if not options["cancel"] and not options["prune"]:
+                self._cancel(options)
+            elif options["prune"]:
+                self._prune(options)
+            elif options["dry_run"]:
+                self._estimate(options)
+            else:
                 self._reembed(options)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             raise CommandError(
                 "Stopped. Run the same command again to go on from here.", returncode=INTERRUPTED
             ) from None
 
-    def _reembed(self, options: dict[str, Any]) -> None:
-        owner = user_named(options["user"]).pk if options["user"] else None
+    def _cancel(self, options: dict[str, Any]) -> None:
+        space = building_space()
+        if space is None:
+            raise InvalidInput("No space is being built: there is nothing to cancel.")
+        line = f"Will be given up, for `manage.py reembed --prune` to delete: {space}, {count_rows(space):,} rows"
+        if options["dry_run"]:
+            self.stdout.write(f"{line}. Nothing was changed.")
+            return
+        self.confirm([line], refusal="Nothing was changed.", is_agreed=options["yes"])
+        stop_building(space)
+        self.stdout.write(f"{space} is no longer built; `manage.py reembed --prune` deletes what it holds.")
+
+    def _prune(self, options: dict[str, Any]) -> None:
+        spaces = retired_spaces()
+        if not spaces:
+            self.stdout.write("There is no space to prune.")
+            return
+        lines = [f"Will be deleted for good: {space}, {count_rows(space):,} rows" for space in spaces]
+        if options["dry_run"]:
+            self.stdout.write("\n".join([*lines, "Nothing was changed."]))
+            return
+        self.confirm(lines, refusal="Nothing was deleted.", is_agreed=options["yes"])
+        for space in spaces:
+            self.stdout.write(f"{prune(space, tell=self._say):,} rows of {space} are deleted.")
+
+    def _selected(self, options: dict[str, Any]) -> tuple[SourceSelection, tuple[Defect, ...]]:
+        """Return the part of all archives that the options name."""
+        archive_id = archive_named(options["user"]).pk if options["user"] else None
         # The conversation's source; -1, which matches none, for an unknown conversation.
         conversation_id = options["conversation"]
         if conversation_id is None:
@@ -95,25 +132,30 @@ class Command(ArchiveCommand):
         else:
             found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)
             source_id = found.first() or -1
-        selection = SourceSelection(owner, source_id, options["since"])
-        defects = (options["only"],) if options["only"] else DEFECTS
+        selection = SourceSelection(archive_id, source_id, options["since"])
+        return selection, (options["only"],) if options["only"] else DEFECTS
+
+    def _estimate(self, options: dict[str, Any]) -> None:
+        selection, defects = self._selected(options)
+        target = target_options(**{name: options[name] for name in MODEL_OPTIONS})
+        # `active_space` would make the space of a new database.
+        active = EmbeddingSpace.objects.filter(is_active=True).first() or EmbeddingSpace(pk=0)
+        key = space_key(target)
+        space = EmbeddingSpace.objects.filter(**key).first()
+        copies = space != active and all(getattr(active, name) == key[name] for name in SENTENCE_FIELDS)
+        if space == active:
+            sources = select_active(active, selection, defects, mark=False)
+        else:
+            sources = select_building(space or EmbeddingSpace(pk=0), selection, defects)
+        expected = estimate(sources, target=space, active=active)
+        for line in estimate_lines(expected, target, copies_sentences=copies):
+            self.stdout.write(line)
+
+    def _reembed(self, options: dict[str, Any]) -> None:
+        selection, defects = self._selected(options)
         if options["workers"] < 1:
             raise InvalidInput(f"--workers {options['workers']} is too small: use 1 or more.")
-        names = {name: options[name] for name in ("model", "provider", "dimensions", "base_url", "token_model")}
-        target = target_options(**names)
-        if options["dry_run"]:
-            active = active_space()
-            key = space_key(target)
-            space = EmbeddingSpace.objects.filter(**key).first()
-            copies = space != active and all(getattr(active, name) == key[name] for name in SENTENCE_FIELDS)
-            if space == active:
-                sources = select_active(active, selection, defects, mark=False)
-            else:
-                sources = select_building(space or EmbeddingSpace(pk=0), selection, defects)
-            expected = estimate(sources, target=space, active=active)
-            for line in estimate_lines(expected, target, copies_sentences=copies):
-                self.stdout.write(line)
-            return
+        target = target_options(**{name: options[name] for name in MODEL_OPTIONS})
         checked_embedder(target, dimensions=options["dimensions"])
         active = active_space()
         space = space_of(target)

@@ -1,14 +1,14 @@
 """`manage.py restore PATH`: replace the embedded database and the files of documents with a backup."""
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from django.core.management import call_command
-from django.core.management.base import CommandError
 
+from convmemory.accounts.auditing import Action, record
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.work_folders import work_folder
 from convmemory.ops.privacy.backup import BackupReport
 from convmemory.ops.privacy.backup_places import local_copy
@@ -19,23 +19,20 @@ from convmemory.ops.privacy.restoring import check_restore, note_restore, restor
 class Command(ArchiveCommand):
     help = (
         "Replace the embedded database and the files of documents by a backup; its checksums are verified first. "
-        " Stop convmemory before; with --check it may run, and nothing is replaced."
+        "Stop convmemory before; with `--check` it may run, and nothing is replaced."
     )
+    usages = ("path [--yes | --check]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", metavar="PATH", help="a file written by `manage.py backup`, or its s3:// address")
-        does = parser.add_mutually_exclusive_group()
-        does.add_argument("--force", action="store_true", help="replace the database even if it has accounts")
-        does.add_argument(
+        parser.add_argument("--yes", action="store_true", help="do not ask before a database with accounts is replaced")
+        parser.add_argument(
             "--check", action="store_true", help="restore into a database that is dropped again; nothing is replaced"
         )
 
-    def handle(self, *args: Any, path: str, force: bool, check: bool, **options: Any) -> None:
-        try:
-            with work_folder("restore") as folder, local_copy(path, folder) as file:
-                report = check_restore(path=file) if check else self._restore(file, force=force)
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
+    def handle(self, *args: Any, path: str, yes: bool, check: bool, **options: Any) -> None:
+        with work_folder("restore") as folder, local_copy(path, folder) as file:
+            report = check_restore(path=file) if check else self._restore(file, yes=yes)
         done = "Nothing was replaced: restored on trial" if check else "Restored"
         self.stdout.write(f"{done} {report.rows} rows and {report.files} files from {path}.")
         if report.has_other_key:
@@ -45,11 +42,17 @@ class Command(ArchiveCommand):
                 "folder, to that of the backup, and start again."
             )
 
-    def _restore(self, path: Path, *, force: bool) -> BackupReport:
+    def _restore(self, path: Path, *, yes: bool) -> BackupReport:
+        def confirm(counts: Mapping[str, int]) -> None:
+            lines = [f"{table:<40} {count:>10} rows" for table, count in counts.items()]
+            warning = "All of it, and the files, will be replaced by the backup; `manage.py backup` keeps a copy."
+            self.confirm([*lines, warning], refusal="Nothing was replaced.", is_agreed=yes)
+
         erased = read_ledger()
-        report = restore(path=path, erased=erased, force=force)
+        report = restore(path=path, erased=erased, confirm=confirm)
         call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
         note_restore()
+        record(Action.RESTORED, what="backup", person_id=None)
         if names := erase_again(erased):
             self.stdout.write(f"Erased again: {', '.join(names)}.")
         return report

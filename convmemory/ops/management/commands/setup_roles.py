@@ -20,8 +20,9 @@ SETTINGS = {Login.APP: "DATABASE_APP_URL", Login.MAINTENANCE: "DATABASE_MAINTENA
 class Command(ArchiveCommand):
     help = (
         "Print the statements that make the two roles for an external database, or run them with --apply, and the "
-        "settings that name them. The embedded database has its roles already."
+        "settings that name them. The embedded database has its roles already (docs/adr/0066-row-level-security.md)."
     )
+    usages = ("[--apply]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--apply", action="store_true", help="run them, which DATABASE_URL needs a superuser for")

@@ -30,7 +30,7 @@ from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.upgrading import refuse_older_database
 from convmemory.ops.doctor.findings import plural
 from convmemory.ops.privacy.backup_places import Folder
-from convmemory.ops.privacy.scheduled_backups import back_up_to
+from convmemory.ops.privacy.scheduled_backups import back_up_to, surplus_backups
 from convmemory.ops.runtime.instance import (
     ADMIN_NAME,
     Instance,
@@ -51,6 +51,7 @@ DATABASE_STOP_TIMEOUT_S = 2
 
 class Command(ArchiveCommand):
     help = "Run convmemory: database, migrations, web server and worker. Ctrl-C stops everything."
+    usages = ("[--host] [--port]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", help="address to listen on (default: HOST or 127.0.0.1)")
@@ -63,8 +64,6 @@ class Command(ArchiveCommand):
             self._run(*listening_address(host, port))
         except KeyboardInterrupt:
             self._say("Stopped before everything was started.")
-        except ConvMemoryError as error:
-            raise CommandError(str(error)) from error
         finally:
             connections.close_all()
             close_pools()
@@ -120,7 +119,11 @@ class Command(ArchiveCommand):
             if connection.settings_dict["EMBEDDED_PATH"]:
                 private_folder(folder)
                 try:
-                    self._say(f"Backup before the update: {back_up_to(Folder(folder), keep=BACKUPS_OF_UPDATES)}")
+                    place = Folder(folder)
+                    self._say(f"Backup before the update: {back_up_to(place)}")
+                    for name in surplus_backups(place, keep=BACKUPS_OF_UPDATES):
+                        place.remove(name)
+                        self._say(f"Deleted, the oldest backup before an update: {name}")
                 except ConvMemoryError as error:
                     raise CommandError(
                         f"No backup could be made before the update: {error} "

@@ -18,6 +18,7 @@ from convmemory.ops.runtime.instance import listening_address, web_command
 
 class Command(ArchiveCommand):
     help = "Serve pages, API and MCP. The database must be migrated, and a worker must run somewhere."
+    usages = ("[--host] [--port]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", help="address to listen on (default: HOST or 127.0.0.1)")

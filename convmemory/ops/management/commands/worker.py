@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 class Command(ArchiveCommand):
     help = "Run a worker: prepare the embedding model, look for missed work, then run qcluster."
+    usages = ("[--check]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--check", action="store_true", help="fail unless a worker runs on this host")
