@@ -7,7 +7,7 @@ import errno
 import logging
 import math
 import sys
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, get_args
@@ -25,7 +25,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.params.models import BodyModel, ParamModel, QueryModel
 
 from convmemory.core import errors
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import refuse_unknown_names
 from convmemory.core.logs import request_id, route_of
 from convmemory.core.postgres.failures import is_passing
 from convmemory.core.templatetags.people import for_people
@@ -283,7 +283,7 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
 # happens after authentication, with the other checks.
 
 
-SHOWN_CHARS = 60
+JSON = "application/json"
 
 
 def refuse_unknown_parameters(router: Router) -> None:
@@ -293,8 +293,10 @@ def refuse_unknown_parameters(router: Router) -> None:
             models = [
                 _strict(model) if issubclass(model, (QueryModel, BodyModel)) else model for model in operation.models
             ]
-            if "GET" in operation.methods and not any(issubclass(model, QueryModel) for model in models):
+            if not any(issubclass(model, QueryModel) for model in models):
                 models.append(_NoParameters)
+            if "GET" not in operation.methods and not any(issubclass(model, BodyModel) for model in models):
+                models.append(_NoFields)
             operation.models = models
 
 
@@ -304,14 +306,14 @@ def _strict(model: type[ParamModel]) -> type[ParamModel]:
         def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
             data: dict[str, Any] | None = super().get_request_data(request, api, path_params)
             if issubclass(cls, QueryModel):
-                _require_known("query parameter", request.GET, cls.__ninja_flatten_map__)
+                refuse_unknown_names("query parameter", request.GET, cls.__ninja_flatten_map__)
             elif data is not None:
                 [(name, body)] = data.items()
                 declared = cls.model_fields[name].annotation
                 schemas = [kind for kind in (declared, *get_args(declared)) if isinstance(kind, type(Schema))]
                 if schemas and isinstance(body, dict):
                     fields = schemas[0].model_fields.items()
-                    _require_known("field", body, {field.alias or name for name, field in fields})
+                    refuse_unknown_names("field", body, {field.alias or name for name, field in fields})
             return data
 
     return Strict
@@ -325,16 +327,20 @@ class _NoParameters(QueryModel):
 
     @classmethod
     def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
-        _require_known("query parameter", request.GET, ())
+        refuse_unknown_names("query parameter", request.GET, ())
         return None
 
 
-def _require_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidInput if a given name is not known."""
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        there_are = f"use any of {', '.join(sorted(known))}" if known else "this route takes none"
-        raise InvalidInput(f"There is no {what} {unknown[0][:SHOWN_CHARS]!r} here: {there_are}.")
+class _NoFields(BodyModel):
+    """The body model of a route that takes no JSON: an empty object is none."""
+
+    __ninja_param_source__ = "query"  # type: ignore[assignment]  # OpenAPI shows no body
+
+    @classmethod
+    def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
+        given = super().get_request_data(request, api, path_params) if request.content_type == JSON else None
+        refuse_unknown_names("field", given or (), ())
+        return None
 
 
 # --- page errors ----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Reads upload forms in separate threads, because that can mean copying half a gigabyte."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -12,9 +12,10 @@ from django.http.multipartparser import MultiPartParserError
 
 from convmemory.accounts import async_authentication
 from convmemory.accounts.callers import Caller
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import InvalidInput, refuse_unknown_names
 
 T = TypeVar("T")
+CSRF_FIELD = "csrfmiddlewaretoken"  # of a browser's form
 
 # Threads of their own, because copying an upload can take minutes.
 _uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
@@ -39,12 +40,15 @@ async def in_upload_thread(function: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_uploads, copy_context().run, function)
 
 
-def uploaded_file(request: HttpRequest) -> "UploadedFile[Any]":
-    """Return the form field `file`. Raises: InvalidInput."""
+def uploaded_file(request: HttpRequest, *, others: Sequence[str] = ()) -> "UploadedFile[Any]":
+    """Return the form field `file`, beside which there are only these other fields. Raises: InvalidInput."""
     try:
-        file = request.FILES.get("file")
+        files = request.FILES.getlist("file")
     except MultiPartParserError as error:
         raise InvalidInput(f"The form cannot be read: {error}. Send it as multipart/form-data.") from error
-    if not isinstance(file, UploadedFile):
+    if not files or not isinstance(files[0], UploadedFile):
         raise InvalidInput("There is no file: send it as multipart/form-data in a field that is called `file`.")
-    return file
+    if len(files) > 1:
+        raise InvalidInput(f"There are {len(files)} files: send one in a request.")
+    refuse_unknown_names("form field", [*request.FILES, *request.POST], ["file", *others, CSRF_FIELD])
+    return files[0]

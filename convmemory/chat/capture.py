@@ -32,7 +32,7 @@ from convmemory.chat.models import CapturedHistory
 from convmemory.chat.replies import mark_interrupted
 from convmemory.chat.wires import Wire
 from convmemory.conversations.importers.agent_formats import ERRANDS, HARNESS
-from convmemory.conversations.importers.content import message_draft
+from convmemory.conversations.importers.content import kept_message, message_draft
 from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -102,8 +102,10 @@ def read_exchange(origin: Origin, request_body: bytes, reply: ReceivedReply, *, 
     except (ValueError, RecursionError):
         return None
     now = timezone.now()
-    messages = tuple(replace(draft, created_at=draft.created_at or now) for draft in _read_messages(origin.wire, asked))
-    if not messages or _is_errand(messages):
+    refusals: list[str] = []
+    read = _read_messages(origin.wire, asked, refusals)
+    messages = tuple(replace(draft, created_at=draft.created_at or now) for draft in read)
+    if len(messages) <= len(refusals) or _is_errand(messages):
         return None
     model = reply.draft.model or text_of(asked.get("model"))
     answer = replace(reply.draft, created_at=now, model=model) if reply.draft.parts else None
@@ -130,13 +132,19 @@ def _is_errand(messages: Sequence[MessageDraft]) -> bool:
     return any(spoken_text(draft.parts).lstrip().startswith(ERRANDS) for draft in last_asked)
 
 
-def _read_messages(wire: Wire, asked: Mapping[str, Any]) -> Iterator[MessageDraft]:
-    """Yield the messages that can be read."""
+def _read_messages(wire: Wire, asked: Mapping[str, Any], refusals: list[str]) -> Iterator[MessageDraft]:
+    """Yield the messages as an import reads them. `refusals` gets the reason for each that is kept as a system message.
+
+    Those without content are left out.
+    """
+
+    def refused(reason: str, *, kept: bool) -> None:
+        refusals.extend([reason] * kept)
+
     held: MessageDraft | None = None
     for value in wire.messages(asked):
-        try:
-            draft = message_draft(value, unknown=lambda kind: None)
-        except (InvalidInput, AttributeError):  # without a role or content, or no object at all
+        draft = kept_message(mapping_of(value), unknown=lambda kind: None, refused=refused)
+        if not draft.parts:
             continue
         if held and wire.joins_answers and held.role == draft.role == "assistant":
             held = replace(held, parts=(*held.parts, *draft.parts))

@@ -11,10 +11,10 @@ import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -65,20 +65,24 @@ CLIENT_LEFT = "The connection to the client ended before the reply was complete.
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route of the proxy; exchanges in the format `wire` are recorded, everything else is only passed on."""
+    """A route of the proxy; exchanges in the format `wire` are recorded, everything else is only passed on.
+
+    `parameters` are those of the query that the endpoint is sent, because its API documents them.
+    """
 
     method: str
     path: str
     wire: Wire | None = None
+    parameters: tuple[str, ...] = ()
 
 
 ROUTES = (
     Route("POST", CHAT.path, CHAT),
     Route("POST", RESPONSES.path, RESPONSES),
-    Route("POST", MESSAGES.path, MESSAGES),
-    Route("POST", "messages/count_tokens"),
+    Route("POST", MESSAGES.path, MESSAGES, ("beta",)),
+    Route("POST", "messages/count_tokens", parameters=("beta",)),
     Route("POST", "embeddings"),
-    Route("GET", "models"),
+    Route("GET", "models", parameters=("limit", "after_id", "before_id")),
     Route("GET", "models/{id}"),
 )
 _MODEL = re.compile(
@@ -112,7 +116,7 @@ async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     endpoint = endpoint_from_settings()
     if endpoint is None:
         return _error(wire, HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
-    return await _or_error(request, caller, endpoint, Route(route.method, path, route.wire), wire)
+    return await _or_error(request, caller, endpoint, replace(route, path=path), wire)
 
 
 def _route(method: str, path: str) -> Route | None:
@@ -212,8 +216,8 @@ async def _send(request: HttpRequest, endpoint: Endpoint, route: Route, body: by
         if route.path.split("/")[0] == MESSAGES.path:
             headers["X-Api-Key"] = endpoint.api_key
     client = http_client(timeout_s=endpoint.timeout_s)
-    query = f"?{request.META['QUERY_STRING']}" if request.META.get("QUERY_STRING") else ""
-    address = f"{endpoint.base_url.rstrip('/')}/{quote(route.path)}{query}"
+    query = urlencode({name: request.GET[name] for name in route.parameters if name in request.GET})
+    address = f"{endpoint.base_url.rstrip('/')}/{quote(route.path)}{query and f'?{query}'}"
     made = client.build_request(route.method, address, content=body, headers=headers)
     upstream = await client.send(made, stream=True)
     status = upstream.status_code

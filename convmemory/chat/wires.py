@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from convmemory.conversations.importers.content import CALL_TYPES, RESULT_TYPES
+from convmemory.conversations.importers.content import CALL_TYPES
 from convmemory.conversations.importers.values import mapping_of, text_of
 
 Values = Mapping[str, Any]
@@ -90,28 +90,7 @@ def _responses_messages(asked: Values) -> Iterator[Values]:
     given = asked.get("input")
     if isinstance(given, str):
         yield {"role": "user", "content": given}
-    for item in _listed(given):
-        yield _item_message(item) if isinstance(item, Mapping) and "role" not in item else item
-
-
-def _item_message(item: Values) -> Values:
-    """Return an item without a role as a message; calls of the endpoint's own tools are calls like any other."""
-    kind = text_of(item.get("type"))
-    if kind.endswith("_call") and kind not in CALL_TYPES:
-        return {"role": "assistant", "content": [_own_call(item, kind)]}
-    if kind.endswith("_output") and kind not in RESULT_TYPES:
-        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
-    return item
-
-
-def _own_call(item: Values, kind: str) -> Values:
-    given = {name: value for name, value in item.items() if name not in ("type", "id", "call_id", "status")}
-    return {
-        "type": "tool_use",
-        "id": item.get("call_id") or item.get("id"),
-        "name": kind.removesuffix("_call"),
-        "input": given,
-    }
+    yield from _listed(given)
 
 
 def _responses_chunks(event: Values) -> Iterator[Values]:
@@ -138,11 +117,8 @@ def _responses_whole(event: Values) -> Values | None:
         return None
     content: list[Any] = []
     for item in answer["output"]:
-        kind = text_of(mapping_of(item).get("type"))
-        if kind == "message":
-            content += _listed(item.get("content"))
-        else:
-            content.append(_own_call(item, kind) if kind.endswith("_call") and kind not in CALL_TYPES else item)
+        is_message = mapping_of(item).get("type") == "message"
+        content += _listed(item.get("content")) if is_message else [item]
     return {"role": "assistant", "content": content, "model": answer.get("model")}
 
 

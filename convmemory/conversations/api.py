@@ -17,10 +17,10 @@ from convmemory.conversations import projects, reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, ExportSelection
 from convmemory.conversations.filters import FilterSchema
-from convmemory.conversations.importers.content import message_draft
+from convmemory.conversations.importers.message_lists import sent_messages
 from convmemory.conversations.marking import marks_of, set_mark
 from convmemory.conversations.messages import by_source, ingest
-from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft
+from convmemory.conversations.messages.drafts import ConversationDraft, TurnDraft
 from convmemory.conversations.messages.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.schemas import (
@@ -32,7 +32,6 @@ from convmemory.conversations.schemas import (
     ConversationPatch,
     EventPage,
     HiddenKeyList,
-    MessageIn,
     MessagePage,
     MessagesIn,
     NewShareLink,
@@ -67,10 +66,6 @@ EXPORT_ANSWER: dict[str, Any] = {
 }
 
 
-def _drafts(messages: list[MessageIn]) -> list[MessageDraft]:
-    return [message_draft(message.model_dump(exclude_none=True)) for message in messages]
-
-
 @router.post(
     "/conversations",
     response={200: ConversationOut, 201: ConversationOut},
@@ -80,7 +75,7 @@ def create_conversation(
     request: HttpRequest, body: ConversationIn, space: QueryEx[str, P(description=ONE_ARCHIVE)] = ""
 ) -> Status[Conversation]:
     draft = ConversationDraft(
-        messages=_drafts(body.messages),
+        messages=sent_messages(body.messages, system=body.system),
         source=SOURCE,
         source_id=body.source_id,
         title=body.title,
@@ -163,9 +158,8 @@ def delete_conversation(request: HttpRequest, conversation_id: int) -> Status[No
 
 @router.post("/conversations/{int:conversation_id}/messages", response={201: MessagePage}, summary="Append messages")
 def append_messages(request: HttpRequest, conversation_id: int, body: MessagesIn) -> Status[dict[str, Any]]:
-    rows = ingest.append_messages(
-        caller=caller_of(request), conversation_id=conversation_id, drafts=_drafts(body.messages)
-    )
+    drafts = sent_messages(body.messages)
+    rows = ingest.append_messages(caller=caller_of(request), conversation_id=conversation_id, drafts=drafts)
     return Status(201, {"results": rows})
 
 

@@ -1,25 +1,52 @@
 """Requests and responses of the conversation routes."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from ninja import Field, Schema
-from pydantic import ConfigDict
+from pydantic import WithJsonSchema
 
 from convmemory.conversations.sharing import Audience
 from convmemory.core.marks import NOTE_CHARS, MarkKind
 from convmemory.core.numbers import MAX_INTEGER
 
-
-class MessageIn(Schema):
-    """One message in OpenAI or Anthropic shape."""
-
-    model_config = ConfigDict(extra="allow")
-
-    role: str = Field(description="user, assistant, tool or system")
-    content: Any = Field(None, description="a string, OpenAI parts or Anthropic blocks")
-    name: str | None = Field(None, description="who speaks, where it matters")
-    created_at: datetime | None = None
+MESSAGE: dict[str, Any] = {
+    "type": "object",
+    "description": "A message of OpenAI's chat completions, Anthropic's Messages or Gemini's `contents`, an item of "
+    "OpenAI's Responses, or a message as this API shows and exports it. It is stored as an import of it stores it: "
+    "unknown roles and types as text, all other fields in the source of the message. A message without any content is "
+    "not stored.",
+    "properties": {
+        "role": {"type": "string", "description": "user, assistant, tool or system, or an API's name for one"},
+        "content": {"description": "a string, OpenAI's parts or Anthropic's blocks; null where a message only calls"},
+        "name": {"type": "string", "description": "who speaks, where it matters"},
+        "created_at": {"type": "string", "format": "date-time"},
+        "id": {"type": "string", "description": "your own id of the message: sent again, it is not stored twice"},
+        "tool_calls": {"type": "array", "items": {"type": "object"}},
+        "tool_call_id": {"type": "string", "description": "the call that a message of role tool answers"},
+        "reasoning_content": {"type": "string"},
+        "type": {"type": "string", "description": "of an item of the Responses API"},
+        "parts": {"type": "array", "description": "Gemini's parts, or those that this API shows"},
+    },
+    "additionalProperties": True,
+    "examples": [
+        {"role": "user", "content": "Weather in Lima?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "I have to look.",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Lima"}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "sunny"}]},
+        {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+        {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {"city": "Lima"}}}]},
+    ],
+}
+MessageIn = Annotated[dict[str, Any], WithJsonSchema(MESSAGE)]
+MAX_MESSAGES = 20_000  # of a request: reading them takes half a second; more are sent in parts, or uploaded as a file
 
 
 class ConversationIn(Schema):
@@ -30,11 +57,12 @@ class ConversationIn(Schema):
     source_id: str = Field(
         "", description="your own id of this conversation; unique among those you made through the API"
     )
-    messages: list[MessageIn] = []
+    system: str | list[Any] = Field("", description="a system prompt beside the messages: a string or a list of blocks")
+    messages: list[MessageIn] = Field([], max_length=MAX_MESSAGES)
 
 
 class MessagesIn(Schema):
-    messages: list[MessageIn] = Field(min_length=1)
+    messages: list[MessageIn] = Field(min_length=1, max_length=MAX_MESSAGES)
 
 
 class TurnIn(Schema):

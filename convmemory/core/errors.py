@@ -4,12 +4,14 @@ Each says what is wrong and what to do about it. HTTP codes are chosen at the ed
 (`convmemory/problems.py`), never here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from convmemory.core.text import masked
+
+SHOWN_CHARS = 60  # of an unknown name
 
 
 class ConvMemoryError(Exception):
@@ -26,6 +28,14 @@ class ConvMemoryError(Exception):
 
 class InvalidInput(ConvMemoryError):
     """The caller sent something that cannot be accepted; the message says what to send instead."""
+
+
+def refuse_unknown_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise InvalidInput if a given name, of `what`, is not known."""
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        there_are = f"use any of {', '.join(sorted(known))}" if known else "this route takes none"
+        raise InvalidInput(f"There is no {what} {unknown[0][:SHOWN_CHARS]!r} here: {there_are}.")
 
 
 class NotFound(ConvMemoryError):

@@ -45,7 +45,7 @@ async def upload_document(
 ) -> Any:
     """202: a worker reads it; ask `Location` for its status. 200: this very file is in your library already."""
     caller = await in_thread(caller_in, request, space)
-    file = await in_upload_thread(lambda: uploaded_file(request))
+    file = await in_upload_thread(lambda: uploaded_file(request, others=("replaces",)))
     text = request.POST.get("replaces", "")
     replaces = number_or_refuse(text, f"replaces={text[:40]!r} is no document's number.")
     await in_thread(library.require_upload, caller=caller, size=file.size or 0, replaces=replaces)

@@ -120,6 +120,7 @@ class ChatServer:
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)  # with their queries
     disconnects: int = 0
     keeps_requests: bool = True
     otherwise: Callable[[dict[str, Any]], Script] | None = None
@@ -127,6 +128,8 @@ class ChatServer:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         body = await _body(receive)
+        query = scope["query_string"].decode()
+        self.addresses.append(scope["path"] + (query and f"?{query}"))
         given = {headers.get(name) for name in ("authorization", "x-api-key", "x-goog-api-key")}
         if not given & {f"Bearer {self.key}", self.key}:
             await _answer(send, fails(401, f"Incorrect API key provided: {headers.get('authorization')}"))

@@ -29,6 +29,7 @@ def endpoint(endpoint_process: ChatServer, settings: Settings) -> ChatServer:
         endpoint_process.titles,
         endpoint_process.requests,
         endpoint_process.bodies,
+        endpoint_process.addresses,
         endpoint_process.headers,
     ):
         kept.clear()

@@ -282,10 +282,12 @@ def test_cursor_behind_end_finds_nothing(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "messages",
-    [[{"content": "no role"}], [{"role": "wizard", "content": "x"}], ["text"], [{"role": "user", "content": 7}]],
+    [[{"content": "no role"}], [{"role": "wizard"}], ["text"], [{"role": "user", "content": "x", "created_at": "x"}]],
 )
-def test_bad_messages_are_explained_and_nothing_is_stored(api: Api, messages: Any) -> None:
-    assert problem_of(api.send("POST", "/conversations", {"messages": MESSAGES + messages}), 422)
+def test_bad_messages_are_named_and_nothing_is_stored(api: Api, messages: Any) -> None:
+    answer = api.send("POST", "/conversations", {"messages": MESSAGES + messages})
+    assert problem_of(answer, 422).startswith("body.messages.2: ")
+    assert [error["place"] for error in answer.json()["errors"]] == ["body.messages.2"]
     assert not Conversation.objects.exists()
 
 

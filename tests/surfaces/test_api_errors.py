@@ -24,6 +24,17 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 GUARDED = [(method, path) for method, path, operation in operations() if operation.get("security")]
 READING = [(path, operation) for method, path, operation in operations() if method == "GET"]
+IN_THREADS = ("/stream", "/documents", "/imports")  # their keys are read in a thread, outside of the test's transaction
+CHANGING = [
+    (method, path)
+    for method, path, operation in operations()
+    if method != "GET" and operation.get("security") and not path.endswith(IN_THREADS)
+]
+BODILESS = [
+    (method, path)
+    for method, path, operation in operations()
+    if (method, path) in CHANGING and "requestBody" not in operation
+]
 WRITING = [
     (method, path)
     for method, path, operation in operations()
@@ -109,6 +120,18 @@ def test_unknown_parameter_names_known_ones(program: Client, owner: User) -> Non
     assert "'q'" in problem_of(program.get("/api/v1/conversations/search", {"q": "bread"}), 422)
     assert "takes none" in problem_of(program.get("/api/v1/tools", {"name": "x"}), 422)
     assert program.get("/api/v1/conversations", {"agent": "", "limit": "5"}).status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path"), CHANGING)
+def test_unknown_query_parameters_of_changes_are_refused_by_name(program: Client, method: str, path: str) -> None:
+    response = program.generic(method, f"{path}?agnet=claude", "{}", content_type="application/json")
+    assert "'agnet'" in problem_of(response, 422)
+
+
+@pytest.mark.parametrize(("method", "path"), BODILESS)
+def test_fields_for_route_without_body_are_refused_by_name(program: Client, method: str, path: str) -> None:
+    response = program.generic(method, path, '{"agnet": "claude"}', content_type="application/json")
+    assert "There is no field 'agnet' here: this route takes none." in problem_of(response, 422)
 
 
 @pytest.mark.parametrize(("method", "path"), WRITING)

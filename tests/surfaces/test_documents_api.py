@@ -93,6 +93,7 @@ def test_refused_upload_names_reason(client: Client, settings: Settings) -> None
     settings.MAX_DOCUMENT_MB = 1
     assert send(client, GUIDE, replaces="x").status_code == 422
     assert send(client, GUIDE, replaces="9").status_code == 404
+    assert "no form field 'wait' here" in send(client, GUIDE, wait="5").json()["detail"]
 
 
 def test_new_version_keeps_number(client: Client, owner: User) -> None:

@@ -118,6 +118,9 @@ def test_import_failure_determines_status(
         ({"file": SimpleUploadedFile("a.jsonl", LINES), "format": "magic"}, 422, "Unknown format 'magic'"),
         ({"file": SimpleUploadedFile("a.jsonl", LINES), "wait": "301"}, 422, "0 to 300 seconds"),
         ({"file": SimpleUploadedFile("a.jsonl", LINES), "wait": "-1"}, 422, "0 to 300 seconds"),
+        ({"file": SimpleUploadedFile("a.jsonl", LINES), "space": "7"}, 422, "no form field 'space' here: use any of"),
+        ({"file": SimpleUploadedFile("a.jsonl", LINES), "more": SimpleUploadedFile("b.jsonl", LINES)}, 422, "'more'"),
+        ({"file": [SimpleUploadedFile(name, LINES) for name in ("a.jsonl", "b.jsonl")]}, 422, "There are 2 files"),
     ],
 )
 def test_bad_uploads_are_explained(client: Client, form: dict[str, Any], status: int, what: str) -> None:

@@ -368,6 +368,34 @@ def test_unrecordable_request_is_forwarded(site: str, owner: User, endpoint: Cha
     assert not Conversation.objects.exists()
 
 
+def test_messages_that_no_format_documents_are_recorded_with_the_others(
+    site: str, owner: User, endpoint: ChatServer
+) -> None:
+    odd: list[dict[str, Any]] = [
+        {"role": "wizard", "content": "Abracadabra."},
+        {"role": "assistant", "content": [{"type": "hologram", "of": "Lima"}]},
+        {"role": "tool", "content": None, "tool_call_id": "c"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "d", "function": {"name": "f"}}]},
+    ]
+    endpoint.scripts.append(says("Lima."))
+    post(site, "chat/completions", {"messages": [HELLO, *odd, HELLO]}, create_key(person=owner))
+    parts = [part for message in spoken(recorded()) for part in message]
+    assert [kind for kind, _ in parts] == ["text", "text", "text", "tool_result", "tool_call", "text", "text"]
+    assert '{"role": "wizard"' in parts[1][1]
+
+
+def test_only_documented_parameters_of_query_reach_endpoint(site: str, owner: User, endpoint: ChatServer) -> None:
+    headers = {"Authorization": f"Bearer {create_key(person=owner)}"}
+    odd = "team_id=7&key=x&include=all"
+    with httpx2.Client(timeout=ANSWER_S, trust_env=False, headers=headers) as http:
+        assert http.get(f"{site}/v1/models/some-model?{odd}").status_code == 200
+        for path in ("chat/completions", "responses", "messages", "messages/count_tokens", "embeddings"):
+            assert http.post(f"{site}/v1/{path}?{odd}", json={"messages": [HELLO]}).status_code == 200
+        http.get(f"{site}/v1/models?limit=5&after_id=a%26key=b&{odd}")
+    assert not [address for address in endpoint.addresses[:-1] if "?" in address]
+    assert endpoint.addresses[-1] == "/v1/models?limit=5&after_id=a%26key%3Db"
+
+
 def test_models_are_passed_on(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["test-model"]
 
@@ -457,6 +485,7 @@ def test_messages_are_recorded_with_anthropics_key_header(
     conversation = eventually(lambda: Conversation.objects.filter(message_count=5).first())
     assert endpoint.headers[0]["x-api-key"] == endpoint.key
     assert endpoint.headers[0]["anthropic-version"] == "2023-06-01"
+    assert endpoint.addresses == ["/v1/messages?beta=true"] * 2
     assert (Conversation.objects.count(), conversation.agent) == (1, "claude-code")
     assert spoken(conversation)[2:] == [ANSWERED, [("tool_result", "sun")], [("text", "Sunny.")]]
 

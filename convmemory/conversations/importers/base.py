@@ -186,7 +186,7 @@ class FileReport:
 
     def line_issue(self, number: int | str, reason: str, *, kept: bool) -> None:
         """Call `skip` or `repair`; has the signature that `lines.read_objects` calls."""
-        self._issue(number, reason, kept=kept)
+        (self.repair if kept else self.skip)(number, reason)
 
     def unknown(self, kind: str) -> None:
         """Count a type that the format's reader does not know."""

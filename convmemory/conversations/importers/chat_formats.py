@@ -10,6 +10,21 @@ from convmemory.conversations.importers.library_formats import LIBRARIES
 DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
 NO_SUFFIX = frozenset({*JSON_SUFFIXES, ""})  # also files whose name has no suffix at all
 
+GEMINI_CONTENTS = Declaration(
+    name="gemini-contents",
+    checked=Checked("Gemini API", "v1beta"),
+    against="schema",
+    export="The `contents` that a program sends to the Gemini API, or its history, written as JSON or JSON lines.",
+    kept="Thinking, calls and results of functions, names of files.",
+    marks=(b'"role"', b'"parts"', b'"model"'),
+    lacks=("parts.0.type", "id", "uuid"),
+    messages=("contents", "request.contents"),
+    system=("systemInstruction.parts.0.text", "system_instruction.parts.0.text", "systemInstruction"),
+    text=("parts",),
+    model=("model", "modelVersion"),
+    roles={"model": "assistant", "function": "tool"},
+)
+
 SERVICES = (
     Declaration(
         name="deepseek",
@@ -116,20 +131,7 @@ SERVICES = (
         thinking=(),
         files=(),
     ),
-    Declaration(
-        name="gemini-contents",
-        checked=Checked("Gemini API", "v1beta"),
-        against="schema",
-        export="The `contents` that a program sends to the Gemini API, or its history, written as JSON or JSON lines.",
-        kept="Thinking, calls and results of functions, names of files.",
-        marks=(b'"role"', b'"parts"', b'"model"'),
-        lacks=("parts.0.type", "id", "uuid"),
-        messages=("contents", "request.contents"),
-        system=("systemInstruction.parts.0.text", "system_instruction.parts.0.text", "systemInstruction"),
-        text=("parts",),
-        model=("model", "modelVersion"),
-        roles={"model": "assistant", "function": "tool"},
-    ),
+    GEMINI_CONTENTS,
     Declaration(
         name="le-chat",
         checked=Checked("Le Chat", "2026-11"),

@@ -43,7 +43,11 @@ ROLES_BY_NAME: dict[str, Role] = {
 TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 CALL_TYPES = frozenset({"tool_call", "function_call", "function", "custom", "custom_tool_call"})
 RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
-EMPTY_TYPES = frozenset({"redacted_thinking", "fallback", "item_reference"})  # without readable content
+# Items of the Responses API: calls of the endpoint's own tools end in `_call`, their results in `_output`.
+CALL_ITEMS = frozenset({"mcp_list_tools", "mcp_approval_request"})
+RESULT_ITEMS = frozenset({"mcp_approval_response"})
+ITEM_NAMES = frozenset({"type", "id", "call_id", "approval_request_id", "status"})
+EMPTY_TYPES = frozenset({"redacted_thinking", "fallback", "item_reference", "compaction"})  # without readable content
 TIME_KEYS = ("created_at", "timestamp", "create_time", "created", "time")
 MESSAGE_KEYS = frozenset(
     {"role", "name", "id", "uuid", "model", "turn", "metadata", "type", "tool_call_id", *TIME_KEYS}
@@ -60,6 +64,8 @@ def refuse_unknown(kind: str) -> None:
 
 def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unknown) -> MessageDraft:
     """Return one message `{role, content, name?, created_at?, tool_calls?, tool_call_id?}` of either format.
+
+    An item of the Responses API has a type instead of a role.
 
     Raises: InvalidInput if the role is missing or unknown, or the content is neither text nor blocks.
     """
@@ -99,9 +105,10 @@ def kept_message(value: Mapping[str, Any], *, unknown: OnUnknown, refused: OnRef
 def role_of(value: Mapping[str, Any]) -> Role:
     """Return the role of a message. Raises: InvalidInput."""
     given = value.get("role")
-    if given is None and value.get("type") in ("function_call", "reasoning", "custom_tool_call"):
+    kind = text_of(value.get("type")) if given is None else ""
+    if kind.endswith("_call") or kind in CALL_ITEMS or kind == "reasoning" or kind in EMPTY_TYPES:
         return "assistant"
-    if given is None and text_of(value.get("type")) in RESULT_TYPES:
+    if kind.endswith("_output") or kind in RESULT_ITEMS:
         return "tool"
     role = ROLES_BY_NAME.get(given.strip().lower()) if isinstance(given, str) else None
     if role is None:
@@ -119,9 +126,9 @@ def first_time(value: Mapping[str, Any]) -> datetime | None:
 
 def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -> tuple[Part, ...]:
     """Return all parts of a message: reasoning, content and the separate tool calls."""
-    content = value.get("content")
-    if content is None and value.get("role") is None:
+    if value.get("role") is None:
         return tuple(content_parts([value], unknown=unknown))  # an item of the Responses API
+    content = value.get("content")
     if role == "tool" and not _has_results(content):
         if not {"content", "output"} & value.keys():
             raise InvalidInput("A tool message has no content: give what the tool answered.")
@@ -134,13 +141,12 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
     parts.extend(content_parts(content, unknown=unknown))
     if isinstance(value.get("refusal"), str):
         parts.extend(_text(value["refusal"]))
+    if isinstance(value.get("audio"), Mapping):
+        parts.append(attachment_of(value, "audio"))
+        parts.extend(_text(text_of(value["audio"].get("transcript"))))
     # A call can be present both as a block and in `tool_calls`.
-    known = {part.id for part in parts if isinstance(part, ToolCallPart) and part.id}
-    calls = value.get("tool_calls")
-    listed = [item for item in calls if isinstance(item, Mapping)] if isinstance(calls, list) else []
-    if isinstance(value.get("function_call"), Mapping):
-        listed.append(value["function_call"])
-    parts.extend(call for call in [tool_call(item) for item in listed] if not call.id or call.id not in known)
+    ids = {part.id for part in parts if isinstance(part, ToolCallPart) and part.id}
+    parts.extend(part for part in _calls_of(value, unknown) if not isinstance(part, ToolCallPart) or part.id not in ids)
     if content is None and not parts and "content" not in value:
         # The text under unknown keys of a message without content.
         others = {key: item for key, item in value.items() if key not in MESSAGE_KEYS}
@@ -152,6 +158,17 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
     return tuple(parts)
 
 
+def _calls_of(value: Mapping[str, Any], unknown: OnUnknown) -> Iterator[Part]:
+    """Yield the calls beside a message's content."""
+    listed = value.get("tool_calls") or []
+    for item in [*(listed if isinstance(listed, list) else [listed]), *filter(None, [value.get("function_call")])]:
+        if isinstance(item, Mapping):
+            yield tool_call(item)
+        else:
+            unknown("tool_calls")
+            yield from kept_as_text(item)
+
+
 def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> list[Part]:
     """Return the parts of a message's content: None, a string, one block or a list of blocks and strings.
 
@@ -160,13 +177,14 @@ def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> li
     if content is None:
         return []
     blocks = content if isinstance(content, (list, tuple)) else [content]
+    has_results = _has_results(content)
     parts: list[Part] = []
     for block in blocks:
         found = _text(block) if isinstance(block, str) else block_parts(block) if isinstance(block, Mapping) else None
         if found is None:
             unknown(_kind_of(block) if isinstance(block, Mapping) else type(block).__name__)
             kept = kept_as_text(block)
-            found = [ToolResultPart("", part.text) for part in kept] if _has_results(content) else kept
+            found = [ToolResultPart("", part.text) for part in kept] if has_results else kept
         parts.extend(found)
     return parts
 
@@ -201,6 +219,10 @@ def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
         return [tool_result(block)]
     if kind in ATTACHMENT_TYPES:
         return [attachment_of(block, kind)]
+    if kind.endswith("_call") or kind in CALL_ITEMS:
+        return [_call_of_endpoint(block, kind)]
+    if kind.endswith("_output") or kind in RESULT_ITEMS:
+        return [_result_of_endpoint(block)]
     return [] if kind in EMPTY_TYPES else None
 
 
@@ -214,6 +236,20 @@ def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
         name=name,
         input=value_without_payloads(_arguments(given)),
     )
+
+
+def _call_of_endpoint(item: Mapping[str, Any], kind: str) -> ToolCallPart:
+    """Return a call of one of the endpoint's own tools, such as its search of the web."""
+    given = {name: value for name, value in item.items() if name not in ITEM_NAMES}
+    identity = text_of(item.get("call_id")) or text_of(item.get("id"))
+    return ToolCallPart(key_of(identity), kind.removesuffix("_call"), value_without_payloads(given))
+
+
+def _result_of_endpoint(item: Mapping[str, Any]) -> ToolResultPart:
+    """Return the result of such a call, whose id some results have as theirs."""
+    ids = (text_of(item.get(name)) for name in ("call_id", "approval_request_id", "id"))
+    others = {name: value for name, value in item.items() if name not in ITEM_NAMES}
+    return ToolResultPart(key_of(next(filter(None, ids), "")), result_text(item.get("output", others)))
 
 
 def tool_result(block: Mapping[str, Any]) -> ToolResultPart:

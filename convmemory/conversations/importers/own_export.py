@@ -10,20 +10,28 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import MAX_VALUES, has_too_many_values, unreadable
-from convmemory.conversations.importers.values import list_of, mapping_of
+from convmemory.conversations.importers.values import list_of, mapping_of, value_without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
-from convmemory.conversations.messages.parts import ROLES, part_from_json, unpack_lines
+from convmemory.conversations.messages.parts import (
+    ROLES,
+    AttachmentPart,
+    Part,
+    ToolCallPart,
+    part_from_json,
+    unpack_lines,
+)
 from convmemory.core.errors import InvalidInput
 from convmemory.core.files.decoding import count_decoded
 from convmemory.core.marks import mark_of
+from convmemory.core.numbers import MAX_BIGINT
 
 FORMAT = "convmemory-export"
 VERSION = 1
@@ -33,6 +41,7 @@ MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources are in hexadecimal digits
 DIVIDE = "take its row out of the archive and import that conversation from its own file."
 
 Row = Mapping[str, Any]
+_KINDS: Mapping[str, type] = {"input": dict, "is_error": bool, "size_bytes": int}  # of a part's fields that are no text
 WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, InvalidInput)
 
 
@@ -183,15 +192,20 @@ def conversation_of_row(
 
 
 def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
-    for row, raw in rows:
+    yield from messages_of_rows(((f"message {row.get('id')}", row, raw) for row, raw in rows), report)
+
+
+def messages_of_rows(rows: Iterable[tuple[str, Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
+    """Yield the messages of rows in an export, given with their places and sources; report those that are invalid."""
+    for place, row, raw in rows:
         try:
             yield message_of_row(row, raw)
         except WRONG as error:
-            report.skip(f"message {row.get('id')}", reason_of(error))
+            report.skip(place, reason_of(error))
 
 
 def message_of_row(row: Row, raw: bytes) -> MessageDraft:
-    """Return the message of a row in an export. Raises: one of `WRONG`."""
+    """Return the message of a row in an export, or of one that the API shows. Raises: one of `WRONG`."""
     if row["role"] not in ROLES:
         raise ValueError(f"unknown role {row['role']!r}")
     if not isinstance(row["parts"], list):
@@ -199,16 +213,30 @@ def message_of_row(row: Row, raw: bytes) -> MessageDraft:
     mark = mapping_of(row.get("mark"))
     return MessageDraft(
         role=row["role"],
-        parts=tuple(part_from_json(part) for part in row["parts"]),
-        name=str(row["name"]),
-        created_at=_time(row["created_at"]),
-        model=str(row["model"]),
-        source_key=str(row["source_key"]) or f"position:{row['position']}",
-        injected=row["role"] == "user" and not row["is_real_user"],
+        parts=tuple(map(_part_of, row["parts"])),
+        name=str(row.get("name") or ""),
+        created_at=_time(row.get("created_at")),
+        model=str(row.get("model") or ""),
+        source_key=str(row.get("source_key") or "") or f"position:{row.get('position')}",
+        injected=row["role"] == "user" and not row.get("is_real_user", True),
         superseded=row.get("superseded") is True,
         raw=raw,
         mark=mark_of(str(mark.get("kind", "")), str(mark.get("note", ""))),
     )
+
+
+def _part_of(value: Row) -> Part:
+    """Return the part whose fields have the types of stored ones. Raises: one of `WRONG`."""
+    part = part_from_json(value)
+    for name in part.__slots__:
+        kind = _KINDS.get(name, str)
+        if not isinstance(getattr(part, name), kind):
+            raise TypeError(f"the {name} of a {part.type} is no {kind.__name__}")
+    if isinstance(part, AttachmentPart) and not 0 <= part.size_bytes <= MAX_BIGINT:
+        raise ValueError("the size_bytes of an attachment are out of range")
+    if isinstance(part, ToolCallPart):
+        return replace(part, input=value_without_payloads(part.input))  # to a bounded depth
+    return part
 
 
 def _events(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[EventDraft]:
@@ -243,7 +271,10 @@ def _loaded(line: bytes, place: str) -> Row:
 
 
 def _time(value: str | None) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(value)
+    if value is None:
+        return None
+    time = datetime.fromisoformat(value)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def reason_of(error: Exception) -> str:
@@ -283,9 +314,6 @@ class OwnJsonImporter:
                 report.skip(f"conversation {element.number}", reason_of(error))
 
 
-def _json_messages(conversation: Mapping[str, Any], number: int, report: FileReport) -> Iterator[MessageDraft]:
-    for place, row in enumerate(list_of(conversation.get("messages")), 1):
-        try:
-            yield message_of_row(row, b"")
-        except WRONG as error:
-            report.skip(f"conversation {number}, message {place}", reason_of(error))
+def _json_messages(conversation: Row, number: int, report: FileReport) -> Iterator[MessageDraft]:
+    listed = enumerate(list_of(conversation.get("messages")), 1)
+    yield from messages_of_rows(((f"conversation {number}, message {at}", row, b"") for at, row in listed), report)

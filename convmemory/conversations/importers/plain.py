@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import MESSAGE_KEYS, first_time, kept_message
+from convmemory.conversations.importers.content import MESSAGE_KEYS, content_parts, first_time, kept_message
 from convmemory.conversations.importers.declared_content import known_role
 from convmemory.conversations.importers.declared_messages import name_of
 from convmemory.conversations.importers.json_arrays import load_json
@@ -38,7 +38,7 @@ _OTHER_PROGRAMS = re.compile(
 _TEXT_FIELD = re.compile(r'"(?:text|content|value|answer|markdown)": "[^"]')
 MAX_SEARCHED_CHARS = 100_000
 _OPEN_LINE_ENDS = (b"{", b"[", b",", b":")
-_Entry = tuple[str, Mapping[str, Any], bytes]
+Entry = tuple[str, Mapping[str, Any], bytes]
 """Place of a message, the message, its source bytes."""
 
 
@@ -107,6 +107,11 @@ def _is_message(value: Mapping[str, Any]) -> bool:
     return known_role(text_of(value.get("role"))) is not None and not value.keys().isdisjoint(_CONTENT_KEYS)
 
 
+def names_speaker(value: Mapping[str, Any]) -> bool:
+    """Return whether a message has a role, or as an item of the Responses API a type that implies one."""
+    return _usual(value).get("role") is not None or bool(text_of(value.get("type")))
+
+
 def _usual(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a message with speaker and text under the names that the APIs use."""
     given = next((value[name] for name in ("role", *_SPEAKERS) if value.get(name)), None)
@@ -155,7 +160,7 @@ def _document(value: Any, names: _Names, report: FileReport) -> Iterator[Convers
     if isinstance(value, Mapping) and isinstance(value.get("conversations"), list):
         value = value["conversations"]
     items = value if isinstance(value, list) else [value]
-    loose: list[_Entry] = []
+    loose: list[Entry] = []
     for number, item in enumerate(items, 1):
         if not isinstance(item, Mapping):
             report.skip(f"item {number}", "neither a message nor a conversation")
@@ -205,9 +210,9 @@ def _listed(
 
 
 def _conversation(
-    value: Mapping[str, Any], entries: Iterator[_Entry], names: _Names, report: FileReport, *, raw: bytes = b""
+    value: Mapping[str, Any], entries: Iterator[Entry], names: _Names, report: FileReport, *, raw: bytes = b""
 ) -> Iterator[ConversationDraft]:
-    opening: list[_Entry] = []
+    opening: list[Entry] = []
     for entry in itertools.islice(entries, MAX_OPENING):
         opening.append(entry)
         if _usual(entry[1]).get("role") == "user":
@@ -216,7 +221,7 @@ def _conversation(
         report.note("a conversation without any message")
         return
     draft = ConversationDraft(
-        messages=_messages(itertools.chain(opening, entries), report, raw),
+        messages=messages_of(itertools.chain(opening, entries), report, raw),
         source="plain",
         title=text_of(value.get("title")) or text_of(value.get("name")),
         agent=text_of(value.get("agent")),
@@ -224,10 +229,19 @@ def _conversation(
         created_at=first_time(value) or first_time(opening[0][1]),
         archived=value.get("archived") is True,
     )
-    yield names.named(draft, value, [item for _, item, _ in opening])
+    draft = names.named(draft, value, [item for _, item, _ in opening])
+    # Not part of the name, because earlier versions left it out.
+    yield replace(draft, messages=itertools.chain(system_prompt(value.get("system"), report), draft.messages))
 
 
-def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iterator[MessageDraft]:
+def system_prompt(content: object, report: FileReport) -> Iterator[MessageDraft]:
+    """Yield the system prompt that Anthropic's API takes beside the messages, a string or a list of blocks."""
+    if parts := content_parts(content, unknown=report.unknown):
+        yield MessageDraft("system", tuple(parts), source_key="system", raw=_dumped(content).encode("utf-8", "replace"))
+
+
+def messages_of(entries: Iterable[Entry], report: FileReport, raw: bytes = b"") -> Iterator[MessageDraft]:
+    """Yield the messages of a list. `raw` is the source of the first one, of others without source bytes their JSON."""
     used: set[str] = set()
     for number, (place, entry, line) in enumerate(entries, 1):
         value = _usual(entry)

@@ -127,7 +127,7 @@ def undo_import(request: HttpRequest, import_id: int, space: Space = "") -> Stat
 
 
 def _form(request: HttpRequest, wait_s: int) -> UploadForm:
-    file = uploaded_file(request)
+    file = uploaded_file(request, others=("format", "wait"))
     given = request.POST.get("wait", "")
     refusal = f"wait={given[:40]!r} is no waiting time: give 0 to {MAX_WAIT_S} seconds."
     chosen_s = number_or_refuse(given, refusal, maximum=MAX_WAIT_S)

@@ -5,15 +5,16 @@ A client therefore needs only its own ids. `ingest.py` does all the writing.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import zip_longest
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft
-from convmemory.conversations.messages.message_store import is_stored_as
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.messages.echo import with_echoes_named
+from convmemory.conversations.messages.message_store import complete_messages, has_lost_parts_of, is_stored_as
+from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import InvalidInput
 
@@ -27,7 +28,8 @@ class AnotherHistory(InvalidInput):
 def create_or_continue(*, caller: Caller, draft: ConversationDraft) -> tuple[Conversation, bool]:
     """Return a new conversation, or the existing one with this source id; and whether it is new.
 
-    Messages that follow the stored ones are appended; sending the same ones again changes nothing.
+    Messages that follow the stored ones are appended; sending the same ones again changes nothing. Stored messages of
+    which earlier versions lost calls, ids of calls or thinking are completed.
 
     Raises: AnotherHistory if the messages do not continue the stored ones, ConversationBusy.
     """
@@ -61,19 +63,38 @@ def _known_or_none(caller: Caller, draft: ConversationDraft) -> Conversation | N
 
 
 def _continued(caller: Caller, known: Conversation, drafts: Sequence[MessageDraft]) -> Conversation:
+    drafts = list(with_echoes_named(drafts))
     with transaction.atomic():
         conversation = responses.lock_conversation(caller=caller, conversation_id=known.pk)
-        rows = conversation.messages.order_by("position").values_list("content_hash", flat=True)
-        stored = [bytes(digest) for digest in rows]
-        for place, (digest, draft) in enumerate(zip_longest(stored, drafts)):
-            if digest is not None and draft is not None and not is_stored_as(digest, draft):
+        rows = conversation.messages.order_by("position")
+        stored, differing = _compared(rows, drafts)
+        if differing:  # earlier versions stored messages without content, too
+            rows = rows.exclude(parts=[])
+            stored, differing = _compared(rows, drafts)
+        for row in rows.filter(pk__in=differing).iterator():
+            position, draft = differing[row.pk]
+            if not has_lost_parts_of(row, draft):
                 error = AnotherHistory(
-                    f"Conversation {known.pk} has this source id, and its message {place} reads otherwise: "
+                    f"Conversation {known.pk} has this source id, and its message {position} reads otherwise: "
                     f"append to it with POST /api/v1/conversations/{known.pk}/messages."
                 )
                 error.details = {"id": known.pk}
                 raise error
-        if fresh := drafts[len(stored) :]:
+        if differing:
+            responses.require_idle(conversation)
+            complete_messages(conversation, differing)
+        if fresh := drafts[stored:]:
             ingest.append_messages(caller=caller, conversation_id=known.pk, drafts=fresh)
             conversation.refresh_from_db()
     return conversation
+
+
+def _compared(
+    rows: QuerySet[Message], drafts: Sequence[MessageDraft]
+) -> tuple[int, dict[int, tuple[int, MessageDraft]]]:
+    """Return the number of stored messages, and the drafts that differ by the ids and positions of those stored."""
+    stored = list(rows.values_list("pk", "position", "content_hash"))
+    pairs = zip(stored, drafts, strict=False)
+    return len(stored), {
+        pk: (position, draft) for (pk, position, digest), draft in pairs if not is_stored_as(bytes(digest), draft)
+    }

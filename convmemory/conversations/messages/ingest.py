@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
@@ -23,6 +23,7 @@ from convmemory.accounts.models import ShareLink
 from convmemory.conversations.importing import kept_uploads
 from convmemory.conversations.messages import hidden_keys
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
+from convmemory.conversations.messages.echo import with_echoes_named
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.messages.identity import is_global_id, is_place, longer_ids
 from convmemory.conversations.messages.message_store import (
@@ -103,16 +104,30 @@ def create_conversation(*, caller: Caller, draft: ConversationDraft) -> Conversa
 
 
 def append_messages(*, caller: Caller, conversation_id: int, drafts: Iterable[MessageDraft]) -> list[Message]:
-    """Add messages at the end and number the turns that they complete.
+    """Add messages at the end and number the turns that they complete; return them with those that are stored already.
 
-    Raises: NotFound, ConversationBusy while a response is being written.
+    Messages with the key and the content of stored ones are not stored again.
+
+    Raises: NotFound, ConversationBusy while a response is being written, InvalidInput for the key of another message.
     """
     with transaction.atomic():
         conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
         require_idle(conversation)
         first = conversation.message_count
-        merge_messages(conversation, drafts, append_only=True)
-    return list(conversation.messages.filter(position__gte=first).order_by("position"))
+        drafts = list(with_echoes_named(drafts))
+        keys = {source_key_of(draft) for draft in drafts} - {""}
+        rows = conversation.messages.filter(source_key__in=keys).values_list("source_key", "content_hash")
+        stored = {key: bytes(digest) for key, digest in rows} if keys and first else {}
+        for draft in drafts:
+            digest = stored.get(source_key_of(draft))
+            if digest and not is_stored_as(digest, draft):
+                raise InvalidInput(
+                    f"Another message of conversation {conversation_id} has the id {draft.source_key!r}: send an id of "
+                    "its own, or none."
+                )
+        fresh = [draft for draft in drafts if source_key_of(draft) not in stored]
+        merge_messages(conversation, fresh, append_only=True)
+    return list(conversation.messages.filter(Q(position__gte=first) | Q(source_key__in=stored)).order_by("position"))
 
 
 def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTurn:

@@ -6,7 +6,7 @@ Many rows are sent in one statement as one JSON array, which costs a fraction of
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ from convmemory.conversations.messages.numbering import finish_change
 from convmemory.conversations.messages.parts import Role, pack_lines, part_to_json, spoken_text
 from convmemory.conversations.messages.storage_quota import ROW_BYTES, bytes_of_messages, count_stored
 from convmemory.conversations.messages.turns import TurnCounter, TurnMessage, is_real_user_message, merge_order
-from convmemory.conversations.models import Conversation, MessageSource
+from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash, one_line
@@ -161,6 +161,22 @@ def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:
     same = {name: getattr(row, name) for name in ("role", "is_real_user", "superseded", "name")}
     stored: list[Any] = conversation.messages.filter(pk=pk, **same).values_list("parts", flat=True).first() or []
     return 0 < len(row.parts) < len(stored) and stored[: len(row.parts)] == row.parts
+
+
+def has_lost_parts_of(stored: Message, draft: MessageDraft) -> bool:
+    """Return whether the stored message is the draft without some of its calls, results, files, thinking or fields."""
+    row = row_of(without_keys(draft))
+    parts = iter(row.parts)
+    return (
+        (row.role, row.name) == (stored.role, stored.name)
+        and all(any(_filled(part).items() <= other.items() for other in parts) for part in stored.parts)
+        and len([part for part in row.parts if part["type"] == "text"])
+        == len([part for part in stored.parts if part["type"] == "text"])
+    )
+
+
+def _filled(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if value}
 
 
 def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: MessageDraft) -> int:
@@ -316,6 +332,21 @@ def _split_batch(
             merged.touch(position)
         result.append(pk)
     return result
+
+
+def complete_messages(conversation: Conversation, drafts: Mapping[int, tuple[int, MessageDraft]]) -> None:
+    """Update stored messages, by id with their positions, from drafts that have more parts. Raises: StorageFull."""
+    turns_before = conversation.turn_count
+    hidden = {pk: (position, without_keys(draft)) for pk, (position, draft) in drafts.items()}
+    change = sum(update_message(conversation, pk, row_of(draft), draft) for pk, (_, draft) in hidden.items())
+    first_position = min(position for position, _ in hidden.values())
+    finish_change(conversation, from_position=first_position, message_count=conversation.message_count)
+    count_stored(
+        archive_id=conversation.archive_id,
+        conversation_id=conversation.pk,
+        change=change,
+        turns=conversation.turn_count - turns_before,
+    )
 
 
 def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:

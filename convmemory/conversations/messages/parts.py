@@ -66,7 +66,7 @@ class AttachmentPart:
 PARAMETER_CHARS = 250
 
 Part = TextPart | ThinkingPart | ToolCallPart | ToolResultPart | AttachmentPart
-_TYPES: dict[str, type[Part]] = {
+PART_TYPES: dict[str, type[Part]] = {
     "text": TextPart,
     "thinking": ThinkingPart,
     "tool_call": ToolCallPart,
@@ -87,7 +87,7 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
     arguments = {name: item for name, item in value.items() if name != "type"}
     if value["type"] == "tool_result":
         arguments.setdefault("call_id", "")
-    return _TYPES[value["type"]](**arguments)
+    return PART_TYPES[value["type"]](**arguments)
 
 
 def spoken_text(parts: Iterable[Part]) -> str:

@@ -226,6 +226,32 @@ def test_items_of_responses_api() -> None:
     assert (answer.role, answer.parts) == ("tool", (ToolResultPart("c", "1"),))
 
 
+def test_calls_and_results_of_endpoints_own_tools() -> None:
+    call = message_draft({"type": "web_search_call", "id": "ws", "status": "completed", "action": {"query": "Lima"}})
+    assert (call.role, call.parts) == ("assistant", (ToolCallPart("ws", "web_search", {"action": {"query": "Lima"}}),))
+    answer = message_draft({"type": "shell_call_output", "id": "x", "call_id": "c", "output": [{"stdout": "a"}]})
+    assert (answer.role, answer.parts) == ("tool", (ToolResultPart("c", '{"stdout": "a"}'),))
+    found = message_draft({"type": "tool_search_output", "call_id": "c", "tools": [{"name": "f"}]})
+    assert found.parts == (ToolResultPart("c", '{"tools": [{"name": "f"}]}'),)
+    allowed = message_draft({"type": "mcp_approval_response", "approval_request_id": "r", "approve": True})
+    assert allowed.parts == (ToolResultPart("r", '{"approve": true}'),)
+    assert message_draft({"type": "item_reference", "id": "m"}).parts == ()
+    shown = message_draft({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]})
+    assert shown.parts == (ThinkingPart("Hm."),)
+
+
+def test_spoken_answer_is_its_transcript_and_file() -> None:
+    audio = {"id": "a", "data": PNG, "transcript": "It is sunny.", "expires_at": 1}
+    draft = message_draft({"role": "assistant", "content": None, "audio": audio})
+    assert draft.parts == (AttachmentPart("a", "", 2048), TextPart("It is sunny."))
+
+
+@pytest.mark.parametrize("calls", ["weather", ["weather"], {"id": "c", "function": {"name": "weather"}}])
+def test_calls_of_unknown_shape_are_kept(calls: object) -> None:
+    draft = message_draft({"role": "assistant", "content": None, "tool_calls": calls}, unknown=lambda kind: None)
+    assert "weather" in part_text(draft.parts[0])
+
+
 def test_text_is_storable() -> None:
     assert content_parts("a\0b\ud800") == [TextPart("ab\ufffd")]
     assert content_parts("\0") == []

@@ -37,6 +37,15 @@ def test_one_conversation_in_openai_shape() -> None:
     assert found.turns == 1
 
 
+def test_separate_system_prompt_changes_neither_name_nor_keys(tmp_path: Path) -> None:
+    (without,) = read_text(tmp_path / "a.json", json.dumps({"messages": DIALOGUE}))
+    for system in ("Be brief.", [{"type": "text", "text": "Be brief."}]):
+        (found,) = read_text(tmp_path / "a.json", json.dumps({"system": system, "messages": DIALOGUE}))
+        assert found.texts == ["Be brief.", "q", "a"]
+        assert found.keys == ["system", *without.keys]
+        assert found.draft.source_id == without.draft.source_id
+
+
 def test_lines_of_messages_in_anthropic_shape() -> None:
     (found,) = read(importer, FOLDER / "anthropic.jsonl")
     assert [message.role for message in found.messages] == ["user", "assistant", "tool", "assistant"]

@@ -30,6 +30,7 @@ from convmemory.conversations.importers.detect import why_refused
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import objects_of_line
 from convmemory.conversations.importers.mapping import proposed_mapping
+from convmemory.conversations.importers.message_lists import sent_messages
 from convmemory.conversations.importers.openwebui import _without_details
 from convmemory.conversations.importers.places import beginning_of
 from convmemory.conversations.importers.plain import PlainImporter
@@ -329,6 +330,23 @@ def _content(text: str) -> object:
     return [part_to_json(part) for part in content_parts(blocks, unknown=lambda kind: None)]
 
 
+def _sent(text: str) -> object:
+    """The text in pieces as parts of known and of unknown types, in each shape of messages."""
+    pieces = [text[at : at + 20] for at in range(0, len(text), 20)]
+    odd = [{"type": "of an unknown type", "piece": piece} for piece in pieces]
+    calls = [{"type": "function_call", "call_id": piece, "name": piece, "arguments": piece} for piece in pieces]
+    parts = [{"functionCall": {"id": piece, "name": piece, "args": {piece: piece}}} for piece in pieces]
+    return sent_messages(
+        [
+            {"role": "user", "content": [*odd, {"type": "tool_result", "content": odd}]},
+            {"role": "assistant", "content": calls, "tool_calls": calls},
+            *calls,
+            {"role": "model", "parts": [*parts, *odd, *({"text": piece} for piece in pieces)]},
+            {"role": "user", "parts": [{"type": "text", "text": piece} for piece in pieces]},
+        ]
+    )
+
+
 TODAY = date(2026, 11, 18)
 
 
@@ -387,6 +405,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.claude_queue claude prompts queued": is_queued_prompt,
     "convmemory.conversations.importers.claude_queue": _queue,
     "convmemory.conversations.importers.content": _content,
+    "convmemory.conversations.importers.message_lists": _sent,
     "convmemory.conversations.importers.chatgpt chatgpt content": _chatgpt_node,
     "convmemory.conversations.importers.codex": _codex_lines,
     "convmemory.conversations.importers.json_arrays": _elements,
@@ -503,8 +522,14 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     },
 }
 SLOW = frozenset({"convmemory.conversations.pages.markdown_html"})
-SLOWEST = frozenset({"convmemory.conversations.pages.part_views passage", "convmemory.documents.markdown_sections"})
-"""They read Markdown: a selection of the texts is enough to be waited for."""
+SLOWEST = frozenset(
+    {
+        "convmemory.conversations.importers.message_lists",
+        "convmemory.conversations.pages.part_views passage",
+        "convmemory.documents.markdown_sections",
+    }
+)
+"""They read Markdown, or many pieces: a selection of the texts is enough to be waited for."""
 
 
 def called(function: TextFunction) -> TextFunction:
