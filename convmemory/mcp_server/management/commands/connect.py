@@ -1,4 +1,4 @@
-"""`manage.py connect --user U`: wire the coding agents of this machine to this server, as `convmemory connect` does."""
+"""`manage.py connect --user U`: wire the coding agents of this machine to this server, as the client does."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -27,6 +27,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--server", help="address of this server (default: http://127.0.0.1 with PORT)")
         parser.add_argument("--home", type=Path, default=Path.home(), help="home folder of the agents' user")
         parser.add_argument("--recall", choices=RECALL, default="auto", help="off: tools; ask: a skill; auto: a hook")
+        parser.add_argument("--yes", action="store_true", help="send the sessions that are listed, without a question")
         parser.add_argument("--dry-run", action="store_true", help="only say what would be written")
         parser.add_argument("--check", action="store_true", help="only check the entries, the server and the hook")
 
@@ -40,7 +41,7 @@ class Command(ArchiveCommand):
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         server = options["server"] or f"http://127.0.0.1:{Config.port.read()}"
-        flags = [f"--{name.replace('_', '-')}" for name in ("dry_run", "check") if options[name]]
+        flags = [f"--{name.replace('_', '-')}" for name in ("yes", "dry_run", "check") if options[name]]
         given = ["connect", "--server", server, "--home", str(home), "--recall", options["recall"], *flags, *agents]
         code = client.main(given, key=key)
         if code:
