@@ -27,7 +27,7 @@ def commands(*, server: str, command: Sequence[str], user: str, key: str = "") -
     """Return the commands that connect all agents of a machine. `command` runs `manage.py`."""
     port = urlsplit(server).port
     own = [*command, "connect", "--user", user, *(["--server", server] if port else [])]
-    other = f"{KEY_VARIABLE}={key or KEY_PLACE} convmemory connect --server {shlex.quote(server)}"
+    other = f"{KEY_VARIABLE}={key or KEY_PLACE} convmemory-push connect --server {shlex.quote(server)}"
     return (
         Setup(
             "connect", "Every agent of this machine", "on the machine of the server", shlex.join(own),

@@ -1,16 +1,17 @@
-"""`convmemory push | connect | disconnect | mcp | hook | search | read`: the client of this machine, in Python alone.
+"""`convmemory-push`: the client of this machine, in Python alone.
 
-`push` sends what the coding agents have written since the last time; `connect` wires them to the server, so that they
-run `convmemory mcp` and `convmemory hook`. `convmemory-push` is `convmemory push`.
+`connect` wires the coding agents to the server: they start this client's `mcp` and `hook`. `push` sends what they have
+written, `pause` and `resume` stop and continue both. Without a command it pushes.
 """
 
 import argparse
+import contextlib
+import io
 import os
-import shlex
-import sqlite3
+import shutil
 import sys
-import tempfile
-import time
+import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,23 +32,27 @@ if not __package__:  # `python FOLDER`, as the entries of agents call it: the fo
 from . import hook, stdio
 from .account import Account
 from .agents import AGENTS, RECALL, Wires
-from .ledger import Ledger
-from .packing import Item, batches, pack, unsent
-from .places import existing_places, places_within
-from .sending import Answer, Offline, PushError, Server, request, send, space_to_write
+from .application import PROGRAM, interpreter, interpreter_of, modules_of, own_modules
+from .places import existing_places, is_of_chats
+from .pushing import ERROR_EXIT, OFFLINE_EXIT, in_words, push, push_once
+from .rules import Rules
+from .sending import Offline, PushError, Server, request
 from .wiring import Wiring, chosen_agents
 
-OFFLINE_EXIT, ERROR_EXIT = 3, 2
-COMMANDS = ("push", "connect", "disconnect", "mcp", "hook", "search", "read")
+COMMANDS = ("push", "connect", "disconnect", "pause", "resume", "mcp", "hook", "search", "read")
+FORMER_COMMAND = "convmemory"
+"""Started by entries of earlier versions, and the name of a program of others."""
 
 
 def main(arguments: Sequence[str] | None = None, *, key: str = "") -> int:
     """Run the command and return its exit code. `key` is used instead of the key of the environment or the file.
 
-    0: it is done; 3: the server does not answer; 2: a person has to act.
+    0: it is done, and always for `hook`; 3: the server does not answer; 2: a person has to act.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] not in (*COMMANDS, "-h", "--help") or Path(sys.argv[0]).stem == "convmemory-push":
+    if given[:1] == ["hook"]:
+        return _hook(given)
+    if not given or given[0] not in (*COMMANDS, "-h", "--help"):
         given = ["push", *given]
     options = _parser().parse_args(given, argparse.Namespace(key=key))
     try:
@@ -61,16 +66,15 @@ def main(arguments: Sequence[str] | None = None, *, key: str = "") -> int:
 
 
 def own_command() -> tuple[str, ...]:
-    """Return the command that starts this program from anywhere, for the entries of agents."""
+    """Return the command that starts this program from anywhere."""
     folder = Path(__file__).resolve().parent
-    script = Path(sys.executable).with_name("convmemory.exe" if sys.platform == "win32" else "convmemory")
-    if folder.name == "convmemory_push" and script.exists():
-        return (str(script),)
+    if not folder.is_dir():  # in the file that `connect` has written
+        return sys.executable, "-I", str(folder.parent)
     return sys.executable, str(folder)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="convmemory", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--server", default="", help="the server's address; or CONVMEMORY_SERVER")
@@ -83,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     push.add_argument("--state", type=Path, help="folder for the record of what was sent")
     push.add_argument("--every", type=float, default=0, metavar="SECONDS", help="repeat at this interval")
     push.add_argument("--list", action="store_true", help="only list what would be sent")
+    push.add_argument("--yes", action="store_true", help="agree to what is sent, without a question")
+    push.add_argument("--session", default="", help="only the session with this id, as a hook does at its end")
+    push.add_argument("--transcript", default="", help="only the session in this file")
     slugs = ", ".join(agent.slug for agent in AGENTS)
     connect = commands.add_parser("connect", parents=[shared], help="wire the agents of this machine to the server")
     connect.add_argument("agents", nargs="*", metavar="AGENT", help=f"only these, even if they are not found: {slugs}")
@@ -90,12 +97,18 @@ def _parser() -> argparse.ArgumentParser:
         "--recall", choices=RECALL, default="auto",
         help="off: tools alone; ask: and a skill that says when to use them; auto: and a hook that recalls by itself",
     )  # fmt: skip
+    connect.add_argument("--yes", action="store_true", help="send the sessions that are listed, without a question")
+    connect.add_argument(
+        "--client-only", action="store_true", help="wire no agent: the client and the key, for the agents' plug-ins"
+    )
     connect.add_argument("--direct", action="store_true", help="write address and key into the agents' files")
     connect.add_argument("--dry-run", action="store_true", help="only say what would be written")
     connect.add_argument("--check", action="store_true", help="only check the entries, the server and the hook")
     disconnect = commands.add_parser("disconnect", parents=[shared], help="take the entries out again")
     disconnect.add_argument("agents", nargs="*", metavar="AGENT", help="only these")
     disconnect.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
+    commands.add_parser("pause", parents=[shared], help="send nothing and recall nothing until `resume`")
+    commands.add_parser("resume", parents=[shared], help="end the pause")
     commands.add_parser("mcp", parents=[shared], help="MCP on standard input and output, for an agent")
     searches = commands.add_parser("search", parents=[shared], help="search the archive, a line for each hit")
     searches.add_argument("question", nargs="+")
@@ -111,9 +124,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# --- agents ---------------------------------------------------------------------------------------
-
-
 def _connect(options: argparse.Namespace) -> int:
     _check_names(options.agents)
     account = Account(options.home)
@@ -121,12 +131,13 @@ def _connect(options: argparse.Namespace) -> int:
     if options.check:
         return _check(wiring, account, options)
     server = _server(options)
-    wires = Wires(own_command(), server.address, server.key, options.recall, options.direct)
-    agents = chosen_agents(options.agents, wiring.installed())
-    if not agents:
+    command = (interpreter(), "-I", str(account.program))
+    wires = Wires(command, server.address, server.key, options.recall, options.direct)
+    agents = [] if options.client_only else chosen_agents(options.agents, wiring.installed())
+    if not agents and not options.client_only:
         print("No agent is found on this machine. Name one to wire it all the same, such as claude-code.")
         return ERROR_EXIT
-    wiring.save_account(wires)
+    wiring.save_client(wires)
     for agent in agents:
         lines = wiring.connect(agent, wires)
         print(f"{agent.name}: {'would be connected' if options.dry_run else 'connected' if lines else 'unchanged'}")
@@ -134,40 +145,102 @@ def _connect(options: argparse.Namespace) -> int:
             print(f"  {line}")
         if lines and agent.note:
             print(f"  {agent.note}")
-    print(f"{shlex.join(own_command())} disconnect   # undoes it")
-    return 0
+    print(f'"{account.program}" disconnect   # undoes it')
+    if options.dry_run:
+        return 0
+    offer = argparse.Namespace(
+        **{**vars(options), "key": server.key, "server": server.address},
+        folder=None, space="", state=None, list=False, session="", transcript="",
+    )  # fmt: skip
+    return push_once(offer, is_offer=True)
 
 
 def _disconnect(options: argparse.Namespace) -> int:
     _check_names(options.agents)
     wiring = Wiring(Account(options.home), is_dry=options.dry_run)
-    agents = chosen_agents(options.agents, wiring.wired())
-    if not agents:
+    slugs = [slug for slug in wiring.wired() if not options.agents or slug in options.agents]
+    if not slugs:
         print("No agent is connected.")
-    for agent, lines in wiring.disconnect(agents):
-        print(f"{agent.name}: {'would be disconnected' if options.dry_run else 'disconnected'}")
+    for name, lines in wiring.disconnect(slugs):
+        print(f"{name}: {'would be disconnected' if options.dry_run else 'disconnected'}")
         for line in lines:
             print(f"  {line}")
     return 0
 
 
 def _check(wiring: Wiring, account: Account, options: argparse.Namespace) -> int:
-    """Say what is wired, what is wrong with it, whether the server accepts the key, and what the hook did."""
-    agents = chosen_agents(options.agents, wiring.wired())
+    """Say what is wired and what is wrong with it, what stays here, what the server says, and what the hook did."""
+    wired = wiring.wired()
+    agents = chosen_agents(options.agents, [agent for agent in AGENTS if agent.slug in wired])
     faults = {agent.slug: wiring.faults(agent) for agent in agents}
     for agent in agents:
         print(f"{agent.name}: {'the entries are in place' if not faults[agent.slug] else 'look at these entries:'}")
         for line in [*faults[agent.slug], *([agent.note] if agent.note else [])]:
             print(f"  {line}")
     if not agents:
-        print("No agent is connected: run `convmemory connect`.")
+        print(f"No agent is connected: run `{PROGRAM} connect`.")
+    fault = _fault_of_client(account)
+    print(fault or f"{account.program}: this version of the client")
+    other = shutil.which(FORMER_COMMAND)
+    if other and b"convmemory_push" not in _beginning(Path(other)):
+        print(f"{other}: a program of others, which no entry of this client starts")
+    _show_rules(account)
     server = _server(options)
     status, _ = request(server, "GET", "/api/v1/index/status")
     print(f"{server.address}: {'accepts the key' if status == 200 else f'refuses the key (status {status})'}")
     counts = hook.outcomes(account)
     if counts:
         print("Hook: " + ", ".join(f"{outcome} {count}" for outcome, count in counts.most_common()))
-    return 0 if status == 200 and agents and not any(faults.values()) else ERROR_EXIT
+    return 0 if status == 200 and agents and not any(faults.values()) and not fault else ERROR_EXIT
+
+
+def _fault_of_client(account: Account) -> str:
+    """Return what is wrong with the client that agents start, or an empty string."""
+    again = f"run `{PROGRAM} connect` again"
+    try:
+        python = interpreter_of(account.program)
+        is_same = modules_of(account.program) == own_modules()
+    except FileNotFoundError:
+        return f"{account.program} is missing: the agents go on without memory; {again}"
+    except (OSError, ValueError, IndexError, zipfile.BadZipFile) as error:
+        return f"{account.program} cannot be read ({error}); {again}"
+    if not Path(python).exists():
+        return f"{account.program} needs {python}, which is gone; {again}"
+    return "" if is_same else f"{account.program} is another version of the client; {again}"
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        return path.read_bytes()[: 1024**2]
+    except OSError:
+        return b""
+
+
+def _show_rules(account: Account) -> None:
+    """Print which rules are in force, and the files of agents that they leave out."""
+    rules = Rules.of(account)
+    if rules.stop:
+        print(f"Nothing is sent or recalled: {rules.stop}.")
+    if rules.projects is not None:
+        print(f"Only these projects ({account.projects_file}): {', '.join(rules.projects) or 'none'}")
+    files = ((place, path) for place in existing_places(home=account.home) for path in place.files())
+    verdicts = (rules.of_file(place, path) for place, path in files if is_of_chats(place, path))
+    for reason, count in Counter(verdict.reason for verdict in verdicts if verdict.reason).most_common():
+        print(f"Left out: {in_words(count)}: {reason}")
+
+
+def _pause(options: argparse.Namespace) -> int:
+    path = Account(options.home).pause_file
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.touch()
+    print(f"Paused: nothing is sent or recalled until `{PROGRAM} resume`.")
+    return 0
+
+
+def _resume(options: argparse.Namespace) -> int:
+    Account(options.home).pause_file.unlink(missing_ok=True)
+    print(f"Resumed. `{PROGRAM} push` sends what was written meanwhile.")
+    return 0
 
 
 def _check_names(slugs: Sequence[str]) -> None:
@@ -196,10 +269,21 @@ def _read(options: argparse.Namespace) -> int:
     return 0
 
 
-def _hook(options: argparse.Namespace) -> int:
-    text = hook.run(options.event, options.agent, Account(options.home), own_command())
-    if text:
-        print(text, flush=True)
+def _hook(arguments: Sequence[str]) -> int:
+    """Run the hook and return 0, whatever happens: agents take other codes for an order to stop the prompt."""
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            options = _parser().parse_args(arguments)
+    except SystemExit:  # arguments of another version of the client
+        return 0
+    account = Account(options.home)
+    try:
+        text = hook.run(options.event, options.agent, account, own_command())
+        if text:
+            print(text, flush=True)
+    except Exception as error:
+        hook.log(account, options.event, options.agent, f"error-{type(error).__name__}")
+        return 0
     # A thread may still wait for the agent or the server.
     os._exit(0)
 
@@ -210,79 +294,13 @@ def _server(options: argparse.Namespace) -> Server:
     return Server(options.server or account.address(), options.key or account.key())
 
 
-# --- push -----------------------------------------------------------------------------------------
-
-
-def _push(options: argparse.Namespace) -> int:
-    while True:
-        code = _run(options)
-        if not options.every or code == ERROR_EXIT:
-            return code
-        time.sleep(options.every)
-
-
-def _run(options: argparse.Namespace) -> int:
-    state: Path = options.state or options.home / ".local" / "state" / "convmemory-push" / "ledger.db"
-    try:
-        account = Account(options.home)
-        if options.folder and not options.folder.is_dir():
-            raise PushError(f"There is no folder {options.folder}.")
-        places = (
-            places_within(options.folder, home=options.home) if options.folder else existing_places(home=options.home)
-        )
-        needs_key = options.space or not options.list
-        server = Server(options.server or account.address(), account.key() if needs_key else "")
-        with Ledger(state) as ledger:
-            space = space_to_write(server, options.space) if options.space else None
-            # What was sent to a space is recorded apart from what was sent to the owner's archive.
-            target = server.address if space is None else f"{server.address} space {space}"
-            waiting = list(unsent(places, server=target, ledger=ledger))
-            print(f"{len(waiting)} files to send")
-            if options.list:
-                for item in waiting:
-                    print(f"  {item.path}")
-                return 0
-            counts = {"taken": 0, "refused": 0, "left": 0}
-            todo = list(batches(waiting))[::-1]
-            while todo:
-                batch = todo.pop()
-                answer = _send_batch(batch, server, space)
-                if not answer.taken and len(batch) > 1:
-                    half = len(batch) // 2  # halves isolate the file that fails
-                    todo += [batch[half:], batch[:half]]
-                    continue
-                counts[answer.outcome] += len(batch)
-                if answer.outcome != "left":
-                    ledger.record_sent(target, (item.digest for item in batch), outcome=answer.detail or "taken")
-                if not answer.taken:
-                    print(f"{batch[0].path}: {answer.detail}", file=sys.stderr)
-            print(f"{counts['taken']} files sent, {counts['refused']} refused, {counts['left']} left for the next time")
-            return 0
-    except Offline as error:
-        print(f"{error}. What is left is sent the next time.", file=sys.stderr)
-        return OFFLINE_EXIT
-    except PushError as error:
-        print(error, file=sys.stderr)
-        return ERROR_EXIT
-
-
-def _send_batch(batch: list[Item], server: Server, space: int | None) -> Answer:
-    """Pack and send a batch, without the files that cannot be packed now. Raises: Offline, PushError."""
-    with tempfile.TemporaryDirectory(prefix="convmemory-push-") as folder:
-        archive = Path(folder) / "transcripts.zip"
-        try:
-            pack(batch, archive)
-        except (OSError, sqlite3.Error) as error:
-            return Answer(taken=False, detail=str(error), outcome="left")
-        return send(archive, server=server, space=space)
-
-
 _DO = {
-    "push": _push,
+    "push": push,
     "connect": _connect,
     "disconnect": _disconnect,
     "mcp": _mcp,
-    "hook": _hook,
+    "pause": _pause,
+    "resume": _resume,
     "search": _search,
     "read": _read,
 }

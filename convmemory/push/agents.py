@@ -1,8 +1,8 @@
 """The table of agents that `connect` knows: how each is found, and what is written into which of its files.
 
 In paths, `{claude}` and the like are folders that `places.folders` resolves. In values, `$PROGRAM`, `$ARGUMENTS` and
-`$COMMAND` (both, as a list) start `convmemory mcp`, `$URL` is the server's MCP address, and `$BEARER` the header with
-the key. Source: the agents' documentation, and the programs themselves where `tried` says so.
+`$COMMAND` (both, as a list) start the client's `mcp`, `$URL` is the server's MCP address, and `$BEARER` the header
+with the key. Source: the agents' documentation, and the programs themselves where `tried` says so.
 """
 
 import json
@@ -157,7 +157,7 @@ AGENTS: tuple[Agent, ...] = (
         "pi", "pi", ("{home}/.pi/agent",), ("{home}/.pi/agent/skills/convmemory/SKILL.md",), (), None, None, ("pi",),
         form="file",
         skill="{home}/.pi/agent/skills/convmemory/SKILL.md",
-        note="pi has no MCP: the skill tells it to run `convmemory search`.",
+        note="pi has no MCP: the skill tells it to run `convmemory-push search`.",
     ),
 )  # fmt: skip
 
@@ -166,7 +166,7 @@ AGENTS: tuple[Agent, ...] = (
 class Wires:
     """The values of the entries: the command of this program, and the server's address and key.
 
-    `arguments` let the command serve MCP.
+    `arguments` let the command serve MCP. `words` are the command for a shell, if they differ from it.
     """
 
     command: tuple[str, ...]
@@ -175,6 +175,7 @@ class Wires:
     recall: str = "auto"
     is_direct: bool = False
     arguments: tuple[str, ...] = ("mcp",)
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def entries_of(agent: Agent, wires: Wires) -> Iterator[Entry]:
         yield Entry((agent.skill,), Target("file"), skill_of(agent, wires.command))
     if wires.recall == "auto" and agent.hook:
         hook = agent.hook
-        commands = {name: _line([*wires.command, "hook", event, agent.slug]) for name, event in hook.events.items()}
+        commands = {name: _hook_line(wires, event, agent.slug) for name, event in hook.events.items()}
         if hook.shape == "groups":
             for name, command in commands.items():
                 handler = {"type": "command", "command": command, "timeout": hook.timeout}
@@ -236,6 +237,25 @@ def _filled(value: Any, wires: Wires) -> Any:
         "$BEARER": f"Bearer {wires.key}",
     }
     return values.get(value, value) if isinstance(value, str) else value
+
+
+_GUARD = (
+    "import os,runpy,sys;del sys.argv[0];"
+    "os.path.isfile(sys.argv[0]) and runpy.run_path(sys.argv[0],run_name='__main__')"
+)
+
+
+def _hook_line(wires: Wires, event: str, slug: str) -> str:
+    """Return the command of a hook, which ends with 0 whatever is missing: agents take other codes for a refusal.
+
+    Python ends with 2 without the client, which all agents take for an order to stop, and a shell with 127 without
+    Python, which Gemini CLI does. On Windows, whose agents use several shells, only the client may be missing.
+    """
+    if sys.platform == "win32":
+        python, *isolated, program = wires.command
+        return _line([python, *isolated, "-c", _GUARD, program, "hook", event, slug])
+    line = f"{wires.words or _line(wires.command)} hook {event} {slug}"
+    return shlex.join(["/bin/sh", "-c", f"{line} 2>/dev/null || :"])
 
 
 def _line(command: Sequence[str]) -> str:
@@ -287,7 +307,7 @@ def skill_of(agent: Agent, command: Sequence[str]) -> str:
 
 
 _PLUGIN = """\
-// Asks convmemory what earlier conversations say about a prompt. Written by `convmemory connect`.
+// Asks convmemory what earlier conversations say about a prompt. Written by `convmemory-push connect`.
 import { spawn } from "node:child_process"
 
 const [program, ...before] = $COMMAND
@@ -297,12 +317,13 @@ const ask = (event, input) =>
   new Promise((resolve) => {
     let answer = ""
     const child = spawn(program, [...before, event, "$AGENT"], { stdio: ["pipe", "pipe", "ignore"] })
-    child.on("error", () => resolve(""))
-    child.on("close", () => resolve(answer.trim()))
+    const limit = setTimeout(() => (child.kill(), resolve("")), 5000)
+    child.on("error", () => (clearTimeout(limit), resolve("")))
+    child.on("close", () => (clearTimeout(limit), resolve(answer.trim())))
     child.stdout.on("data", (data) => (answer += data))
     child.stdin.on("error", () => {})
     child.stdin.end(JSON.stringify(input))
-  })
+  }).catch(() => "")
 
 export const Convmemory = async ({ directory }) => ({
   "chat.message": async (input, output) => {

@@ -52,12 +52,12 @@ def read(text: str, target: Target, value: Any) -> Any:
 
     Raises: Unreadable.
     """
-    return _FORMS[target.form].read(text, target, value)
+    return _form(target).read(text, target, value)
 
 
 def insert(text: str, target: Target, value: Any) -> Edit:
     """Insert an entry that is missing. Raises: Unreadable."""
-    return _FORMS[target.form].insert(text, target, value)
+    return _form(target).insert(text, target, value)
 
 
 def remove(text: str, target: Target, value: Any, *, inserted: str, made: int) -> str | None:
@@ -71,7 +71,7 @@ def remove(text: str, target: Target, value: Any, *, inserted: str, made: int) -
             pass  # something was added that depends on the inserted text
     if read(text, target, value) != value:
         return None
-    return _FORMS[target.form].remove(text, target, value, made)
+    return _form(target).remove(text, target, value, made)
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -367,3 +367,9 @@ _FORMS = {
     "yaml": _Form(_read_yaml, _insert_yaml, _remove_yaml),
     "file": _Form(_read_file, _insert_file, _remove_file),
 }
+
+
+def _form(target: Target) -> _Form:
+    if target.form not in _FORMS:
+        raise Unreadable("another version of the client wrote the entry: use that one")
+    return _FORMS[target.form]

@@ -1,8 +1,9 @@
-"""`convmemory hook EVENT AGENT`: an agent's hook, which adds what earlier conversations say to a prompt.
+"""`convmemory-push hook EVENT AGENT`: an agent's hook, which adds what earlier conversations say to a prompt.
 
 It reads the agent's JSON from standard input and writes the agent's JSON to standard output, or nothing. It is silent
 and exits with 0 whenever there is doubt: no answer within `ANSWER_S`, an error, a probability of an answer below
-`MIN_RELEVANCE`. The state of a session and the outcomes of calls are kept in the client's state folder.
+`MIN_RELEVANCE`, a session that `rules.py` leaves out. At a session's end it sends that session alone. The state of a
+session and the outcomes of calls are kept in the client's state folder.
 """
 
 import contextlib
@@ -22,6 +23,8 @@ from typing import Any
 
 from .account import Account
 from .agents import Agent, agent_named
+from .databases import Session
+from .rules import SWITCH, Rules
 from .sending import Offline, PushError, Server, request
 
 INPUT_S = 0.3
@@ -59,12 +62,16 @@ def run(
         return ""
     started = time.monotonic()
     given = _input()
+    session, transcript = _session(given), str(given.get("transcript_path") or "")
+    rules = Rules.of(account, environment)
+    if rules.stop.startswith(SWITCH):
+        account.add_off(session, transcript)  # so that no later `push` sends it
+    if rules.stop or rules.reason(Session(session, _project(given))):
+        log(account, event, slug, "left-out", time.monotonic() - started)
+        return ""
     if event == "end":
-        options: dict[str, Any] = {"start_new_session": True}
-        if sys.platform == "win32":
-            options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
-        quiet = subprocess.DEVNULL
-        subprocess.Popen([*command, "push"], stdin=quiet, stdout=quiet, stderr=quiet, **options)  # noqa: S603
+        if session or transcript:
+            _start_push(command, account, session, transcript)
         return ""
     answers: list[_Answer] = []
     _within(ANSWER_S, lambda: answers.append(_answer(event, account, agent, given, environment)))
@@ -72,7 +79,7 @@ def run(
     if answer.session:
         answer.session.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         answer.session.write_text(json.dumps(answer.seen), encoding="utf-8")
-    _log(account, event, slug, answer.outcome, time.monotonic() - started)
+    log(account, event, slug, answer.outcome, time.monotonic() - started)
     if answer.text:
         hook = agent.hook
         if hook is None or hook.answer == "plain":
@@ -83,6 +90,16 @@ def run(
         name = str(given.get("hook_event_name") or named)
         return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": answer.text}})
     return ""
+
+
+def _start_push(command: Sequence[str], account: Account, session: str, transcript: str) -> None:
+    """Send the session in a process of its own: agents end hooks that take long."""
+    options: dict[str, Any] = {"start_new_session": True}
+    if sys.platform == "win32":
+        options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    quiet = subprocess.DEVNULL
+    arguments = ["push", f"--home={account.home}", f"--session={session}", f"--transcript={transcript}"]
+    subprocess.Popen([*command, *arguments], stdin=quiet, stdout=quiet, stderr=quiet, **options)  # noqa: S603
 
 
 def outcomes(account: Account) -> Counter[str]:
@@ -124,7 +141,7 @@ def _prompt(server: Server, agent: Agent, given: Mapping[str, Any], account: Acc
     query = query_of(str(given.get("prompt") or ""))
     if not query:
         return _Answer("no-question")
-    session = str(given.get("session_id") or given.get("sessionId") or "")[:200]
+    session = _session(given)
     state = account.state / "sessions" / hashlib.sha256(f"{agent.slug}:{session}".encode()).hexdigest()[:24]
     seen: dict[str, Any] = {"tokens": 0, "shown": []}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -215,6 +232,10 @@ def _input() -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _session(given: Mapping[str, Any]) -> str:
+    return str(given.get("session_id") or given.get("sessionId") or "")[:200]
+
+
 def _project(given: Mapping[str, Any]) -> str:
     return str(given.get("cwd") or "")
 
@@ -235,7 +256,7 @@ def _within(limit_s: float, work: Callable[[], None]) -> None:
     thread.join(limit_s)
 
 
-def _log(account: Account, event: str, slug: str, outcome: str, took_s: float) -> None:
+def log(account: Account, event: str, slug: str, outcome: str, took_s: float = 0.0) -> None:
     """Add a line to the log, for `connect --check`. If it is too long, start it again and delete old sessions."""
     path = account.state / "hook.log"
     try:

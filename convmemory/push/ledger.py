@@ -1,4 +1,4 @@
-"""The record of files sent to each server: a small database, so that nothing is sent twice.
+"""The record of files sent to each server, and of whose sending its user agreed to: nothing is sent twice or unasked.
 
 A file is known by the digest of its bytes; while its size and modification time are unchanged, the digest is not
 recomputed.
@@ -14,6 +14,7 @@ from types import TracebackType
 _TABLES = """
 CREATE TABLE IF NOT EXISTS sent (server TEXT, digest TEXT, outcome TEXT, at REAL, PRIMARY KEY (server, digest));
 CREATE TABLE IF NOT EXISTS digests (path TEXT PRIMARY KEY, size INTEGER, modified_ns INTEGER, digest TEXT);
+CREATE TABLE IF NOT EXISTS agreed (server TEXT, agent TEXT, at REAL, PRIMARY KEY (server, agent));
 """
 
 
@@ -55,3 +56,13 @@ class Ledger:
         rows = [(server, digest, outcome, time.time()) for digest in digests]
         with self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?)", rows)
+
+    def agreed(self, server: str) -> set[str]:
+        """Return the agents whose sessions the user agreed to send to the server."""
+        with closing(self._connection.execute("SELECT agent FROM agreed WHERE server = ?", (server,))) as cursor:
+            return {str(row[0]) for row in cursor}
+
+    def record_agreement(self, server: str, agents: Iterable[str]) -> None:
+        rows = [(server, agent, time.time()) for agent in agents]
+        with self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO agreed VALUES (?, ?, ?)", rows)

@@ -9,19 +9,22 @@ import os
 import sqlite3
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
+from .databases import DATABASES, Session
 from .ledger import Ledger
 from .places import Place, is_of_chats
+from .projects import can_reduce, is_shared, name_of, reduce
+from .rules import Rules
 
 MAX_FILES = 50  # a refused archive is halved until the file at fault is alone
 MAX_BYTES = 64 * 1024**2  # of files, before compression; an interrupted upload starts again at its archive
 CHUNK_BYTES = 1024**2
-_DATABASES = (".db", ".sqlite3", ".vscdb")
 _COMPANIONS = {
     "amplifier": ("metadata.json", "events.jsonl"),
     "cline": ("history_item.json",),
@@ -38,40 +41,95 @@ _COMPANIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file to send: its path, its name in the archive, and the digest of its bytes."""
+    """A file to send: its path, its name in the archive, and the digest of what is sent of it.
 
+    `folder` is the project of its session. With `rules`, only the sessions that they do not leave out are sent.
+    """
+
+    place: Place
     path: Path
     name: str
     digest: str
     size: int
     companions: tuple[tuple[Path, str], ...]
+    folder: str = ""
+    rules: Rules | None = None
 
 
-def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[Item]:
-    """Yield the files whose bytes were not sent to the server yet. Files that vanish meanwhile are left out."""
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The session that has ended: its id, or its file as the agent names it."""
+
+    id: str
+    transcript: str
+
+    def has(self, place: Place, path: Path) -> bool:
+        """Return whether the file is of this session alone."""
+        if is_shared(place, path):
+            return False
+        is_transcript = bool(self.transcript) and path == Path(self.transcript)
+        return is_transcript or bool(self.id and Session(name_of(place, path), "").has_id(self.id))
+
+
+def unsent(
+    places: Iterable[Place],
+    *,
+    server: str,
+    ledger: Ledger,
+    rules: Rules,
+    left_out: Counter[str],
+    ended: Ended | None = None,
+) -> Iterator[Item]:
+    """Yield the files whose bytes were not sent to the server yet; `left_out` counts those that stay by their reason.
+
+    Files that vanish meanwhile are passed over.
+    """
     for place in places:
         if place.agent == "opencode" and place.path.name == "session":
             continue  # OpenCode's old folders: a session is hundreds of files there, which only `sync` reads together
         for path in place.files():
-            if not is_of_chats(place, path):
+            if not is_of_chats(place, path) or (ended is not None and not ended.has(place, path)):
                 continue
             if place.within is not None and not path.resolve().is_relative_to(place.within):
                 continue
             try:
-                status = path.stat()
-                log = path.with_name(f"{path.name}-wal")
-                logged = log.stat() if path.suffix in _DATABASES and place.contains(log) else None
-                size = status.st_size + (logged.st_size if logged else 0)
-                modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
-                digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
-                if not digest:
-                    digest = _digest([path, log] if logged else [path])
-                    ledger.record_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
-                item = Item(path, _name(place, path), digest, size, tuple(_companions(place, path)))
+                item = _item(place, path, ledger)
             except OSError:
                 continue  # deleted, or being replaced: the next run reads it
-            if not ledger.was_sent(server, item.digest):
+            if not is_shared(place, path) and ledger.was_sent(server, item.digest):
+                continue
+            reason, item = _under(rules, item)
+            if reason:
+                left_out[reason] += 1
+            elif not ledger.was_sent(server, item.digest):
                 yield item
+
+
+def _item(place: Place, path: Path, ledger: Ledger) -> Item:
+    """Return the file as a whole. Raises: OSError."""
+    status = path.stat()
+    log = path.with_name(f"{path.name}-wal")
+    logged = log.stat() if path.suffix in DATABASES and place.contains(log) else None
+    size = status.st_size + (logged.st_size if logged else 0)
+    modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
+    digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
+    if not digest:
+        digest = _digest([path, log] if logged else [path])
+        ledger.record_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
+    return Item(place, path, _name(place, path), digest, size, tuple(_companions(place, path)))
+
+
+def _under(rules: Rules, item: Item) -> tuple[str, Item]:
+    """Return why the file is left out, or an empty string and what of it may be sent."""
+    verdict = rules.of_file(item.place, item.path)
+    if verdict.reason or not verdict.left_out:
+        return verdict.reason, replace(item, folder=verdict.folder)
+    if not can_reduce(item.place, item.path):
+        return "has sessions that are left out, and cannot be divided", item
+    # Sent again once other sessions are left out.
+    names = sorted(f"{session.id} {session.project}" for session in verdict.left_out)
+    digest = hashlib.sha256("\n".join([item.digest, *names]).encode()).hexdigest()
+    return "", replace(item, digest=digest, rules=rules)
 
 
 def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -87,14 +145,14 @@ def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def pack(items: Iterable[Item], target: Path) -> None:
-    """Write the archive. Raises: OSError, sqlite3.Error."""
+    """Write the archive. Raises: OSError, sqlite3.Error, Unreadable."""
     names: set[str] = set()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
         for item in items:
             for path, name in ((item.path, item.name), *item.companions):
                 if name not in names:
                     names.add(name)
-                    _add(archive, path, name)
+                    _add(archive, path, name, item)
 
 
 def _name(place: Place, path: Path) -> str:
@@ -120,17 +178,24 @@ def _digest(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-    if path.suffix not in _DATABASES:
+def _add(archive: zipfile.ZipFile, path: Path, name: str, item: Item) -> None:
+    rules = item.rules
+    if path.suffix not in DATABASES and rules is None:
         archive.write(path, name)
         return
     with tempfile.TemporaryDirectory(prefix="convmemory-push-") as folder:
-        copy = Path(folder) / "copy.db"
-        source = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5)
-        with closing(source), closing(sqlite3.connect(copy)) as target:
-            # A copy of the file alone would lack the rows in the write-ahead log.
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")
-        # The same database gives the same archive, whose digest the server compares.
+        copy = path
+        if path.suffix in DATABASES:
+            copy = Path(folder) / "copy.db"
+            source = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5)
+            with closing(source), closing(sqlite3.connect(copy)) as target:
+                # A copy of the file alone would lack the rows in the write-ahead log.
+                source.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")
+        if rules is not None:
+            part = Path(folder) / "part"
+            reduce(item.place, copy, part, lambda session: not rules.reason(session))
+            copy = part
+        # The same content gives the same archive, whose digest the server compares.
         os.utime(copy, (path.stat().st_atime, path.stat().st_mtime))
         archive.write(copy, name)

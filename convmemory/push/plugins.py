@@ -1,6 +1,7 @@
 """Writes the plug-ins for the marketplaces of agents from the same table: `python -m convmemory.push.plugins FOLDER`.
 
-They start the program `convmemory`, which has to be installed, and contain neither an address nor a key.
+They start the client in the user's data folder, which `connect --client-only` puts there, and contain neither an
+address nor a key. They call no program by a name that others may have, too.
 """
 
 import json
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from .agents import DESCRIPTION, NAME, Agent, Wires, agent_named, entries_of, skill_of
+from .application import PROGRAM
 
-WIRES = Wires(command=(NAME,))
+_CLIENT = f'"$HOME/.local/share/{NAME}/{PROGRAM}"'
+WIRES = Wires(command=("/bin/sh", "-c", f'exec {_CLIENT} "$@"', PROGRAM), words=_CLIENT)
 
 
 def plugin_files() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`convmemory mcp`: MCP on standard input and output, passed on to the server's `/mcp`, so that agents hold no key.
+"""`convmemory-push mcp`: MCP on standard input and output, passed on to `/mcp` of the server: agents hold no key.
 
 Each line is one JSON-RPC message and one request. What cannot be passed on is answered with a JSON-RPC error that says
 what to do.
@@ -56,7 +56,7 @@ class Bridge:
         try:
             status, body = request(self._server, "POST", "/mcp", json.dumps(message).encode(), headers)
         except PushError as error:
-            self._refuse(given, f"{error}. Start it, or run `convmemory connect --check`.")
+            self._refuse(given, f"{error}. Start it, or run `convmemory-push connect --check`.")
             return
         answer = _object(body)
         if answer is not None and "jsonrpc" in answer:
@@ -64,7 +64,7 @@ class Bridge:
                 self._version = str(answer.get("result", {}).get("protocolVersion", ""))
             self._write(answer)
         elif status >= 400:
-            self._refuse(given, f"{detail_of(body)} (status {status}; run `convmemory connect --check`)")
+            self._refuse(given, f"{detail_of(body)} (status {status}; run `convmemory-push connect --check`)")
 
     def _refuse(self, message: Mapping[str, Any], reason: str) -> None:
         if message.get("id") is not None:  # a notification has no answer
@@ -84,7 +84,7 @@ def call_tool(server: Server, name: str, arguments: Mapping[str, Any]) -> str:
     status, body = request(server, "POST", "/mcp", json.dumps(message).encode(), headers)
     result = (_object(body) or {}).get("result")
     if status != 200 or result is None:
-        raise PushError(f"{detail_of(body)} (status {status}; run `convmemory connect --check`)")
+        raise PushError(f"{detail_of(body)} (status {status}; run `convmemory-push connect --check`)")
     text = "\n".join(str(block.get("text", "")) for block in result["content"])
     if result.get("isError"):
         raise PushError(text)

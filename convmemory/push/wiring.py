@@ -9,19 +9,21 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from .account import Account
-from .agents import AGENTS, Agent, Entry, Wires, entries_of
+from .agents import AGENTS, Agent, Entry, Wires, agent_named, entries_of
+from .application import application, interpreter
 from .edits import MISSING, Target, Unreadable, insert, read, remove
 from .places import folders
 from .sending import PushError
 
 RECORD = "wired.json"
-SECRET = 0o600
+SECRET, PROGRAM_MODE = 0o600, 0o755
+_SLUGS = {agent.slug for agent in AGENTS}
 
 
 @dataclass(slots=True)
@@ -69,8 +71,11 @@ class Wiring:
         else:
             try:
                 value = json.loads(text)
+                names = [each.name for each in fields(Inserted)]  # a newer client may have written more
                 self._record = Record(
-                    [Inserted(**entry) for entry in value["entries"]], value["folders"], value["files"]
+                    [Inserted(**{name: entry[name] for name in names}) for entry in value["entries"]],
+                    value["folders"],
+                    value["files"],
                 )
             except (ValueError, TypeError, KeyError) as error:
                 raise PushError(
@@ -82,42 +87,54 @@ class Wiring:
         """Return the agents that are on this machine: by their folders, or by their programs."""
         return [agent for agent in AGENTS if self._is_installed(agent)]
 
-    def wired(self) -> list[Agent]:
-        """Return the agents that have recorded insertions."""
-        slugs = {entry.agent for entry in self._record.entries}
-        return [agent for agent in AGENTS if agent.slug in slugs]
+    def wired(self) -> list[str]:
+        """Return the agents that have recorded insertions, with those that only a newer client has in its table."""
+        slugs = dict.fromkeys(entry.agent for entry in self._record.entries)
+        return [*(agent.slug for agent in AGENTS if agent.slug in slugs), *sorted(slugs.keys() - _SLUGS)]
 
-    def save_account(self, wires: Wires) -> None:
-        """Write the server's address, and the key readable by its owner alone, unless they are there already."""
-        for path, content in ((self._account.server_file, wires.server), (self._account.key_file, wires.key)):
-            if (_read(path) or "").strip() != content:
+    def save_client(self, wires: Wires) -> None:
+        """Write the client itself, the server's address, and the key, which its owner alone can read."""
+        account = self._account
+        for path, content, mode in (
+            (account.program, application(interpreter()), PROGRAM_MODE),
+            (account.server_file, f"{wires.server}\n".encode(), SECRET),
+            (account.key_file, f"{wires.key}\n".encode(), SECRET),
+        ):
+            if not path.exists() or path.read_bytes() != content:
                 if not path.exists():
                     self._record.files.append(str(path))
-                self._write(path, f"{content}\n", mode=SECRET)
+                self._write(path, content, mode=mode)
+        self._save()
 
     def connect(self, agent: Agent, wires: Wires) -> list[str]:
         """Bring an agent's files up to date; return a line for each change, each problem and each kept entry."""
         lines: list[str] = []
         wanted = list(entries_of(agent, wires))
-        places = {(agent.slug, entry.target.form, entry.target.keys) for entry in wanted}
-        for old in self._entries_of(agent)[::-1]:
-            if old.place not in places:
+        values = {(agent.slug, entry.target.form, entry.target.keys): entry.value for entry in wanted}
+        created: set[str] = set()  # files that were created for entries that are replaced
+        # All are taken out before the first is put in, so that what encloses them goes and comes with them.
+        for old in self._entries_of(agent.slug)[::-1]:
+            if old.place not in values:
                 lines += self._take_out(old)
+            elif old.value != values[old.place] and self._is_unchanged(old):
+                self._take_out(old)
+                created |= {old.file} if old.is_new else set()
         for entry in wanted:
             try:
-                lines += self._put_in(agent, entry)
+                lines += self._put_in(agent, entry, created)
             except (Unreadable, OSError) as error:
                 lines.append(f"{self._file_of(entry)} is left as it is: {_reason(error)}")
         self._save()
         return lines
 
-    def disconnect(self, agents: Iterable[Agent]) -> Iterator[tuple[Agent, list[str]]]:
-        """Take out the agents' insertions, and after the last one the client's own files."""
-        for agent in agents:
+    def disconnect(self, slugs: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+        """Take out the agents' insertions, and after the last one the client's own files; yield what each one lost."""
+        for slug in slugs:
             lines: list[str] = []
-            for entry in self._entries_of(agent)[::-1]:
+            for entry in self._entries_of(slug)[::-1]:
                 lines += self._take_out(entry)
-            yield agent, lines
+            agent = agent_named(slug)
+            yield (agent.name if agent else slug), lines
         self._save()
         if not self._record.entries and not self._is_dry:
             for name in self._record.files:
@@ -132,42 +149,44 @@ class Wiring:
     def faults(self, agent: Agent) -> list[str]:
         """Return what is wrong with an agent's entries: missing, or changed by a person."""
         lines = []
-        for entry in self._entries_of(agent):
+        for entry in self._entries_of(agent.slug):
             try:
                 found = read(self._text(Path(entry.file)) or "", entry.target, entry.value)
             except (Unreadable, OSError) as error:
                 lines.append(f"{entry.file}: {_reason(error)}")
                 continue
             if found is MISSING:
-                lines.append(f"{entry.file}: {_named(entry.target)} is missing; run `convmemory connect` again")
+                lines.append(f"{entry.file}: {_named(entry.target)} is missing; run `convmemory-push connect` again")
             elif found != entry.value:
                 lines.append(f"{entry.file}: {_named(entry.target)} was changed by hand")
         return lines
 
-    def _entries_of(self, agent: Agent) -> list[Inserted]:
-        return [entry for entry in self._record.entries if entry.agent == agent.slug]
+    def _entries_of(self, slug: str) -> list[Inserted]:
+        return [entry for entry in self._record.entries if entry.agent == slug]
 
     # --- one entry ----------------------------------------------------------------------
 
-    def _put_in(self, agent: Agent, entry: Entry) -> list[str]:
+    def _is_unchanged(self, entry: Inserted) -> bool:
+        try:
+            return bool(read(self._text(Path(entry.file)) or "", entry.target, entry.value) == entry.value)
+        except (Unreadable, OSError):
+            return False
+
+    def _put_in(self, agent: Agent, entry: Entry, created: Collection[str]) -> list[str]:
         place = (agent.slug, entry.target.form, entry.target.keys)
         old = next((found for found in self._record.entries if found.place == place), None)
         path = Path(old.file) if old else self._file_of(entry)
         found = read(self._text(path) or "", entry.target, old.value if old else entry.value)
         if old and found is MISSING:
             self._record.entries.remove(old)
-        elif old and found == old.value == entry.value:
-            return []
-        elif old and found == old.value:
-            self._take_out(old)
         elif found == entry.value:
-            return []  # a person has written the same
+            return []  # also if a person has written the same
         elif found is not MISSING:
             return [f"{path}: {_named(entry.target)} was written by hand and is kept"]
         before = self._text(path)
         edit = insert(before or "", entry.target, entry.value)
         self._write(path, edit.text)
-        is_new = before is None or bool(old and old.is_new and old.file == str(path))
+        is_new = before is None or str(path) in created or bool(old and old.is_new and old.file == str(path))
         self._record.entries.append(
             Inserted(
                 agent.slug, str(path), entry.target.form, entry.target.keys, entry.target.is_item, entry.target.marker,
@@ -210,12 +229,12 @@ class Wiring:
     def _text(self, path: Path) -> str | None:
         return self._texts[path] if path in self._texts else _read(path)
 
-    def _write(self, path: Path, text: str | None, *, mode: int | None = None) -> None:
-        """Write a file, or remove it with the folders that were created for it if `text` is None."""
+    def _write(self, path: Path, content: str | bytes | None, *, mode: int | None = None) -> None:
+        """Write a file, or remove it with the folders that were created for it if `content` is None."""
         if self._is_dry:
-            self._texts[path] = text
+            self._texts[path] = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
             return
-        if text is None:
+        if content is None:
             path.unlink(missing_ok=True)
             self._remove_folders(path.parent)
             return
@@ -225,8 +244,8 @@ class Wiring:
             mode = target.stat().st_mode & 0o777 if target.exists() else None
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with open(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            with open(handle, "wb") as file:
+                file.write(content if isinstance(content, bytes) else content.encode())
             if mode is None:
                 mask = os.umask(0)
                 os.umask(mask)

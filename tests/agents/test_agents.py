@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from convmemory.push.agents import agent_named
 from convmemory.push.edits import MISSING, Target, read
 from convmemory.push.places import existing_places, is_of_chats
 from tests.agents.conftest import RESULTS, Steps
@@ -20,6 +21,7 @@ from tests.agents.scripted_model import ASKED, FIRST, KNOWN, QUERY, SECOND
 from tests.support.chat_server import ChatServer
 from tests.support.installation import ROOT, Installation, wait_until
 from tests.support.patience import ANSWER_S, PROCESSES_S
+from tests.unit.importers.helpers import write_lines
 
 pytestmark = [
     pytest.mark.agents,
@@ -47,6 +49,7 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
         trust_env=False,
     ) as api:
         link = f"{product.address}{seed(api, home.project)}"
+        write_session_of_another(home)
         before = home.snapshot()
         with steps.step("connect"):
             said = client(home, "connect", "--server", product.address, program.slug, CONVMEMORY_KEY=key)
@@ -64,14 +67,18 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
             results = [text for text in asked if QUERY in text]
             assert any(f"({link})" in text.rpartition(QUERY)[2] for text in results), results or asked
         with steps.step("import"), keeping_sessions(home, version):
-            client(home, "push")
+            if sends_at_end(program):
+                wait_until(lambda: api.get("/imports").json()["results"], "the session that the hook sends", ANSWER_S)
+            client(home, "push", "--yes")
             assert turns(api, program) == [FIRST]
         with steps.step("resume"), keeping_sessions(home, version):
             home.run(SECOND[0], again=True)
-            client(home, "push")
+            client(home, "push", "--yes")
             assert turns(api, program) == [FIRST, SECOND]
-            client(home, "push")
+            client(home, "push", "--yes")
             assert turns(api, program) == [FIRST, SECOND]
+        with steps.step("no client"):
+            check_goes_on_without_client(home, model)
         with steps.step("disconnect"):
             entries = json.loads((home.folder / ".local/state/convmemory/wired.json").read_text())["entries"]
             used = home.snapshot()
@@ -91,6 +98,39 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
 def client(home: Home, *arguments: str, **environment: str) -> str:
     """Run the push client in the home folder; what it printed."""
     return home.start([sys.executable, str(PUSH), *arguments], PROCESSES_S, **environment)
+
+
+def write_session_of_another(home: Home) -> None:
+    """Write a session of pi in a folder that is left out: it must not be sent by any way."""
+    folder = home.folder / "work" / "secret"
+    folder.mkdir()
+    (folder / ".convmemory-ignore").touch()
+    header = {"type": "session", "id": "s", "timestamp": "2026-11-01T00:00:00Z", "cwd": str(folder)}
+    message = {"type": "message", "id": "m", "message": {"role": "user", "content": "What nobody else may read."}}
+    write_lines(home.folder / ".pi/agent/sessions/secret/s.jsonl", [header, message])
+
+
+def sends_at_end(program: Program) -> bool:
+    """Return whether the agent runs a hook at the end of a session."""
+    agent = agent_named(program.slug)
+    return agent is not None and agent.hook is not None and "end" in agent.hook.events.values()
+
+
+def check_goes_on_without_client(home: Home, model: ChatServer) -> None:
+    """Check that the prompt reaches the model when the client is gone, and when it ends with 2."""
+    path = home.folder / ".local/share/convmemory/convmemory-push"
+    moved = path.rename(home.folder / "tmp" / path.name)
+    for content in (None, "raise SystemExit(2)\n"):
+        if content is not None:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(content)
+        else:
+            path.parent.rmdir()
+        model.requests.clear()
+        home.run(SECOND[0], again=True)
+        assert any(SECOND[0] in json.dumps(request) for request in model.requests), content
+    path.unlink()
+    moved.rename(path)
 
 
 def seed(api: httpx2.Client, project: Path) -> str:
@@ -198,7 +238,7 @@ def check_disconnected(
     for name in edited:
         if used.get(name) == connected[name]:
             assert left.get(name) == before.get(name), name
-    own = (".config/convmemory/", ".local/state/convmemory")
+    own = (".config/convmemory/", ".local/state/convmemory", ".local/share/convmemory/")
     changed = {name for name in used.keys() | left.keys() if used.get(name) != left.get(name)} - edited
     assert not [name for name in changed if not name.startswith(own)], changed
     client(home, "connect", "--server", "http://127.0.0.1:9", home.program.slug, CONVMEMORY_KEY="another")

@@ -17,6 +17,7 @@ COMMAND = re.compile(
 OPTIONS = re.compile(r"\((?:FORCE|FORMAT JSON)\)")
 CLIENT = {  # their processes load no Django and so no `load_sql`
     "convmemory/conversations/importers/sqlite_child.py",  # asks SQLite for its catalogue
+    "convmemory/push/databases.py",  # installed alone, reads those of agents
     "convmemory/push/ledger.py",  # installed alone, with a database of its own
 }
 

@@ -130,6 +130,22 @@ def test_hook_is_silent_without_server_or_valid_key_and_check_says_so(
     assert "offline 1" in checked.stdout
 
 
+def test_hook_recalls_nothing_while_paused_off_or_in_folder_that_is_left_out(home: Path, bread: Conversation) -> None:
+    account = Account(home)
+    assert "Paused" in run(home, "pause")
+    assert hook(home, BREAD[0]) == ""
+    assert "Nothing is sent or recalled: paused." in run(home, "connect", "--check")
+    run(home, "resume")
+    account.projects_file.write_text("/home/ada/other\n")
+    assert hook(home, BREAD[0]) == ""
+    account.projects_file.write_text(f"{FOLDER}\n")
+    given = {"session_id": "s1", "cwd": FOLDER, "prompt": BREAD[0]}
+    assert run(home, "hook", "prompt", "claude-code", given=given, environment={"CONVMEMORY": "off"}) == ""
+    assert hook(home, BREAD[0]) == ""  # the session ran switched off
+    assert BREAD[1] in hook(home, BREAD[0], "s2")
+    assert outcomes(account) == {"left-out": 4, "said": 1}
+
+
 def test_hook_ends_although_its_input_stays_open(home: Path) -> None:
     command = [sys.executable, str(PUSH), "hook", "prompt", "claude-code", "--home", str(home)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -170,7 +186,7 @@ def test_bridge_says_what_to_do_when_server_is_down(home: Path) -> None:
     line = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
     answer = json.loads(run(home, "mcp", given=line))
     assert answer["id"] == 7
-    assert "convmemory connect --check" in answer["error"]["message"]
+    assert "convmemory-push connect --check" in answer["error"]["message"]
 
 
 def test_commands_of_shell_search_and_read_for_agents_without_mcp(home: Path, bread: Conversation) -> None:

@@ -160,8 +160,8 @@ def test_texts_of_instructions_can_be_translated_and_lead_to_no_file_of_server()
 def test_connect_page_shows_command_for_all_agents_first(browser: Client, owner: User) -> None:
     User.objects.filter(pk=owner.pk).update(is_staff=True)
     text = unescape(browser.get("/settings/connect").content.decode())
-    assert text.index("manage.py connect --user ada") < text.index("convmemory connect --server http://testserver")
-    assert text.index("convmemory connect --server http://testserver") < text.index("~/.claude.json")
+    assert text.index("manage.py connect --user ada") < text.index("convmemory-push connect --server http://testserver")
+    assert text.index("convmemory-push connect --server http://testserver") < text.index("~/.claude.json")
 
 
 @pytest.mark.parametrize("marks", [True, False])

@@ -38,7 +38,7 @@ def owner(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> Use
 
 def client(home: Path, address: str, key: str, *options: str) -> "subprocess.Popen[bytes]":
     environment = {"PATH": os.environ["PATH"], "CONVMEMORY_KEY": key, "CONVMEMORY_SERVER": address}
-    command = [sys.executable, "-m", "convmemory.push", *options, "--home", str(home)]
+    command = [sys.executable, "-m", "convmemory.push", *options, "--yes", "--home", str(home)]
     return subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
 
 

@@ -120,6 +120,15 @@ def ignore(file: FileReport, result: ingest.SyncResult) -> None:
     """Do nothing, for imports without links."""
 
 
+ReasonToLeaveOut = Callable[[ConversationDraft], str]
+"""Returns why a conversation is not imported, or an empty string."""
+
+
+def keep_all(draft: ConversationDraft) -> str:
+    """Leave out nothing, for imports without rules."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """The constants of one import."""
@@ -131,6 +140,7 @@ class _Run:
     mapping: Mapping[str, Any] | None = None
     proposes: bool = False
     is_preview: bool = False
+    reason_to_leave_out: ReasonToLeaveOut = keep_all
 
 
 def import_paths(
@@ -145,6 +155,7 @@ def import_paths(
     mapping: Mapping[str, Any] | None = None,
     proposes: bool = False,
     is_preview: bool = False,
+    reason_to_leave_out: ReasonToLeaveOut = keep_all,
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, without duplicates.
 
@@ -156,7 +167,9 @@ def import_paths(
     """
     walk = Walk(format=format)
     report = ImportReport()
-    run = _Run(caller, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview)
+    run = _Run(
+        caller, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview, reason_to_leave_out
+    )
     for found in _sources(walk, [Path(path) for path in paths], root, report, caller.archive_id):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
@@ -332,6 +345,11 @@ class _Reading:
                 break
             if draft is None:
                 break
+            reason = self.run.reason_to_leave_out(draft)
+            if reason:
+                self.file.note(f"{draft.source_id}: left out: {reason}")
+                self.has_claimed = True
+                continue
             if _has_fuller_copy(self.run, draft):
                 self.file.note(f"{draft.source_id}: is here already, with its answers")
                 self.has_claimed = True

@@ -7,7 +7,7 @@ whether it grew, was rewritten or is unchanged. Unchanged files are not opened.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,24 @@ from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.importing.kept_uploads import opened, record_kept_conversation
 from convmemory.conversations.importing.links import record_conversation
 from convmemory.conversations.importing.models import Import, ImportedConversation, KeptUpload, SyncedFile
-from convmemory.conversations.importing.runner import ImportReport, OnStored, ignore, import_paths, import_upload
+from convmemory.conversations.importing.runner import (
+    ImportReport,
+    OnStored,
+    ignore,
+    import_paths,
+    import_upload,
+    keep_all,
+)
+from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.ingest import SyncResult
 from convmemory.core import acting
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.text import json_storable, storable
+from convmemory.push.databases import DATABASES, Session
 from convmemory.push.places import Place, is_of_chats
+from convmemory.push.projects import is_shared
+from convmemory.push.rules import Rules, Verdict
 
 # A digest of the beginning tells growth from rewriting without reading the whole file.
 HEAD_BYTES = 64 * 1024
@@ -99,17 +110,33 @@ def sync_places(
     *,
     caller: Caller,
     places: Sequence[Place],
+    rules: Rules | None = None,
     on_stored: OnStored = ignore,
     report: SyncReport | None = None,
 ) -> SyncReport:
-    """Import new and changed files in the places, adding to `report`.
+    """Import new and changed files in the places, except what the rules leave out, adding to `report`.
 
     A file that fails is reported and retried at the next sync.
     """
-    report = report or SyncReport()
+    report, rules = report or SyncReport(), rules or Rules()
+
     for change in changes(caller=caller, places=places, report=report):
+        # A database is left to its importer, which reads it under limits.
+        verdict = Verdict() if change.path.suffix in DATABASES else rules.of_file(change.place, change.path)
+        if verdict.reason and verdict.is_read:
+            report.count("left out")
+            continue
         report.count(change.kind)
-        done = import_paths(caller=caller, paths=[_source_of(change)], on_stored=on_stored)
+        source = _source_of(change)
+        is_divided = is_shared(change.place, change.path) or source != change.path or not verdict.is_read
+        left_out = {session.id: rules.reason(session) for session in verdict.left_out}
+
+        def reason(draft: ConversationDraft, left_out: Mapping[str, str] = left_out) -> str:
+            return left_out.get(draft.source_id) or rules.reason(Session(draft.source_id, draft.project))
+
+        done = import_paths(
+            caller=caller, paths=[source], on_stored=on_stored, reason_to_leave_out=reason if is_divided else keep_all
+        )
         report.imported.files += done.files
         report.imported.messages_read += done.messages_read
         # A failed file is not recorded, so that the next sync tries it again.

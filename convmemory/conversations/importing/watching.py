@@ -26,6 +26,7 @@ from convmemory.conversations.importing.syncing import SyncReport, sync_places
 from convmemory.conversations.messages.ingest import SyncResult
 from convmemory.core.text import json_storable
 from convmemory.push.places import Place
+from convmemory.push.rules import Rules
 
 # --- watched imports ------------------------------------------------------------------------------
 # Lists the conversations that `watch` imports as one import per day, which can be undone like any other.
@@ -101,12 +102,20 @@ logger = logging.getLogger(__name__)
 OnSynced = Callable[[SyncReport], None]
 
 
-def watch_places(*, caller: Caller, places: Sequence[Place], stop: Event, on_synced: OnSynced) -> None:
+def watch_places(
+    *,
+    caller: Caller,
+    places: Sequence[Place],
+    stop: Event,
+    on_synced: OnSynced,
+    rules: Callable[[], Rules] = Rules,
+) -> None:
     """Sync the places, and again whenever something in them changes, until `stop` is set or Ctrl-C.
 
+    The rules are read before each sync; a pause postpones it.
     Imported conversations are listed among the owner's imports and can be undone.
     """
-    watch = _Watch(caller, WatchedImports(caller), on_synced)
+    watch = _Watch(caller, WatchedImports(caller), on_synced, rules)
     watch.sync(places)
     while not stop.is_set():
         here = [place for place in places if place.path.exists()]
@@ -128,20 +137,25 @@ class _Watch:
     caller: Caller
     imports: WatchedImports
     on_synced: OnSynced
+    rules: Callable[[], Rules]
 
-    def sync(self, places: Sequence[Place]) -> None:
-        """Import what changed in the existing places."""
+    def sync(self, places: Sequence[Place]) -> bool:
+        """Import what changed in the existing places; return False without doing so during a pause."""
+        rules = self.rules()
+        if rules.stop:
+            return False
         close_old_connections()
         here = [place for place in places if place.path.exists()]
-        report = sync_places(caller=self.caller, places=here, on_stored=self.imports.on_stored)
+        report = sync_places(caller=self.caller, places=here, rules=rules, on_stored=self.imports.on_stored)
         self.imports.add(report.imported)
         self.on_synced(report)
+        return True
 
 
 def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: Event) -> None:
     """Watch until the set of existing places changes."""
     watched = _identities(here)
-    unwatched = here  # until the first event, because no event reports changes since the last sync
+    waiting = list(here)  # until the first event, because no event reports changes since the last sync
     looked_at = time.monotonic()
     for changes in watchfiles.watch(
         *{_root(place) for place in here},
@@ -153,10 +167,10 @@ def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: 
         watch_filter=None,
         raise_interrupt=False,
     ):
-        touched = unwatched or [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
-        unwatched = ()
-        if touched:
-            watch.sync(touched)
+        touched = [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
+        waiting += [place for place in touched if place not in waiting]
+        if waiting and watch.sync(waiting):
+            waiting = []
         if time.monotonic() - looked_at >= LOOK_AGAIN_S:
             looked_at = time.monotonic()
             if _identities(places) != watched:

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.push.ledger import Ledger
 from convmemory.push.packing import pack, unsent
 from convmemory.push.places import Place, existing_places, known_places
+from convmemory.push.rules import Rules
 from tests.factories import make_user
 from tests.support.agent_databases import make
 from tests.unit.importers.helpers import FIXTURES, assistant_line, user_line, write_lines
@@ -231,7 +233,7 @@ def test_packed_upload_imports_same_as_local_sync(home: Path, tmp_path: Path, ki
     here, there = make_user(), make_user()
     sync(here, home)
     with Ledger(tmp_path / "ledger.db") as ledger:
-        items = list(unsent(existing_places(home=home), server="s", ledger=ledger))
+        items = list(unsent(existing_places(home=home), server="s", ledger=ledger, rules=Rules(), left_out=Counter()))
     pack(items, tmp_path / "transcripts.zip")
     for attempt in range(2 if killed_after else 1):
         with (tmp_path / "transcripts.zip").open("rb") as file:

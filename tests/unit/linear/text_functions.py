@@ -95,6 +95,7 @@ from convmemory.documents.sheets import marks_of
 from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.token_reader import encodable
 from convmemory.ops.reembed.own_ranking import Bm25
+from convmemory.push.ignoring import is_ignored, parse_patterns
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
@@ -392,7 +393,14 @@ def _without_keys(text: str) -> object:
     return without_keys(MessageDraft("user", parts, raw=text.encode("utf-8", "replace")))
 
 
+def _ignored(text: str) -> object:
+    """The text as the patterns of a file, and as the path of a folder."""
+    patterns = parse_patterns("a*b*c\n**/[a-z]*/x/**\n/?*/!*.*\n")
+    return is_ignored(["work", "a"], parse_patterns(text)), is_ignored(text.split("/"), patterns)
+
+
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
+    "convmemory.push.ignoring": _ignored,
     "convmemory.chat.deltas": _stream,
     "convmemory.context.sending left out": lambda text: one_line(text, 500),
     "convmemory.conversations.importing.archives": lambda text: (_safe_parts(text), _archive_stem(text)),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from convmemory.push import __main__
+from convmemory.push.pushing import ERROR_EXIT, OFFLINE_EXIT
 from tests.support.agent_databases import make
 from tests.support.import_server import ImportServer, import_server
 from tests.unit.importers.helpers import user_line, write_lines
@@ -34,7 +35,7 @@ def transcripts(home: Path, count: int) -> None:
 
 
 def push(home: Path, server: ImportServer, *options: str) -> int:
-    return __main__.main([*options, "--server", server.address, "--home", str(home)])
+    return __main__.main([*options, "--yes", "--server", server.address, "--home", str(home)])
 
 
 BOATS = {"id": 7, "name": "Boat house", "role": "contributor", "writes": True}
@@ -47,7 +48,7 @@ def names(server: ImportServer) -> list[str]:
 def test_thousand_files_and_server_that_dies_in_middle(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 1_000)
     server.answer = lambda number, _: 202 if number < 9 else 0
-    assert push(tmp_path, server) == __main__.OFFLINE_EXIT
+    assert push(tmp_path, server) == OFFLINE_EXIT
     before = len(names(server))
     assert before == 450
     server.answer = lambda number, _: 202
@@ -84,7 +85,7 @@ def test_changed_file_is_sent_again(tmp_path: Path, server: ImportServer) -> Non
 def test_push_to_unreachable_server_is_made_up_later(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 2)
     away = ImportServer(address="http://127.0.0.1:9")
-    assert push(tmp_path, away) == __main__.OFFLINE_EXIT
+    assert push(tmp_path, away) == OFFLINE_EXIT
     assert push(tmp_path, server) == 0
     assert len(names(server)) == 2
 
@@ -113,7 +114,7 @@ def test_refused_file_does_not_stop_others(tmp_path: Path, server: ImportServer)
 def test_refused_key_ends_push(tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]) -> None:
     transcripts(tmp_path, 1)
     server.answer = lambda *_: 401
-    assert push(tmp_path, server) == __main__.ERROR_EXIT
+    assert push(tmp_path, server) == ERROR_EXIT
     assert "refuses the key: said the server" in capsys.readouterr().err
 
 
@@ -199,7 +200,7 @@ def test_space_that_key_does_not_write_to_gets_nothing(
 ) -> None:
     transcripts(tmp_path, 1)
     server.spaces = spaces
-    assert push(tmp_path, server, "--space", "Boat house") == __main__.ERROR_EXIT
+    assert push(tmp_path, server, "--space", "Boat house") == ERROR_EXIT
     assert reason in capsys.readouterr().err
     assert server.requests == 0
 
@@ -209,7 +210,7 @@ def test_membership_that_ends_during_push_leaves_files_for_later(
 ) -> None:
     transcripts(tmp_path, 1)
     server.spaces, server.answer = [BOATS], lambda *_: 404
-    assert push(tmp_path, server, "--space", "7") == __main__.ERROR_EXIT
+    assert push(tmp_path, server, "--space", "7") == ERROR_EXIT
     assert "cannot be written to any more: said the server" in capsys.readouterr().err
     server.answer = lambda *_: 202
     assert push(tmp_path, server, "--space", "7") == 0
@@ -228,7 +229,7 @@ def test_folder_limits_push_to_transcripts_in_it(
     (copied / "notes.txt").write_text("no transcript")
     assert push(tmp_path, server, str(copied.parent)) == 0
     assert names(server)[2:] == ["folder/copied/from elsewhere/a.jsonl"]
-    assert push(tmp_path, server, str(tmp_path / "nowhere")) == __main__.ERROR_EXIT
+    assert push(tmp_path, server, str(tmp_path / "nowhere")) == ERROR_EXIT
     assert "There is no folder" in capsys.readouterr().err
     assert push(tmp_path, server, str(tmp_path)) == 0
     assert len(names(server)) == 15

@@ -13,7 +13,9 @@ import pytest
 from convmemory import __version__
 from convmemory.mcp_server.clients import shown_path
 from convmemory.push import __main__
+from convmemory.push.account import Account
 from convmemory.push.agents import AGENTS, Agent
+from convmemory.push.application import interpreter
 from convmemory.push.edits import MISSING, Target, insert, read, remove
 from convmemory.push.places import folders
 from convmemory.push.plugins import plugin_files
@@ -117,7 +119,7 @@ def test_entry_that_person_changed_is_kept_and_named(
     path_of(home, agent.found[0]).mkdir(parents=True)
     connect(home)
     path = path_of(home, agent.files[0])
-    edited = path.read_text().replace(__main__.own_command()[0], "/opt/mine", 1)
+    edited = path.read_text().replace(str(Account(home).program), "/opt/mine", 1)
     path.write_text(edited)
     capsys.readouterr()
     for arguments in (("connect", "--server", "http://127.0.0.1:9"), ("disconnect",)):
@@ -133,7 +135,7 @@ def test_skill_of_agent_without_mcp_names_commands_of_shell(home: Path) -> None:
     (home / ".claude").mkdir()
     connect(home)
     skill = (home / ".pi/agent/skills/convmemory/SKILL.md").read_text()
-    command = shlex.join(__main__.own_command())
+    command = shlex.join([interpreter(), "-I", str(Account(home).program)])
     assert f"Run `{command} search QUESTION` in the shell" in skill
     assert "MCP" not in skill
     assert "Call `search`" in (home / ".claude/skills/convmemory/SKILL.md").read_text()
@@ -146,7 +148,7 @@ def test_key_lies_once_and_only_its_owner_reads_it(home: Path) -> None:
     assert key.read_text() == "cvm_secret\n"
     for path in (key, home / ".local/state/convmemory/wired.json"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [path for path in home.rglob("*") if path.is_file() and "cvm_secret" in path.read_text()] == [key]
+    assert [path for path in home.rglob("*") if path.is_file() and b"cvm_secret" in path.read_bytes()] == [key]
 
 
 def test_entries_survive_rewrite_by_agent_and_are_taken_out(home: Path) -> None:

@@ -21,7 +21,9 @@ from convmemory.conversations.importing.syncing import (
     sync_places,
 )
 from convmemory.core.commands import ArchiveCommand
+from convmemory.push.account import Account
 from convmemory.push.places import existing_places
+from convmemory.push.rules import Rules
 
 SHOWN = 10
 
@@ -47,7 +49,10 @@ class Command(ArchiveCommand):
             self.stdout.write(f"{held.place.agent:<16}{held.files:>7} files {size:>12}  {held.place.path}")
         if not found:
             self.stdout.write("No coding agent has left conversations on this machine.")
-        if options["list"] or not found:
+        rules = Rules.of(Account(options["home"]))
+        if rules.stop:
+            self.stdout.write(f"Nothing is imported: {rules.stop}.")
+        if options["list"] or not found or rules.stop:
             return
         if not has_synced(caller):
             first = f"This is the first import: the conversations listed above become those of {options['user']}."
@@ -58,9 +63,17 @@ class Command(ArchiveCommand):
                 caller=caller,
                 name=f"sync of {', '.join(sorted({place.agent for place in places}))}",
                 run=lambda on_stored: (
-                    sync_places(caller=caller, places=places, on_stored=on_stored, report=report).imported
+                    sync_places(caller=caller, places=places, rules=rules, on_stored=on_stored, report=report).imported
                 ),
             )
+        self._print(report)
+        soon = soon_deleted(claude=Path(os.environ.get("CLAUDE_CONFIG_DIR") or options["home"] / ".claude"))
+        if soon:
+            self.stdout.write(f"Claude Code deletes {len(soon)} sessions within a week; they are imported now:")
+            for path in soon[:SHOWN]:
+                self.stdout.write(f"  {path}")
+
+    def _print(self, report: SyncReport) -> None:
         total = report.imported.total
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.counts.items()))
         self.stdout.write(f"Files: {kinds or 'none'}.")
@@ -73,8 +86,3 @@ class Command(ArchiveCommand):
                 self.stdout.write(f"{file.path}: {line}")
         for problem in report.problems:
             self.stdout.write(problem)
-        soon = soon_deleted(claude=Path(os.environ.get("CLAUDE_CONFIG_DIR") or options["home"] / ".claude"))
-        if soon:
-            self.stdout.write(f"Claude Code deletes {len(soon)} sessions within a week; they are imported now:")
-            for path in soon[:SHOWN]:
-                self.stdout.write(f"  {path}")

@@ -15,7 +15,9 @@ from convmemory.accounts.users import user_named
 from convmemory.conversations.importing.syncing import SyncReport, has_synced
 from convmemory.conversations.importing.watching import watch_places
 from convmemory.core.commands import ArchiveCommand
+from convmemory.push.account import Account
 from convmemory.push.places import known_places
+from convmemory.push.rules import Rules
 
 
 class Command(ArchiveCommand):
@@ -33,10 +35,15 @@ class Command(ArchiveCommand):
         caller = Caller.of(user_named(options["user"]))
         if not has_synced(caller) and not options["yes"]:
             raise CommandError("Nothing was imported before: run `manage.py sync` first, which says what there is.")
-        self.stdout.write("Watching; Ctrl-C ends it.")
+        account = Account(options["home"])
+        stop = Rules.of(account).stop
+        self.stdout.write(f"Watching; Ctrl-C ends it.{f' Nothing is imported now: {stop}.' if stop else ''}")
         places = known_places(home=options["home"])
         with acting_as(caller):
-            watch_places(caller=caller, places=places, stop=threading.Event(), on_synced=self._print)
+            watch_places(
+                caller=caller, places=places, stop=threading.Event(), on_synced=self._print,
+                rules=lambda: Rules.of(account),
+            )  # fmt: skip
 
     def _print(self, report: SyncReport) -> None:
         added, updated = report.imported.total("added"), report.imported.total("updated")

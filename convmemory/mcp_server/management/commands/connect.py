@@ -1,4 +1,4 @@
-"""`manage.py connect --user U`: wire the coding agents of this machine to this server, as `convmemory connect` does."""
+"""`manage.py connect --user U`: wire the coding agents of this machine to this server, as the client does."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -22,7 +22,7 @@ class Command(ArchiveCommand):
         "(docs/agents.md)."
     )
     usages = (
-        "[agents] --user [--server] [--home] [--recall] [--dry-run]",
+        "[agents] --user [--server] [--home] [--recall] [--yes | --dry-run]",
         "[agents] --user [--server] [--home] --check",
     )
 
@@ -33,6 +33,7 @@ class Command(ArchiveCommand):
         parser.add_argument("--server", help="address of this server (default: http://127.0.0.1 with PORT)")
         parser.add_argument("--home", type=Path, default=Path.home(), help="home folder of the agents' user")
         parser.add_argument("--recall", choices=RECALL, default="auto", help="off: tools; ask: a skill; auto: a hook")
+        parser.add_argument("--yes", action="store_true", help="send the sessions that are listed, without a question")
         parser.add_argument("--dry-run", action="store_true", help="only say what would be written")
         parser.add_argument("--check", action="store_true", help="only check the entries, the server and the hook")
 
@@ -44,8 +45,7 @@ class Command(ArchiveCommand):
             key = "(a new key)" if is_dry else create_key(person=person, name="agents of this machine")
         server = options["server"] or f"http://127.0.0.1:{Config.port.read()}"
         mode = ["--check"] if options["check"] else ["--recall", options["recall"]]
-        if options["dry_run"]:
-            mode.append("--dry-run")
+        mode += [f"--{name.replace('_', '-')}" for name in ("yes", "dry_run") if options[name]]
         code = client.main(["connect", "--server", server, "--home", str(home), *mode, *agents], key=key)
         if code:
             raise SystemExit(code)

@@ -1,0 +1,153 @@
+"""`convmemory-push push`: sends what the agents of this machine have written, after it was shown and agreed to once.
+
+A folder that is named, and the session that a hook says has ended, are sent without a question.
+"""
+
+import argparse
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from .account import Account
+from .ledger import Ledger
+from .packing import Ended, Item, batches, pack, unsent
+from .places import existing_places, places_within
+from .projects import Unreadable
+from .rules import Rules
+from .sending import Answer, Offline, PushError, Server, send, space_to_write
+
+OFFLINE_EXIT, ERROR_EXIT = 3, 2
+SHOWN_FOLDERS = 30
+SEND_LATER = "`convmemory-push push` in a terminal shows the list and asks; `--yes` agrees to it."
+
+
+def push(options: argparse.Namespace) -> int:
+    """Run the command: once, or again and again with `--every`."""
+    while True:
+        code = push_once(options)
+        if not options.every or code == ERROR_EXIT:
+            return code
+        time.sleep(options.every)
+
+
+def push_once(options: argparse.Namespace, *, is_offer: bool = False) -> int:
+    """Send what may be sent and return the exit code. An offer is only about agents that were never agreed to."""
+    try:
+        return _push_once(options, is_offer=is_offer)
+    except Offline as error:
+        print(f"{error}. What is left is sent the next time.", file=sys.stderr)
+        return OFFLINE_EXIT
+    except PushError as error:
+        print(error, file=sys.stderr)
+        return ERROR_EXIT
+
+
+def _push_once(options: argparse.Namespace, *, is_offer: bool) -> int:
+    account = Account(options.home)
+    rules = Rules.of(account)
+    if rules.stop and not options.list:
+        print(f"Nothing is sent: {rules.stop}.")
+        return 0
+    if options.folder and not options.folder.is_dir():
+        raise PushError(f"There is no folder {options.folder}.")
+    home = options.home
+    places = places_within(options.folder, home=home) if options.folder else existing_places(home=home)
+    if is_offer and not any(next(place.files(), None) for place in places):
+        return 0
+    needs_key = options.space or not options.list
+    server = Server(options.server or account.address(), (options.key or account.key()) if needs_key else "")
+    state: Path = options.state or home / ".local" / "state" / "convmemory-push" / "ledger.db"
+    ended = Ended(options.session, options.transcript) if options.session or options.transcript else None
+    with Ledger(state) as ledger:
+        space = space_to_write(server, options.space) if options.space else None
+        # What was sent to a space is recorded apart from what was sent to the owner's archive.
+        target = server.address if space is None else f"{server.address} space {space}"
+        left_out: Counter[str] = Counter()
+        waiting = list(unsent(places, server=target, ledger=ledger, rules=rules, left_out=left_out, ended=ended))
+        if options.list:
+            print(f"{in_words(len(waiting))} to send")
+            for item in waiting:
+                print(f"  {item.path}")
+            _show_left_out(left_out)
+            return 0
+        if options.folder is None and ended is None:
+            agreed = ledger.agreed(target)
+            new = [item for item in waiting if item.place.agent not in agreed]
+            if is_offer and not new:
+                return 0
+            if new and not _agree(new, left_out, target, is_told=options.yes):
+                if is_offer or not agreed:
+                    print(f"Nothing was sent. {SEND_LATER}", file=sys.stdout if is_offer else sys.stderr)
+                    return 0 if is_offer else ERROR_EXIT
+                print(f"Of agents that were not agreed to, nothing is sent. {SEND_LATER}", file=sys.stderr)
+                waiting = [item for item in waiting if item.place.agent in agreed]
+            else:
+                ledger.record_agreement(target, {item.place.agent for item in new})
+        print(f"{in_words(len(waiting))} to send")
+        counts = _send_all(waiting, server, space, ledger, target)
+        print(f"{in_words(counts['taken'])} sent, {counts['refused']} refused, {counts['left']} left for the next time")
+        return 0
+
+
+def _agree(items: Collection[Item], left_out: Counter[str], target: str, *, is_told: bool) -> bool:
+    """Show the files by agent and folder, and return whether the user agrees to send them."""
+    folders = Counter((item.place.agent, item.folder or "(no folder is named)") for item in items)
+    print(f"On this machine are sessions that were not sent to {target}:")
+    for (agent, folder), count in folders.most_common(SHOWN_FOLDERS):
+        print(f"  {agent:<16}{in_words(count):>12}  {folder}")
+    if len(folders) > SHOWN_FOLDERS:
+        rest = sum(count for _, count in folders.most_common()[SHOWN_FOLDERS:])
+        print(f"  {in_words(rest)} of other folders")
+    _show_left_out(left_out)
+    if is_told:
+        return True
+    if not sys.stdin.isatty():
+        return False
+    try:
+        return input("Send them, and later ones of these agents? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def in_words(count: int) -> str:
+    """Return a number of files in words."""
+    return f"{count} file{'s' * (count != 1)}"
+
+
+def _show_left_out(left_out: Counter[str]) -> None:
+    for reason, count in left_out.most_common():
+        print(f"  {in_words(count)} left out: {reason}")
+
+
+def _send_all(waiting: Sequence[Item], server: Server, space: int | None, ledger: Ledger, target: str) -> Counter[str]:
+    """Send the files in batches and record those that the server has or refuses; return their counts."""
+    counts: Counter[str] = Counter()
+    todo = list(batches(waiting))[::-1]
+    while todo:
+        batch = todo.pop()
+        answer = _send_batch(batch, server, space)
+        if not answer.taken and len(batch) > 1:
+            half = len(batch) // 2  # halves isolate the file that fails
+            todo += [batch[half:], batch[:half]]
+            continue
+        counts[answer.outcome] += len(batch)
+        if answer.outcome != "left":
+            ledger.record_sent(target, (item.digest for item in batch), outcome=answer.detail or "taken")
+        if not answer.taken:
+            print(f"{batch[0].path}: {answer.detail}", file=sys.stderr)
+    return counts
+
+
+def _send_batch(batch: list[Item], server: Server, space: int | None) -> Answer:
+    """Pack and send a batch, without the files that cannot be packed now. Raises: Offline, PushError."""
+    with tempfile.TemporaryDirectory(prefix="convmemory-push-") as folder:
+        archive = Path(folder) / "transcripts.zip"
+        try:
+            pack(batch, archive)
+        except (OSError, sqlite3.Error, Unreadable) as error:
+            return Answer(taken=False, detail=str(error), outcome="left")
+        return send(archive, server=server, space=space)
