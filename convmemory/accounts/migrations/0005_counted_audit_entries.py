@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0002_archives")]
+    dependencies = [("accounts", "0004_addresses")]
 
     operations = [
         migrations.AlterField(

@@ -29,7 +29,7 @@ WHERE p.owner_id = u.id AND NOT p.was_made AND u.password NOT LIKE '!%';
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0002_archives"),
+        ("accounts", "0003_invited_members"),
         ("sign_in", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
