@@ -10,7 +10,7 @@ from convmemory.core.commands import ArchiveCommand
 
 class Command(ArchiveCommand):
     help = "Create a SCIM token (printed only once, alone on the last line), list the active ones, or revoke one."
-    usages = ("create name", "list", "revoke number [--yes]")
+    usages = ("create name [--staff]", "list", "revoke number [--yes]")
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         todo = parser.add_subparsers(dest="todo", required=True)
