@@ -7,8 +7,8 @@ from itertools import count
 from django.contrib.auth.models import User
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.models import Archive, Membership, SpaceInvitation
-from convmemory.accounts.space_invitations import accept, invite
+from convmemory.accounts.models import Archive, Membership
+from convmemory.accounts.space_invitations import accept, invitations_of_caller, invite
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart
@@ -27,12 +27,10 @@ def make_user(name: str = "") -> User:
 def add_member(*, person: User, space_id: int, username: str, role: str) -> Membership:
     """Make a user a member of a space that `person` manages: by an invitation, which the user accepts."""
     invite(person=person, space_id=space_id, username=username, role=role)
-    invitation, user = (
-        SpaceInvitation.objects.get(archive_id=space_id, username=username),
-        User.objects.get(username=username),
-    )
+    user = User.objects.get(username=username)
     with acting_for(user.pk):
-        return accept(person=user, invitation_id=invitation.pk)
+        (number,) = [invitation.id for invitation in invitations_of_caller() if invitation.space_id == space_id]
+        return accept(person=user, invitation_id=number)
 
 
 def user_says(text: str, **values: object) -> MessageDraft:

@@ -103,8 +103,8 @@ class Installation:
         return done.stdout
 
     def make_user(self, name: str, password: str) -> str:
-        """A key of a new user who can also sign in."""
-        key = self.manage("create_api_key", name, "--create").split()[-1]
+        """A key of a new user, who can also sign in, for all their spaces."""
+        key = self.manage("create_api_key", name, "--create", "--all-spaces").split()[-1]
         code = f"u = User.objects.get(username={name!r}); u.set_password({password!r}); u.save()"
         self.manage("shell", "--verbosity", "0", "-c", f"from django.contrib.auth.models import User; {code}")
         return key

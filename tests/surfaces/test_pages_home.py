@@ -83,5 +83,5 @@ def test_home_takes_few_queries_however_much_there_is(
     for number in range(40):
         make_conversation(owner, exchange(("q", "a")), title=f"{number}", project=f"/src/{number}")
     client.get("/")
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         client.get("/")

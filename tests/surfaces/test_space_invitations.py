@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -284,3 +285,22 @@ def test_operator_chooses_who_makes_spaces(town: Town, monkeypatch: pytest.Monke
     town.rosa.user_permissions.add(Permission.objects.get(codename="make_spaces"))
     assert "Create space" in town.browser.get("/spaces").content.decode()
     assert town.browser.post("/spaces", {"name": "My own"}).status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_requests_at_once_exceed_no_limit(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "MAX_MANAGED", 3)
+    monkeypatch.setattr(space_invitations, "MAX_INVITATIONS", 2)
+
+    def at_once(address: str, values: dict[str, str]) -> list[int]:
+        def post(number: int) -> int:
+            try:
+                return browser_of(town.mia).post(address, {**values, "username": f"user-{number}"}).status_code
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(6) as pool:
+            return sorted(pool.map(post, range(6)))
+
+    assert at_once("/spaces", {"name": "One more"}) == [302] * 2 + [422] * 4
+    assert at_once(town.page, {"action": "invite", "role": "reader"}) == [302] * 2 + [422] * 4

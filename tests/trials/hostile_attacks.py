@@ -126,6 +126,19 @@ def make_keys(attack: Attack) -> None:
             time.sleep(0.1)
 
 
+def invite_to_spaces(attack: Attack) -> None:
+    """Make spaces, and invite the victim to each."""
+    with attack.in_browser() as browser:
+        for number in attack.rounds():
+            token = _form_token(browser, "/spaces")
+            form = {"csrfmiddlewaretoken": token, "name": f"space {number}"}
+            made = attack.send("spaces", browser, "POST", "/spaces", data=form)
+            if made is not None and made.status_code == 302:
+                form = {"csrfmiddlewaretoken": token, "action": "invite", "username": attack.victim, "role": "reader"}
+                attack.send("invitations", browser, "POST", made.headers["Location"], data=form)
+            time.sleep(0.1)
+
+
 def ask_with_nul(attack: Attack) -> None:
     paths = (
         "/api/v1/conversations?agent=%00", "/api/v1/conversations?project=a%00b", "/api/v1/conversations?cursor=%00",
@@ -277,8 +290,8 @@ def open_undrawn_pages(attack: Attack) -> None:
 
 PLAN: dict[Callable[[Attack], None], int] = {
     upload_bombs: 2, import_much: 1, search_all_the_time: 20, recall_all_the_time: 4, open_heavy_pages: 2,
-    make_keys: 1, ask_with_nul: 1, guess_passwords: 8, guess_keys: 2, post_large_bodies: 2, hold_connections: 1,
-    withhold_bodies: 1, upload_slow_documents: 1, import_slow_databases: 1, open_undrawn_pages: 1,
+    make_keys: 1, invite_to_spaces: 1, ask_with_nul: 1, guess_passwords: 8, guess_keys: 2, post_large_bodies: 2,
+    hold_connections: 1, withhold_bodies: 1, upload_slow_documents: 1, import_slow_databases: 1, open_undrawn_pages: 1,
 }  # fmt: skip
 
 
