@@ -159,8 +159,8 @@ def _share(
     row = Conversation.with_trash.filter(pk=conversation_id, archive_id=archive_id)
     stored_bytes, turns, before = row.values_list("stored_bytes", "turn_count", "additions").get()
     size, turns_before = before.get(str(adder), (0, 0))
-    own = [max(size + amounts.size, 0), max(turns_before + amounts.turns, 0)]
-    after: dict[str, list[int]] = {**{person: [*share] for person, share in before.items()}, str(adder): own}
+    after: dict[str, list[int]] = {person: [*share] for person, share in before.items()}
+    after[str(adder)] = [max(size + amounts.size, 0), max(turns_before + amounts.turns, 0)]
     for kind, total in enumerate((None if stored_bytes is None else stored_bytes + amounts.size, turns)):
         excess = 0 if total is None else sum(share[kind] for share in after.values()) - total
         for share in sorted(after.values(), key=lambda share: -share[kind]):
