@@ -92,8 +92,8 @@ def _at_address(provider: IdentityProvider, claims: Mapping[str, Any]) -> User |
     with maintenance():
         by_others = ProviderAddress.objects.filter(email__iexact=email).exclude(issuer=provider.issuer)
         rows = User.objects.filter(email__iexact=email).exclude(pk__in=by_others.values("person_id"))
-        found = list(rows[:2])
-    return _unlinked(provider, found)
+        accounts = list(rows[:2])
+    return _unlinked(provider, accounts)
 
 
 def _verified_email(claims: Mapping[str, Any]) -> str:

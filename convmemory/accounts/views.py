@@ -158,8 +158,10 @@ def sessions(request: PageRequest) -> HttpResponse:
             messages.success(request, _("That browser is signed out."))
         else:
             ended = end_other_sessions(person=request.user, current_key=current_key)
-            said = ngettext("%(count)s other browser is signed out.", "%(count)s other browsers are signed out.", ended)
-            messages.success(request, said % {"count": ended})
+            notice = ngettext(
+                "%(count)s other browser is signed out.", "%(count)s other browsers are signed out.", ended
+            )
+            messages.success(request, notice % {"count": ended})
         return redirect("sessions")
     if request.session.modified:  # it may have begun with this request, by a proxy's header
         request.session.save()

@@ -84,7 +84,7 @@ def fill(installation: Installation) -> dict[str, int]:
         base_url=f"{installation.address}/api/v1",
         headers={"Authorization": f"Bearer {key}"},
         trust_env=False,
-        timeout=60,
+        timeout=90,  # the route of imports waits for 60
     ) as api:
         wait_until(lambda: has_all_samples(api), "the samples", READY_S)
         ids: dict[str, int] = json.loads(in_django(installation, "prepare").splitlines()[-1])

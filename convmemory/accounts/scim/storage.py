@@ -180,8 +180,8 @@ class DirectoryStorage(ScimStorage):
         """
         email = storable(_email_of(resource).value or "")
         trusted = [each.issuer for each in config.oidc_providers if each.match_email or each.scim_claim]
-        given = ProviderAddress.objects.filter(issuer__in=trusted, email__iexact=email)
-        is_same = Q(email__iexact=email, pk__in=given.values("person_id"))
+        addresses = ProviderAddress.objects.filter(issuer__in=trusted, email__iexact=email)
+        is_same = Q(email__iexact=email, pk__in=addresses.values("person_id"))
         if config.remote_user_scim:
             name, external_id = storable(resource.user_name or ""), storable(resource.external_id or "")
             of_proxy = Q(subject__iexact=name) | Q(subject=external_id)

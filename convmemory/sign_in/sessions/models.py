@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
-from convmemory.core.text import one_line
+from convmemory.core.text import one_line, storable
 
 SEEN_EVERY = timedelta(hours=1)  # so that a person who reads costs one write an hour
 USER_AGENT, SIGNED_IN_AT = "user_agent", "signed_in_at"  # in the session, and copied to its columns
@@ -77,5 +77,5 @@ def _described(instance: AbstractBaseSession, data: dict[str, Any]) -> Session:
 
 def describe_sign_in(sender: Any, request: HttpRequest, **kwargs: Any) -> None:
     """Receive `user_logged_in`: note when and with which browser the session began."""
-    request.session[USER_AGENT] = one_line(request.headers.get("User-Agent", ""), MAX_USER_AGENT_CHARS)
+    request.session[USER_AGENT] = one_line(storable(request.headers.get("User-Agent", "")), MAX_USER_AGENT_CHARS)
     request.session[SIGNED_IN_AT] = timezone.now().isoformat()
