@@ -65,7 +65,8 @@ def run(
     session, transcript = _session(given), str(given.get("transcript_path") or "")
     rules = Rules.of(account, environment)
     if rules.stop.startswith(SWITCH):
-        account.add_off(session, transcript)  # so that no later `push` sends it
+        # So that no later `push` sends it.
+        account.add_off(session, *dict.fromkeys((transcript, os.path.realpath(transcript))) if transcript else ())
     if rules.stop or rules.reason(Session(session, _project(given))):
         log(account, event, slug, "left-out", time.monotonic() - started)
         return ""

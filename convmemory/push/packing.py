@@ -67,7 +67,8 @@ class Ended:
         """Return whether the file is of this session alone."""
         if is_shared(place, path):
             return False
-        is_transcript = bool(self.transcript) and path == Path(self.transcript)
+        transcript = Path(self.transcript)
+        is_transcript = path.name == transcript.name and path.resolve() == transcript.resolve()
         return is_transcript or bool(self.id and Session(name_of(place, path), "").has_id(self.id))
 
 

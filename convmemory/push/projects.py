@@ -10,6 +10,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,11 @@ def _projects(place: Place, path: Path) -> Iterator[str]:
     if place.agent == "gemini-cli":
         roots = [folder / ".project_root" for folder in list(path.parents)[:3]]
         root = next((root for root in roots if root.is_file()), None)
-        yield root.read_text(encoding="utf-8", errors="replace")[:MAX_NAMED_BYTES].strip() if root else ""
+        if root is None:
+            yield ""
+            return
+        with root.open("rb") as file:
+            yield file.read(MAX_NAMED_BYTES).decode("utf-8", "replace").strip()
     elif place.agent == "cursor":
         named = path.parts[path.parts.index("agent-transcripts") - 1]
         yield from list(_folders_named(Path(path.anchor), named)) or [""]
@@ -121,7 +126,7 @@ def _field(place: Place, path: Path) -> str:
     for file, keys in _FIELDS.get(place.agent, ()):
         other = path.parent / file.format(name=name) if file else path
         if other.is_file():
-            for value in _values(other, path.parent.name):
+            for value in _values(other):
                 for key in keys:
                     text = _at(value, key.format(folder=path.parent.name))
                     if isinstance(text, str) and text.strip():
@@ -129,7 +134,7 @@ def _field(place: Place, path: Path) -> str:
     return ""
 
 
-def _values(path: Path, folder: str) -> Iterator[Any]:
+def _values(path: Path) -> Iterator[Any]:
     """Yield the values of a JSON file: its lines, or the one that it is; a list of tasks by the task's id."""
     if path.suffix == ".jsonl":
         with path.open("rb") as file:
@@ -139,10 +144,14 @@ def _values(path: Path, folder: str) -> Iterator[Any]:
                 except ValueError:
                     continue  # a line that is being written, or two objects on one
         return
+    yield _tasks(path, path.stat().st_mtime_ns) if path.name == "taskHistory.json" else json.loads(path.read_bytes())
+
+
+@lru_cache(maxsize=4)
+def _tasks(path: Path, modified_ns: int) -> dict[str, Any]:
+    """Return the entries of a list of all tasks by their ids."""
     value = json.loads(path.read_bytes())
-    if path.name == "taskHistory.json":
-        value = {str(_at(item, "id")): item for item in value} if isinstance(value, list) else {}
-    yield value
+    return {str(_at(item, "id")): item for item in value} if isinstance(value, list) else {}
 
 
 def _at(value: Any, key: str) -> Any:

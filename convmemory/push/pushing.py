@@ -4,6 +4,7 @@ A folder that is named, and the session that a hook says has ended, are sent wit
 """
 
 import argparse
+import shlex
 import sqlite3
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from .account import Account
+from .application import PROGRAM
 from .ledger import Ledger
 from .packing import Ended, Item, batches, pack, unsent
 from .places import existing_places, places_within
@@ -22,7 +24,6 @@ from .sending import Answer, Offline, PushError, Server, send, space_to_write
 
 OFFLINE_EXIT, ERROR_EXIT = 3, 2
 SHOWN_FOLDERS = 30
-SEND_LATER = "`convmemory-push push` in a terminal shows the list and asks; `--yes` agrees to it."
 
 
 def push(options: argparse.Namespace) -> int:
@@ -80,10 +81,12 @@ def _push_once(options: argparse.Namespace, *, is_offer: bool) -> int:
             if is_offer and not new:
                 return 0
             if new and not _agree(new, left_out, target, is_told=options.yes):
+                program = shlex.quote(str(account.program)) if account.program.exists() else PROGRAM
+                later = f"`{program} push` in a terminal shows the list and asks; `--yes` agrees to it."
                 if is_offer or not agreed:
-                    print(f"Nothing was sent. {SEND_LATER}", file=sys.stdout if is_offer else sys.stderr)
+                    print(f"Nothing was sent. {later}", file=sys.stdout if is_offer else sys.stderr)
                     return 0 if is_offer else ERROR_EXIT
-                print(f"Of agents that were not agreed to, nothing is sent. {SEND_LATER}", file=sys.stderr)
+                print(f"Of agents that were not agreed to, nothing is sent. {later}", file=sys.stderr)
                 waiting = [item for item in waiting if item.place.agent in agreed]
             else:
                 ledger.record_agreement(target, {item.place.agent for item in new})

@@ -68,7 +68,7 @@ class Rules:
 
     def of_file(self, place: Place, path: Path) -> "Verdict":
         """Return what of a file may leave."""
-        if str(path) in self.off:
+        if not self.off.isdisjoint((str(path), str(path.resolve()))):
             return Verdict(f"ran with {SWITCH}=off")
         try:
             sessions = sessions_in(place, path)

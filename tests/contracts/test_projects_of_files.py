@@ -1,5 +1,6 @@
 """The client reads the same project folder from a file as the importer of its agent does, and divides shared files."""
 
+import json
 import shutil
 import sqlite3
 import sys
@@ -146,6 +147,17 @@ def test_transcript_of_cursor_has_every_folder_that_its_name_can_mean(tmp_path: 
     write_lines(path, [{}])
     projects = {session.project for session in sessions_in(Place("cursor", tmp_path / "projects", (".jsonl",)), path)}
     assert projects == {str(tmp_path / name) for name in ("my/app", "my-app", "my app")}
+
+
+def test_task_of_cline_has_folder_of_list_of_all_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "tasks" / "1767261600000" / "api_conversation_history.json"
+    shutil.copytree(FIXTURES / "cline/tasks/1767261600000", path.parent)
+    (tmp_path / "state").mkdir()
+    tasks = [{"id": "1", "cwdOnTaskInitialization": "/b"}, {"id": path.parent.name, "cwdOnTaskInitialization": FOLDER}]
+    (tmp_path / "state" / "taskHistory.json").write_text(json.dumps(tasks))
+    ((_, project, _),) = imported(path)
+    (session,) = sessions_in(Place("cline", tmp_path / "tasks", (".json",)), path)
+    assert session.project == project == FOLDER
 
 
 def test_database_of_editor_cannot_be_divided(tmp_path: Path) -> None:

@@ -104,6 +104,16 @@ def test_end_of_session_sends_it_with_its_subagents_and_no_other(home: Path, ser
     assert names(server) == [f"{CLAUDE[0]}.jsonl", "agent-1.jsonl"]
 
 
+def test_end_of_session_that_is_named_by_its_file_alone_sends_it(home: Path, server: ImportServer) -> None:
+    """Gemini CLI names its files by a part of the id, and homes can be behind links."""
+    path = home / ".gemini/tmp/p/chats/session-2026-11-01T00-00-0a1b2c3d.jsonl"
+    write_lines(path, [{"sessionId": "0a1b2c3d-0000-4000-8000-000000000000"}])
+    (home / "link").symlink_to(home)
+    transcript = home / "link" / path.relative_to(home)
+    assert run(home, server, "push", f"--session={IDS[3]}x", f"--transcript={transcript}") == 0
+    assert names(server) == [path.name]
+
+
 @pytest.mark.parametrize("session", ["", "jsonl", "p", "0000", "rollout", "../..", "*"])
 def test_end_of_session_without_its_id_sends_nothing(home: Path, server: ImportServer, session: str) -> None:
     (home / "elsewhere.jsonl").write_text("{}\n")
