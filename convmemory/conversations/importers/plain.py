@@ -235,7 +235,7 @@ def _conversation(
 
 
 def system_prompt(content: object, report: FileReport) -> Iterator[MessageDraft]:
-    """Yield the system prompt that Anthropic's API takes beside the messages, a string or a list of blocks."""
+    """Yield the system prompt that Anthropic's API takes apart from the messages, a string or a list of blocks."""
     if parts := content_parts(content, unknown=report.unknown):
         yield MessageDraft("system", tuple(parts), source_key="system", raw=_dumped(content).encode("utf-8", "replace"))
 
