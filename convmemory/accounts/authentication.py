@@ -1,9 +1,9 @@
 """Authenticates the caller of the API: by a bearer key, or by the browser's session (with CSRF protection).
 
 If a request has an Authorization header, that alone decides: a wrong key never falls back to the session, which would
-fail the CSRF check or act for another user than the key's. A read-only key is refused by every route with an unsafe
-method, unless the route declares `READING`. `request.caller` is the `Caller`, in the archive that holds the object
-that the address names.
+fail the CSRF check or act for another user than the key's. Read-only keys, and readers in a space, are refused by every
+route with an unsafe method, unless the route declares `READING`. `request.caller` is the `Caller`, in the archive that
+holds the object that the address names.
 """
 
 from typing import TYPE_CHECKING, Any, cast
@@ -38,10 +38,14 @@ class BearerKey(security.HttpBearer):
 
 
 class SessionAuth(security.SessionAuth):
-    """Accepts the session cookie, for requests without an Authorization header.
+    """Accepts the session cookie, for requests without an Authorization header. `reads` is as for keys.
 
     Pages link to the API with it, so that an address that names an object of a space is answered to its members.
     """
+
+    def __init__(self, *, reads: bool = False) -> None:
+        self.reads = reads
+        super().__init__()
 
     def __call__(self, request: HttpRequest) -> Caller | None:
         if "Authorization" in request.headers or not request.user.is_authenticated:
@@ -51,13 +55,13 @@ class SessionAuth(security.SessionAuth):
             return None
         caller = Caller.of(user)
         admit(request, caller)
-        _enter_archive_of_object(request, caller)
+        _enter_archive_of_object(request, caller, reads=self.reads)
         return caller_of(request)
 
 
 AUTHENTICATION: list[Any] = [BearerKey(), SessionAuth()]
-READING: list[Any] = [BearerKey(reads=True), SessionAuth()]
-"""For a route that changes nothing though its method is unsafe: it admits read-only keys."""
+READING: list[Any] = [BearerKey(reads=True), SessionAuth(reads=True)]
+"""For a route that changes nothing though its method is unsafe: it admits read-only keys and readers of spaces."""
 
 
 def admit(request: HttpRequest, caller: Caller) -> None:
@@ -89,11 +93,11 @@ def caller_of(request: HttpRequest) -> Caller:
     return caller
 
 
-def _enter_archive_of_object(request: HttpRequest, caller: Caller, *, reads: bool = False) -> None:
+def _enter_archive_of_object(request: HttpRequest, caller: Caller, *, reads: bool) -> None:
     """Continue the request in the space that holds the object of its address, if the caller reads that space."""
     archive_id = archive_of_address(request.resolver_match.kwargs) if request.resolver_match else None
     access = None if archive_id is None or archive_id == caller.archive_id else caller.reads(archive_id)
     if access is not None:
         if not reads and request.method not in SAFE_METHODS:
             caller.require_writing_spaces()
-        enter(request, access)
+        enter(request, access, reads=reads)

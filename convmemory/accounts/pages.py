@@ -69,16 +69,16 @@ def in_archive(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., 
     return signed_in(wrapper)
 
 
-def enter_archive_of(request: PageRequest, kwargs: Mapping[str, Any]) -> None:
+def enter_archive_of(request: PageRequest, kwargs: Mapping[str, Any], *, reads: bool = False) -> None:
     """Continue the request in the archive that holds the object of an address, else in the chosen one.
 
-    Raises: NotAllowed if a reader would write.
+    `reads` says that it changes nothing, whatever its method. Raises: NotAllowed if a reader would write.
     """
     archive_id = archive_of_address(kwargs, ON_PAGES)
     access = request.chosen if archive_id is None else request.caller.reads(archive_id)
     if access is None or access == request.caller.archive:
         return
-    enter(request, access)
+    enter(request, access, reads=reads)
 
 
 def archive_choices(spaces: Sequence[Access]) -> list[tuple[str, str]]:
@@ -87,9 +87,12 @@ def archive_choices(spaces: Sequence[Access]) -> list[tuple[str, str]]:
     return own + [(str(access.archive_id), access.name) for access in spaces]
 
 
-def enter(request: HttpRequest, access: Access) -> None:
-    """Continue the request in an archive of its caller. Raises: NotAllowed if a reader would write."""
-    if request.method not in SAFE_METHODS:
+def enter(request: HttpRequest, access: Access, *, reads: bool = False) -> None:
+    """Continue the request in an archive of its caller.
+
+    `reads` says that it changes nothing, whatever its method. Raises: NotAllowed if a reader would write.
+    """
+    if not reads and request.method not in SAFE_METHODS:
         refuse_readers(access)
     page = cast("PageRequest", request)
     page.caller = page.caller.at(access)

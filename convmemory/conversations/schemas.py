@@ -4,8 +4,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from ninja import Field, Schema
-from pydantic import WithJsonSchema
+from pydantic import AfterValidator, WithJsonSchema
 
+from convmemory.conversations.importers.values import time_of
 from convmemory.conversations.sharing import Audience
 from convmemory.core.marks import NOTE_CHARS, MarkKind
 from convmemory.core.numbers import MAX_INTEGER
@@ -49,11 +50,20 @@ MessageIn = Annotated[dict[str, Any], WithJsonSchema(MESSAGE)]
 MAX_MESSAGES = 20_000  # of a request: reading them takes half a second; more are sent in parts, or uploaded as a file
 
 
+def _plausible(time: datetime) -> datetime:
+    if time_of(time) is None:
+        raise ValueError("give a time from 1990 to now")
+    return time
+
+
+Time = Annotated[datetime, AfterValidator(_plausible)]
+
+
 class ConversationIn(Schema):
     title: str = ""
     agent: str = ""
     project: str = ""
-    created_at: datetime | None = None
+    created_at: Time | None = None
     source_id: str = Field(
         "", description="your own id of this conversation; unique among those you made through the API"
     )
@@ -71,7 +81,7 @@ class TurnIn(Schema):
     turn_number: int = Field(ge=0, le=2**24 - 1, description="counted from 0, without gaps")
     user: str = Field(description="the question")
     assistant: str = Field(description="the answer")
-    created_at: datetime | None = None
+    created_at: Time | None = None
 
 
 class SourceTurnIn(TurnIn):

@@ -116,6 +116,40 @@ def test_message_that_cannot_be_stored_is_named_with_reason(api: Api, number: in
     assert Conversation.objects.count() == 1
 
 
+EMPTY: tuple[dict[str, Any], ...] = (
+    {"role": "assistant", "content": ""},
+    {"role": "assistant", "content": None, "tool_calls": []},
+    {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]},
+    {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+    {"role": "model", "parts": [{"text": "", "thoughtSignature": "x"}]},
+    {"role": "model", "parts": []},
+)
+
+
+@pytest.mark.parametrize("message", EMPTY)
+def test_message_without_content_is_accepted_and_not_stored(api: Api, message: dict[str, Any]) -> None:
+    answer = api.send("POST", "/conversations", {"messages": [ASKED, message, TOLD]})
+    assert (answer.status_code, kinds(answer.json()["id"])) == (201, ["text", "thinking text"])
+
+
+def test_text_next_to_empty_content_is_stored(api: Api) -> None:
+    answer = api.send("POST", "/conversations", {"messages": [{"role": "user", "content": None, "text": "Weather?"}]})
+    assert spoken_of(api, answer.json()["id"]) == ["Weather?"]
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:00:00-14:00", "1966-01-01T00:00:00Z"])
+def test_time_that_is_implausible_is_refused(api: Api, number: int, time: str) -> None:
+    """Stored, the first two made every list of the archive fail: PostgreSQL keeps them, Python cannot."""
+    turn = {"turn_number": 0, "user": "Weather?", "assistant": "Sun.", "created_at": time}
+    for path, body in (
+        ("/conversations", {"created_at": time}),
+        (f"/conversations/{number}/turns", turn),
+        ("/conversations/by-source/maestro/7/turns", turn),
+    ):
+        assert "body.created_at: " in problem_of(api.send("POST", path, body), 422)
+    assert api.get("/conversations").status_code == 200
+
+
 def nested(levels: int, text: str) -> str:
     return '{"a":' * levels + text + "}" * levels
 

@@ -18,6 +18,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.models import ApiKey, Archive, Membership
 from convmemory.accounts.spaces import create_space, remove_member
+from convmemory.api import api
 from convmemory.conversations.messages.drafts import EventDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.models import Conversation
@@ -158,6 +159,42 @@ def test_key_writes_to_space_only_if_it_and_role_of_owner_do(crew: Crew, role: s
         assert changed.status_code == status, changed.content
     crew.shared.refresh_from_db()
     assert crew.shared.title == ("Varnish" if role == "reader" else "Mine")
+
+
+def test_reader_of_space_recalls_in_one_of_its_conversations_and_changes_nothing(crew: Crew) -> None:
+    asked, here = json.dumps({"query": QUESTION}), f"/api/v1/conversations/{crew.shared.pk}"
+    recall = f"{here}/memory/recall"
+    changing = [
+        (method.upper(), re.sub(r"{.*?}", "1", path.replace("/api/v1/conversations/{conversation_id}", here)))
+        for path, methods in api.get_openapi_schema()["paths"].items()
+        for method in methods.keys() - {"get"}
+        if "{conversation_id}" in path and not path.endswith(("/memory/recall", "/stream"))
+    ]
+    assert len(changing) > 10
+    for client in (browser_of(crew.rosa), crew.program(space_ids=[crew.space])):
+        answer = client.post(recall, asked, content_type="application/json")
+        assert answer.status_code == 200, answer.content
+        assert {hit["conversation_id"] for hit in answer.json()["results"]} == {crew.shared.pk}
+        for method, path in changing:
+            assert client.generic(method, path, "{}", content_type="application/json").status_code == 403, path
+    stranger = browser_of(make_user()).post(recall, asked, content_type="application/json")
+    assert stranger.status_code == 404
+    without_token = Client(enforce_csrf_checks=True)
+    without_token.force_login(crew.rosa)
+    assert without_token.post(recall, asked, content_type="application/json").status_code == 403
+    assert Conversation.objects.get(pk=crew.shared.pk).message_count == 2
+
+
+def test_reader_downloads_and_copies_chosen_conversations_of_space_and_changes_none(crew: Crew) -> None:
+    browser = browser_of(crew.rosa)
+    browser.post("/spaces/use", {"space": crew.space})
+    chosen = {"chosen": crew.shared.pk}
+    downloaded = browser.post("/library/change", {**chosen, "action": "export", "format": "json"})
+    assert b"Spar varnish" in b"".join(downloaded.streaming_content)  # type: ignore[attr-defined]
+    asked = browser.post("/library/change", {**chosen, "action": "move"})
+    assert asked.headers["Location"] == f"/move?conversation={crew.shared.pk}"
+    for action in ("archive", "star", "tag", "delete", "export,delete", ""):
+        assert browser.post("/library/change", {**chosen, "action": action, "tag": "x"}).status_code == 403
 
 
 def test_tools_use_spaces_of_key_and_no_others(crew: Crew, settings: Any) -> None:

@@ -159,7 +159,7 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
 
 
 def _calls_of(value: Mapping[str, Any], unknown: OnUnknown) -> Iterator[Part]:
-    """Yield the calls of a message outside its content."""
+    """Yield the calls that a message has apart from its content."""
     listed = value.get("tool_calls") or []
     for item in [*(listed if isinstance(listed, list) else [listed]), *filter(None, [value.get("function_call")])]:
         if isinstance(item, Mapping):

@@ -287,5 +287,13 @@ def _joined_text(value: object, depth: int = 0) -> str:
     return ""
 
 
+def is_blank(content: object) -> bool:
+    """Return whether the content has no texts but empty ones."""
+    items = content if isinstance(content, list) else [content]
+    texts = (item.get(name) for item in items if isinstance(item, Mapping) for name in _TEXTS)
+    others = (item for item in items if not isinstance(item, Mapping))
+    return all(text is None or (isinstance(text, str) and not text.strip()) for text in (*texts, *others))
+
+
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value] if isinstance(value, Mapping) else []

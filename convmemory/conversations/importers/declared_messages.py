@@ -8,7 +8,12 @@ from typing import Any
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.content import record_messages
 from convmemory.conversations.importers.declaration import ALTERNATING, SUPERSEDED, Declaration, Said
-from convmemory.conversations.importers.declared_content import blocks_of_entry, readable_role, typed_and_added
+from convmemory.conversations.importers.declared_content import (
+    blocks_of_entry,
+    is_blank,
+    readable_role,
+    typed_and_added,
+)
 from convmemory.conversations.importers.json_arrays import dumped, json_bytes
 from convmemory.conversations.importers.places import first
 from convmemory.conversations.importers.threads import MessageKeys, Node, ToolNames, read_thread
@@ -165,7 +170,7 @@ class EntryReader:
         drafts += record_messages(
             role="system", blocks=added, key=f"{key}:added", injected=True, raw=b"" if drafts else raw, **common
         )
-        if not drafts and first(entry, said.text) is not None:
+        if not drafts and not is_blank(first(entry, said.text)):
             self.report.skip(place, "the message has content, but none that can be read")
         name = text_of(first(entry, of.speaker))
         for draft in drafts:

@@ -34,7 +34,7 @@ def sent_messages(values: Sequence[Mapping[str, Any]], *, system: object = None)
         if not plain.names_speaker(value):
             report.skip(index, "A message has no role: give one of user, assistant, tool, system.")
         if value.get("created_at") is not None and time_of(value["created_at"]) is None:
-            report.skip(index, "created_at is no time: give one such as 2026-03-01T10:00:00Z.")
+            report.skip(index, "created_at is no time from 1990 to now.")
         ids.update(filter(None, (key_of(text_of(value.get(name))) for name in ("id", "uuid", "source_key"))))
     try:
         drafts = [*plain.system_prompt(system, report), *read_messages(values, report=report)]

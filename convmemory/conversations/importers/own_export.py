@@ -38,6 +38,7 @@ VERSION = 1
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources are in hexadecimal digits
+MIN_YEAR, MAX_YEAR = 1900, 2200  # earlier versions stored any time that the API was sent
 DIVIDE = "take its row out of the archive and import that conversation from its own file."
 
 Row = Mapping[str, Any]
@@ -271,10 +272,12 @@ def _loaded(line: bytes, place: str) -> Row:
 
 
 def _time(value: str | None) -> datetime | None:
+    """Return the time; None for one that no zone can show. Raises: one of `WRONG`."""
     if value is None:
         return None
     time = datetime.fromisoformat(value)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return time.astimezone(UTC) if MIN_YEAR < time.year < MAX_YEAR else None
 
 
 def reason_of(error: Exception) -> str:

@@ -120,7 +120,7 @@ def _usual(value: Mapping[str, Any]) -> Mapping[str, Any]:
     inner = content if isinstance(content, Mapping) and "type" not in content else {}
     if inner:
         content = next((inner[name] for name in ("content", "text", "parts") if inner.get(name)), content)
-    elif role and content is None and value.keys().isdisjoint(_CONTENT_KEYS):
+    elif role and all(value.get(name) is None for name in _CONTENT_KEYS):
         content = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
     changed = {"role": role} if role else {}
     return {**value, **changed, "content": content} if content is not value.get("content") else {**value, **changed}
@@ -235,7 +235,7 @@ def _conversation(
 
 
 def system_prompt(content: object, report: FileReport) -> Iterator[MessageDraft]:
-    """Yield the system prompt that Anthropic's API takes next to the messages, a string or a list of blocks."""
+    """Yield the system prompt that Anthropic's API takes apart from the messages, a string or a list of blocks."""
     if parts := content_parts(content, unknown=report.unknown):
         yield MessageDraft("system", tuple(parts), source_key="system", raw=_dumped(content).encode("utf-8", "replace"))
 

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import replace_url
 
-from convmemory.accounts.pages import PageRequest, in_archive
+from convmemory.accounts.pages import PageRequest, enter_archive_of, in_archive, signed_in
 from convmemory.conversations import browsing, curating, projects, reading
 from convmemory.conversations.browsing import LibraryChoice
 from convmemory.conversations.exports.formats import export_response
@@ -38,6 +38,7 @@ UNDO_OF = {
     "archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star",
     "delete": "restore",
 }  # fmt: skip
+READING_ACTIONS = frozenset({"export", "move"})  # a page asks where to move
 CHANGES: dict[str, Callable[..., list[int]]] = {
     "archive": partial(curating.archive_all, archived=True),
     "unarchive": partial(curating.archive_all, archived=False),
@@ -115,9 +116,10 @@ def _choice(given: QueryDict) -> LibraryChoice:
 
 
 @require_POST
-@in_archive
+@signed_in
 def change(request: PageRequest) -> HttpResponseBase:
-    """Apply one action to the chosen conversations, or download them as a file. Raises: InvalidInput."""
+    """Apply one action to the chosen conversations, or download them as a file. Raises: InvalidInput, NotAllowed."""
+    enter_archive_of(request, {}, reads=request.POST.get("action", "") in READING_ACTIONS)
     # Numbers, given separately or separated by commas.
     words = {word for text in request.POST.getlist("chosen") for word in text.split(",") if word}
     numbers = {number_or_refuse(word, "What was chosen are no numbers of conversations.") for word in words}
