@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
-from django.core.asgi import get_asgi_application
+import django
 
 from convmemory.core.web.asgi_types import Receive, Scope, Send, with_bearer
 
@@ -22,9 +22,10 @@ THREAD_TURN_S = 0.001  # a search waits a dozen times for the interpreter lock; 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
 gc.disable()  # as in manage.py, while the program is loaded
-django_application: Callable[..., Awaitable[None]] = get_asgi_application()
+django.setup(set_prefix=False)
 
 from convmemory.core.web import stopping  # noqa: E402
+from convmemory.core.web.handler import Handler  # noqa: E402
 from convmemory.http_limits.concurrency import ConcurrencyLimit  # noqa: E402
 from convmemory.http_limits.refusals import HealthCheckHosts, HttpsOnly, PrivateResponses  # noqa: E402 (Django has to be set up before)
 from convmemory.mcp_server import http as mcp_http  # noqa: E402
@@ -33,10 +34,11 @@ gc.enable()
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    inner = _mcp if mcp_http.is_mcp(scope["path"]) else django_application
+    inner = _mcp if mcp_http.is_mcp(scope["path"]) else _django
     await inner(scope, receive, send)
 
 
+_django: Callable[..., Awaitable[None]] = Handler()
 _mcp = HttpsOnly(mcp_http.application)
 _guarded = PrivateResponses(ConcurrencyLimit(HealthCheckHosts(_answer)))
 

@@ -1,7 +1,7 @@
 """Authenticates the caller of an asynchronous route, in the same two ways as `authentication.py`.
 
-The database is queried in a thread that returns its connection at once; the request's own thread would keep one for
-as long as a response is streamed. OpenAPI names an authentication scheme after its class, hence the names.
+The database is queried in a thread that returns its connection at once, because such a route may wait for long before
+it answers. OpenAPI names an authentication scheme after its class, hence the names.
 """
 
 from typing import Any

@@ -1,8 +1,4 @@
-"""Streams the reply to a message as server-sent events, for the API and the page.
-
-The caller must be authenticated outside the request's own thread: otherwise that thread would hold its database
-connection as long as the stream lasts, and as many streams as the pool has connections would block all other requests.
-"""
+"""Streams the reply to a message as server-sent events, for the API and the page."""
 
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass

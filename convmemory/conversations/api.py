@@ -125,7 +125,7 @@ def export_conversations(
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
     selection = ExportSelection(ids=tuple(id), filters=chosen.filters())
-    return export_response(request, caller=caller_in(request, space), selection=selection, format=format)
+    return export_response(caller=caller_in(request, space), selection=selection, format=format)
 
 
 @router.get(
@@ -138,7 +138,7 @@ def export_conversation(
 ) -> StreamingHttpResponse:
     """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
     selection = ExportSelection(ids=(conversation_id,))
-    return export_response(request, caller=caller_of(request), selection=selection, format=format)
+    return export_response(caller=caller_of(request), selection=selection, format=format)
 
 
 @router.patch("/conversations/{int:conversation_id}", response=ConversationOut, summary="Rename or archive")

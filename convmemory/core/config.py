@@ -168,7 +168,7 @@ class Config:
         1,
         100_000,
         "the same for responses that are streamed or wait for a language model; an address without a key or session "
-        "has at most 4",
+        "has at most 2, and all of those together half of `DATABASE_POOL_SIZE`",
     )
     waiting_per_user = whole(64, 0, 100_000, "how many more may wait; beyond that the response is 429")
 

@@ -5,9 +5,10 @@ counts idle ones too, so that one client could shut out all others by opening co
 
 While the body of a request arrives (`bodies.py`), the request counts among those that are being received, which have a
 limit of their own, because each keeps a part of its body in memory. Then it takes a place of its caller until its
-answer is made; an answer that streams counts as a stream, of which a caller may have more. While other users are
-active, a caller with a line, or with almost constant requests lately, has fewer places, and callers that keep the
-process busy pause between requests (`used_time.py`).
+answer is made; an answer that streams, or is long, counts as a stream, of which a user may have more. Of the streams to
+callers without an account few are sent at once, also if they come from many addresses. While other users are active, a
+caller with a line, or with almost constant requests lately, has fewer places, and callers that keep the process busy
+pause between requests (`used_time.py`).
 """
 
 import asyncio
@@ -18,11 +19,14 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
+from typing import Any
 
 from django.db import InterfaceError, OperationalError
 
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.measuring import Measurement, report
+from convmemory.core.numbers import parse_number
 from convmemory.core.web.asgi_types import DISCONNECT, Application, Message, Receive, Scope, Send, has_body
 from convmemory.core.web.middleware import StaticFilesMiddleware
 from convmemory.http_limits.bodies import Body
@@ -33,7 +37,9 @@ from convmemory.problems import Refusal
 
 SHARE = 4  # a caller gets at most 1/4 of a process, unknown callers never the last 1/4
 SMALLEST_SHARE = 8  # a browser opens six connections to one server
-STREAMS_OF_STRANGERS = 4  # of one address; those of users are in the settings
+STRANGERS = "strangers"  # all addresses without an account together
+STREAMS_OF_ADDRESS = 2  # without an account; those of users are in the settings
+LONG_BYTES = 256 * 1024  # of an answer; sockets buffer less, so that a slow client determines how long it takes
 BUSY = 4  # concurrent requests of an address from which its credentials are looked up
 LOOKUPS_AT_ONCE = 8  # of unknown credentials: a flood of invented keys must not take all connections
 WAIT_S = 30.0  # the longest wait in a line
@@ -48,6 +54,11 @@ WAITING_FOR_A_WORKER = "/api/v1/imports"  # with `wait`, it answers when the imp
 _TOO_MANY = Refusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "The server is answering as many requests as it can (MAX_CONCURRENT_REQUESTS): try again in a moment.",
+    retry_after_s=RETRY_AFTER_S,
+)
+_TOO_MANY_STREAMS = Refusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "The server is sending as many pages as it sends at once to people without an account: try again in a moment.",
     retry_after_s=RETRY_AFTER_S,
 )
 _TOO_MANY_OF_CALLER = Refusal(
@@ -130,13 +141,20 @@ class Caller:
     def __init__(self, name: str, requests_at_once: Callable[[str], int]) -> None:
         self.name = name
         self.requests = Places(config.requests_per_user, lambda: requests_at_once(name))
-        streams = config.streams_per_user if is_user(name) else min(config.streams_per_user, STREAMS_OF_STRANGERS)
+        streams = _streams_at_once(name)
         self.streams = Places(streams, lambda: streams)
         self.loop = asyncio.get_running_loop()
 
     @property
     def is_idle(self) -> bool:
         return not any(places.entered or places.taken for places in (self.requests, self.streams))
+
+
+def _streams_at_once(name: str) -> int:
+    if is_user(name):
+        return config.streams_per_user
+    # Far fewer than connections of the database, of which each piece of a stream needs one while it is read.
+    return max(1, config.database_pool_size // 2) if name == STRANGERS else STREAMS_OF_ADDRESS
 
 
 class ConcurrencyLimit:
@@ -173,12 +191,15 @@ class ConcurrencyLimit:
             with stage.one_more(name):
                 await self.application(scope, receive, send)
         else:
-            await _Request(self, self._caller(name), scope, receive, send).run(stage)
+            await _Request(self, self.caller(name), scope, receive, send).run(stage)
 
     async def _name_of(self, scope: Scope) -> str:
-        """Return the caller's name. A credential that is new to this process is looked up if its address is busy."""
+        """Return the caller's name.
+
+        A credential that is new to this process is looked up if its address is busy, or has few places for the request.
+        """
         name = caller_of(scope)
-        is_busy = self.receiving.is_busy(name) or self.running.is_busy(name)
+        is_busy = self.receiving.is_busy(name) or self.running.is_busy(name) or waits_for_others(scope)
         if is_user(name) or not is_busy or self._lookups >= LOOKUPS_AT_ONCE:
             return name
         self._lookups += 1
@@ -190,7 +211,7 @@ class ConcurrencyLimit:
             self._lookups -= 1
         return caller_of(scope)
 
-    def _caller(self, name: str) -> Caller:
+    def caller(self, name: str) -> Caller:
         """Return the caller's places, and note that it is active if it is a user."""
         now = self.clock()
         if is_user(name):
@@ -237,6 +258,8 @@ class _Request:
         self._stage = ExitStack()
         self._started: float | None = None  # when the request got its place
         self._waited_s = 0.0  # in line
+        self._strangers: Caller | None = None  # of whose streams this is one
+        self._streams_since: float | None = None
         self._is_whole = self._is_answered = self._is_refused = False
         self._ahead: asyncio.Task[Message] | None = None  # a receive() begun while in line
 
@@ -250,6 +273,9 @@ class _Request:
         try:
             if await self._body.has_accepted_length():
                 await self._limit.application(self._scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            if not self._is_refused:
+                raise
         finally:
             self._end()
 
@@ -283,14 +309,39 @@ class _Request:
             return
         if message["type"] == "http.response.start":
             self._is_answered = True
-            streams = self._caller.streams
-            if self._started is not None and _is_streamed(message) and self._places is not streams and streams.take():
-                # A streamed answer counts as a stream from now on; with too many streams, it remains a request.
-                self._places.leave()
-                self._places.entered -= 1
-                self._places = streams
-                self._places.entered += 1
+            if self._started is not None and _is_streamed(message):
+                await self._begin_streaming()
         await self._body.send(message)
+
+    async def _begin_streaming(self) -> None:
+        """Count the answer as a stream from now on; one to a caller without an account may have to wait for that.
+
+        Raises: CancelledError if it waited too long and was refused; Django then ends its answer as if the client had
+        disconnected.
+        """
+        self._streams_since = self._limit.clock()
+        streams = self._caller.streams
+        if is_user(caller_of(self._scope)):  # also if the credential was new to this process when the request came
+            if self._places is not streams and streams.take():
+                self._move_to(streams)
+            return  # with too many streams, it remains a request
+        if self._places is streams or await self._wait_in_line(streams):
+            if self._places is not streams:
+                self._move_to(streams)
+            strangers = self._limit.caller(STRANGERS)
+            if await self._wait_in_line(strangers.streams):
+                self._strangers = strangers
+                return
+        self._is_refused = True
+        await refuse(self._scope, self._send, _TOO_MANY_STREAMS)
+        raise asyncio.CancelledError
+
+    def _move_to(self, places: Places) -> None:
+        """Exchange the request's place for another kind, which it has taken."""
+        self._places.leave()
+        self._places.entered -= 1
+        self._places = places
+        self._places.entered += 1
 
     def _begin_running(self) -> Refusal | None:
         """Count a request whose body has arrived among the running ones, or return why it is refused."""
@@ -307,25 +358,42 @@ class _Request:
         """Take a place, after a wait in line if need be; return a refusal if that took too long."""
         arrived = self._limit.clock()
         if not self._places.take():
-            turn = self._places.stand_in_line()
             self._ahead = asyncio.ensure_future(self._body.receive())  # after the body, only http.disconnect can come
-            try:
-                await asyncio.wait((turn, self._ahead), timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError:
-                self._places.leave_line(turn)
-                raise
-            if not turn.done() or self._has_disconnected:
-                self._places.leave_line(turn)
+            if not await self._wait_in_line(self._places, self._ahead):
                 return _TOO_MANY_OF_CALLER
         self._started = self._limit.clock()
         self._waited_s = self._started - arrived
         return None
+
+    @staticmethod
+    async def _wait_in_line(places: Places, *ends: "asyncio.Future[Message]") -> bool:
+        """Take a place, after a wait in line if need be; return False if that took too long, or one of `ends` came."""
+        if places.take():
+            return True
+        turn = places.stand_in_line()
+        outcomes: tuple[asyncio.Future[Any], ...] = (turn, *ends)
+        try:
+            await asyncio.wait(outcomes, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            places.leave_line(turn)
+            raise
+        if turn.done() and not any(end.done() for end in ends):
+            return True
+        places.leave_line(turn)
+        return False
 
     def _end(self) -> None:
         """Free the place, also if the application failed, or answered before the body was complete."""
         if self._ahead:
             self._ahead.cancel()
         self._stage.close()
+        if self._streams_since is not None:
+            kind = "user" if is_user(caller_of(self._scope)) else "stranger"
+            seconds = self._limit.clock() - self._streams_since
+            report(Measurement("stream", kind, seconds, failed=self._is_refused))
+        if self._strangers:
+            self._strangers.streams.leave()
+            self._limit.forget_if_idle(self._strangers)
         pause_s = 0.0
         if self._started is not None and self._places is self._caller.requests:
             pause_s = self._limit.pause_after(self._caller.name, started=self._started, waited_s=self._waited_s)
@@ -342,9 +410,10 @@ class _Request:
 
 
 def _is_streamed(start: Message) -> bool:
-    """Return whether an answer is produced while it is sent: it has no length then."""
+    """Return whether the rest of an answer takes its client's time: it has no length yet, or is long."""
     headers = {name.lower(): value for name, value in start.get("headers", ())}
-    return b"content-length" not in headers and start["status"] == HTTPStatus.OK
+    length = parse_number(headers.get(b"content-length", b"").decode("latin-1"))
+    return start["status"] == HTTPStatus.OK and (length is None or length > LONG_BYTES)
 
 
 def waits_for_others(scope: Scope) -> bool:

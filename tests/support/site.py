@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.core.asgi import get_asgi_application
-
 from convmemory.chat.live import chat_is_running
 from convmemory.core import threads
 from convmemory.core.web.asgi_types import with_bearer
+from convmemory.core.web.handler import Handler
 from tests.support.asgi_thread import running_application
 from tests.support.patience import ANSWER_S
 
@@ -21,7 +20,7 @@ Send = Callable[[Any], Awaitable[None]]
 @contextmanager
 def running_site() -> Iterator[str]:
     """The address. The server's start and end are the product's, but for the database, which the tests share."""
-    django = get_asgi_application()
+    django = Handler()
 
     async def application(scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

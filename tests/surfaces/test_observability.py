@@ -193,6 +193,8 @@ def test_dashboard_and_alerts_name_metrics_that_exist(settings: Settings, tmp_pa
         ("task", "search.tasks.index"),
         ("embedding", "text"),
         ("response", "2xx"),
+        ("pool_wait", "app"),
+        ("stream", "stranger"),
     ):
         report(Measurement(name, label, 0.1))
     measures.flush()

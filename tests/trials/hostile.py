@@ -52,7 +52,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, running_chat_server() as endpoint:
         Path(folder).chmod(0o755)
         chat = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "test-model"}
-        with running_installation(Path(folder), chat) as installation:
+        with running_installation(Path(folder), chat | {"SHARING": "anybody"}) as installation:
             trial = Trial(installation, options.only)
             trial.prepare(options.turns)
             for number in range(1, options.rounds + 1):

@@ -30,6 +30,7 @@ STRANGER, MALLORY = "127.0.0.66", "127.0.0.67"
 BODY_MB = 600
 CHUNK = b"x" * (1024 * 1024)
 SLOW_CONNECTIONS = 200
+HELD_PAGES, HELD_S = 60, 8.0
 WITHHELD_BODIES = 1_010  # more than MAX_CONCURRENT_REQUESTS
 LONG_QUERY = " ".join(f'word{n} "a phrase" -not{n}' for n in range(40))[:500]
 SLOW_FILES = 4  # of each kind in a phase: what they keep busy ends before the next quiet phase
@@ -45,7 +46,8 @@ class Attack:
     key: str
     cookies: dict[str, str]
     victim: str
-    until: float
+    until: float = 0.0
+    shared_page: str = ""
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def client(self, source: str, **options: Any) -> httpx2.Client:
@@ -232,6 +234,44 @@ def withhold_bodies(attack: Attack) -> None:
             one.close()
 
 
+def hold_shared_pages(attack: Attack) -> None:
+    """Ask for a long shared page from many addresses, read nothing, and leave after a while, again and again."""
+    where = urlsplit(attack.address)
+    for _ in attack.rounds():
+        open_sockets = []
+        try:
+            for number in range(HELD_PAGES):
+                source = (f"127.0.0.{70 + number % 10}", 0) if sys.platform == "linux" else None
+                made = socket.create_connection((where.hostname, where.port), timeout=5, source_address=source)
+                made.sendall(f"GET {attack.shared_page} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                open_sockets.append(made)
+            time.sleep(HELD_S)
+            begun = sum(map(_has_answer, open_sockets))
+            attack.outcomes["shared pages: unread"] += begun
+            attack.outcomes["shared pages: waiting"] += len(open_sockets) - begun
+        except OSError as error:
+            attack.outcomes[f"shared pages: {type(error).__name__}"] += 1
+        finally:
+            for one in open_sockets:
+                one.close()
+
+
+def read_shared_pages(attack: Attack) -> None:
+    with attack.client(STRANGER) as client:
+        for _ in attack.rounds():
+            attack.send("shared pages", client, "GET", attack.shared_page)
+
+
+def share_page(attack: Attack) -> None:
+    """Make a conversation of some megabytes, and a link to it for readers without an account."""
+    said = [{"role": ("user", "assistant")[n % 2], "content": "Some **long** text. " * 2_000} for n in range(140)]
+    with attack.as_user() as client:
+        made = client.post("/api/v1/conversations", json={"title": "Long", "messages": said}).raise_for_status()
+        path = f"/api/v1/conversations/{made.json()['id']}/share_links"
+        link = client.post(path, json={"audience": "anybody", "days": 1}).raise_for_status()
+    attack.shared_page = urlsplit(link.json()["url"]).path
+
+
 def _has_answer(connection: socket.socket) -> bool:
     try:
         connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -292,6 +332,7 @@ PLAN: dict[Callable[[Attack], None], int] = {
     upload_bombs: 2, import_much: 1, search_all_the_time: 20, recall_all_the_time: 4, open_heavy_pages: 2,
     make_keys: 1, invite_to_spaces: 1, ask_with_nul: 1, guess_passwords: 8, guess_keys: 2, post_large_bodies: 2,
     hold_connections: 1, withhold_bodies: 1, upload_slow_documents: 1, import_slow_databases: 1, open_undrawn_pages: 1,
+    hold_shared_pages: 1, read_shared_pages: 40,
 }  # fmt: skip
 
 
@@ -323,13 +364,14 @@ def main() -> None:
     options = parser.parse_args()
     assert urlsplit(options.address).hostname == "127.0.0.1", "only this machine's own server is attacked"
     _take_idle_time_only()
+    attack = Attack(options.address, options.key, options.cookies, options.victim)
+    share_page(attack)
     hostile_files.many_messages()
     for file in hostile_files.BOMBS:
         file()
     print("ready", flush=True)
     sys.stdin.readline()
-    until = time.monotonic() + options.seconds
-    attack = Attack(options.address, options.key, options.cookies, options.victim, until)
+    attack.until = time.monotonic() + options.seconds
     plan = {run: threads for run, threads in PLAN.items() if not options.only or run.__name__ in options.only}
     with ThreadPoolExecutor(sum(plan.values())) as pool:
         running = [pool.submit(run, attack) for run, threads in plan.items() for _ in range(threads)]

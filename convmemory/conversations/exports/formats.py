@@ -1,12 +1,11 @@
 """The export formats by name, and an export as pieces of text or as a response, one message in memory at a time."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
@@ -16,7 +15,6 @@ from convmemory.conversations.exports.markdown_text import MarkdownWriter
 from convmemory.conversations.exports.selection import ExportedMessage, ExportSelection, chosen, messages_of
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import InvalidInput
-from convmemory.core.threads import in_thread
 
 PIECE_CHARS = 64 * 1024
 
@@ -105,13 +103,11 @@ NAME_CHARS = 60
 _UNSAFE = re.compile(r"[^\w-]+")
 
 
-def export_response(
-    request: HttpRequest, *, caller: Caller, selection: ExportSelection, format: str
-) -> StreamingHttpResponse:
+def export_response(*, caller: Caller, selection: ExportSelection, format: str) -> StreamingHttpResponse:
     """Return the selection as a download. Raises: InvalidInput on an unknown format, NotFound."""
     chosen = require_format(format)
     pieces = exported(caller=caller, selection=selection, format=chosen)
-    response = streamed(request, pieces, media_type=chosen.media_type)
+    response = streamed(pieces, media_type=chosen.media_type)
     record_export(caller=caller, selection=selection)
     # The name of the download: the title of the only conversation, reduced to plain letters.
     if len(selection.ids) != 1:
@@ -131,17 +127,9 @@ def export_response(
     return response
 
 
-def streamed(request: HttpRequest, pieces: Iterator[str], *, media_type: str) -> StreamingHttpResponse:
+def streamed(pieces: Iterator[str], *, media_type: str) -> StreamingHttpResponse:
     """Return a response that reads each piece when it sends it."""
-    response = StreamingHttpResponse(
-        _in_threads(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=media_type
-    )
+    response = StreamingHttpResponse(pieces, content_type=media_type)
     response["Cache-Control"] = "no-store"
     response["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-async def _in_threads(pieces: Iterator[str]) -> AsyncIterator[str]:
-    """Yield the pieces, each produced in a thread that returns its database connection."""
-    while (piece := await in_thread(next, pieces, None)) is not None:
-        yield piece

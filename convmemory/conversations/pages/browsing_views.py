@@ -149,7 +149,7 @@ def change(request: PageRequest) -> HttpResponseBase:
         own = curating.own_conversations(caller=request.caller, conversation_ids=chosen)
         selection = ExportSelection(ids=tuple(own) or tuple(chosen[:1]))
         format = request.POST.get("format", "markdown")
-        return export_response(request, caller=request.caller, selection=selection, format=format)
+        return export_response(caller=request.caller, selection=selection, format=format)
     if action == "move":
         return redirect(f"{reverse('move')}?{urlencode({'conversation': chosen}, doseq=True)}")
     name = request.POST.get("tag", "")

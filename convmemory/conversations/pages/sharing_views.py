@@ -116,7 +116,7 @@ def shared(request: HttpRequest, token: str) -> HttpResponseBase:
         context = {"title": _("This link shows nothing"), "reason": reason}
         response: HttpResponseBase = render(request, "refused.html", context, status=404)
     else:
-        response = streamed(request, pieces if is_read else iter(()), media_type=FORMATS["html"].media_type)
+        response = streamed(pieces if is_read else iter(()), media_type=FORMATS["html"].media_type)
         response.headers["Content-Security-Policy"] = POLICY
     response.headers["X-Robots-Tag"] = "noindex, nofollow"
     response.headers["Referrer-Policy"] = "no-referrer"

@@ -9,6 +9,7 @@ carries an owner. On a Citus cluster `grouped.py` adds the search path.
 """
 
 import os
+import time
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from psycopg.pq import TransactionStatus
 from convmemory.core import acting
 from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.measuring import Measurement, report
 from convmemory.core.postgres import configuration, embedded, logins, server
 from convmemory.core.postgres.failures import (
     ChangedInTransaction,
@@ -96,6 +98,7 @@ os.register_at_fork(after_in_child=_leave_pools_to_the_parent)
 
 
 CONNECT_TIMEOUT_S = 10
+MEASURED_WAIT_S = 0.1  # for a connection; shorter waits are usual, and the thread that stores counts waits, too
 NO_ROLE = "none"
 
 
@@ -281,11 +284,22 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if self.pool and self.pool.closed:
                 self._probe(conn_params)
                 Finalize(None, close_pools, exitpriority=CLOSE_POOLS_PRIORITY)
-            connection = super().get_new_connection(conn_params)
+            connection = self._wait_for_connection(conn_params)
         except psycopg.OperationalError as error:
             connection = self._connect_again(conn_params, error)
         if self.embedded_path and child_limits.is_background():
             child_limits.push_back(connection.info.backend_pid)
+        return connection
+
+    def _wait_for_connection(self, conn_params: dict[str, Any]) -> Any:
+        started, failed = time.monotonic(), True
+        try:
+            connection = super().get_new_connection(conn_params)
+            failed = False
+        finally:
+            seconds = time.monotonic() - started
+            if self.pool and seconds >= MEASURED_WAIT_S:
+                report(Measurement("pool_wait", self._login, seconds, failed=failed))
         return connection
 
     def _probe(self, conn_params: dict[str, Any]) -> None:

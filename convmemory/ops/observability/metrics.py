@@ -32,7 +32,15 @@ from search.indexing.status import count_index
 if TYPE_CHECKING:
     from convmemory.ops.models import Measure
 
-LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route", "response": "class"}
+LABELS = {
+    "search": "mode",
+    "embedding": "kind",
+    "task": "function",
+    "request": "route",
+    "response": "class",
+    "pool_wait": "login",
+    "stream": "caller",
+}
 """The name of the label of each measured name; others are called `label`."""
 
 WHAT = {
@@ -42,6 +50,8 @@ WHAT = {
     "task": "Background tasks",
     "request": "HTTP requests",
     "response": "HTTP responses by the class of their status",
+    "pool_wait": "Waits of a tenth of a second or more for a connection of the database",
+    "stream": "Streams and long answers that were sent, to users and to strangers",
 }
 
 LARGEST_OWNERS = 10

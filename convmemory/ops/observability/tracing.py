@@ -19,7 +19,7 @@ from convmemory.core.measuring import Measurement, measured
 from convmemory.ops.observability.measures import FLUSH_AT_EXIT_PRIORITY
 
 ROOTS = ("request", "task")
-LEFT_OUT = ("response",)  # counts requests again
+LEFT_OUT = ("response", "stream")  # count requests again
 
 _started: list[Any] = []
 """The provider of this process."""

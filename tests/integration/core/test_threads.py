@@ -5,9 +5,12 @@ from functools import partial
 from threading import Event
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
+from convmemory.core.measuring import Measurement, measured
+from convmemory.core.postgres.base import MEASURED_WAIT_S
 from convmemory.core.threads import DatabaseThreads
+from tests.support.own_logins import POOL, own_logins
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -89,3 +92,35 @@ def test_cancelled_call_is_not_run() -> None:
         assert not was_run.is_set()
 
     asyncio.run(run())
+
+
+def test_call_that_gets_no_connection_of_full_pool_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[Measurement] = []
+
+    def note(measurement: Measurement, **_: object) -> None:
+        reported.append(measurement)
+
+    async def run() -> None:
+        threads, taken, go_on = DatabaseThreads(2, "two"), Event(), Event()
+
+        def keep() -> None:
+            process_id()
+            taken.set()
+            go_on.wait()
+
+        keeping = asyncio.create_task(threads.run(keep))
+        await asyncio.to_thread(taken.wait)
+        with pytest.raises(OperationalError, match="couldn't get a connection"):
+            await threads.run(process_id)
+        go_on.set()
+        await keeping
+
+    monkeypatch.setitem(POOL, "max_size", 1)
+    monkeypatch.setitem(POOL, "timeout", 2 * MEASURED_WAIT_S)
+    measured.connect(note)
+    try:
+        with own_logins():
+            asyncio.run(run())
+    finally:
+        measured.disconnect(note)
+    assert [(each.name, each.label, each.failed) for each in reported] == [("pool_wait", "app", True)]

@@ -1,156 +1,17 @@
 """One caller's requests wait for each other, never for another's, and no caller takes a whole process."""
 
 import asyncio
-import functools
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from pytest_django import Settings
 
-from convmemory.core.web.asgi_types import Message, Receive, Scope, Send
+from convmemory.core.web.asgi_types import Receive, Scope, Send
 from convmemory.core.web.callers import KnownCallers
-from convmemory.core.web.middleware import StaticFilesMiddleware
-from convmemory.http_limits import concurrency, senders, used_time
-from convmemory.http_limits.concurrency import (
-    SMALLEST_SHARE,
-    STREAMS_OF_STRANGERS,
-    ConcurrencyLimit,
-    is_answered_from_memory,
-    waits_for_others,
-)
+from convmemory.http_limits import concurrency, used_time
+from convmemory.http_limits.concurrency import SMALLEST_SHARE, is_answered_from_memory, waits_for_others
 from convmemory.http_limits.senders import caller_of
-
-STATIC = "/static/app.css"
-STREAM, SECOND_STREAM = "/chat/send", "/conversations/2/send"
-USERS = {"ada": 1, "bob": 2, "flood": 3}
-
-
-def scope_of(
-    method: str, path: str, *headers: tuple[bytes, bytes], key: str = "", address: str = "192.0.2.1"
-) -> dict[str, Any]:
-    given = [*headers, (b"authorization", f"Bearer {key}".encode())] if key else [*headers]
-    return {"type": "http", "method": method, "path": path, "headers": given, "client": (address, 1)}
-
-
-class Site:
-    """An application behind the limits whose requests are answered when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.running: list[str] = []
-        self.disconnected: list[str] = []
-        self.go_on: dict[str, asyncio.Event] = {}
-        self.limit = ConcurrencyLimit(self._answer, knows_sender=self._knows_sender, clock=lambda: self.now)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name = scope["path"]
-        if name == "/listening":
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-        while (message := await receive()).get("more_body"):
-            pass
-        if message["type"] == "http.disconnect":
-            self.disconnected.append(name)
-            return
-        self.running.append(name)
-        is_streamed = name.startswith("/export")
-        if is_streamed:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-        await self.go_on.setdefault(name, asyncio.Event()).wait()
-        if not is_streamed and name != "/listening":
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
-        self.running.remove(name)
-
-    async def _knows_sender(self, scope: Scope) -> bool:
-        return False
-
-    def ask(self, caller: str = "", path: str = "/", *, address: str = "192.0.2.1", has_body: bool = False) -> "Asked":
-        headers = [(b"content-length", b"4")] if has_body else []
-        scope = scope_of("GET" if path == STATIC else "POST", path, *headers, key=caller, address=address)
-        return Asked(self.limit, scope, b"ab" if has_body else b"", more_body=has_body)
-
-    async def send(self, count: int, **options: Any) -> list["Asked"]:
-        """Send so many requests of an address, or with `addresses` of as many addresses."""
-        network = options.pop("addresses", "")
-        if network:
-            asked = [self.ask(**options, address=f"{network}{number}") for number in range(count)]
-        else:
-            asked = [self.ask(**options) for _ in range(count)]
-        await settle()
-        return asked
-
-    async def answer(self, caller: str, path: str, *, seconds: float) -> None:
-        """A request from beginning to end that takes so long."""
-        asked = self.ask(caller, path)
-        await settle()
-        assert self.running == [path]
-        self.now += seconds
-        await self.let_go_on(path)
-        assert asked.status == 200
-
-    async def let_go_on(self, *names: str) -> None:
-        for name in names:
-            self.go_on.setdefault(name, asyncio.Event()).set()
-        await settle()
-
-
-class Asked:
-    """A request that a caller sent, and its response."""
-
-    def __init__(self, limit: ConcurrencyLimit, scope: Scope, body: bytes, *, more_body: bool) -> None:
-        self.sent: list[Message] = []
-        self.incoming: asyncio.Queue[Message] = asyncio.Queue()
-        self.arrive(body, more_body=more_body)
-        self.task = asyncio.ensure_future(limit(scope, self.incoming.get, self._send))
-
-    def arrive(self, body: bytes, *, more_body: bool = False) -> None:
-        self.incoming.put_nowait({"type": "http.request", "body": body, "more_body": more_body})
-
-    async def _send(self, message: Message) -> None:
-        self.sent.append(message)
-
-    @property
-    def status(self) -> int | None:
-        return self.sent[0]["status"] if self.sent else None
-
-
-async def settle() -> None:
-    for _ in range(30):
-        await asyncio.sleep(0)
-
-
-def statuses(asked: list[Asked]) -> list[int | None]:
-    return [one.status for one in asked]
-
-
-def on_site(**limits: int) -> Callable[[Callable[[Site], Awaitable[None]]], Callable[..., None]]:
-    """Run a scenario on a site with these settings, by default two requests and one stream of a user at once."""
-    defaults = {"REQUESTS_PER_USER": 2, "REQUESTS_BESIDE_OTHERS": 2, "STREAMS_PER_USER": 1, "WAITING_PER_USER": 3}
-
-    def decorate(scenario: Callable[[Site], Awaitable[None]]) -> Callable[..., None]:
-        @functools.wraps(scenario, updated=())
-        def run(settings: Settings) -> None:
-            for name, value in {**defaults, **limits}.items():
-                setattr(settings, name, value)
-            asyncio.run(asyncio.wait_for(scenario(Site()), 30))
-
-        del run.__wrapped__  # pytest would read its arguments
-        return run
-
-    return decorate
-
-
-@pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> KnownCallers:
-    """The users are known by a key that is their name."""
-    callers = KnownCallers()
-    for name, user_id in USERS.items():
-        callers.note(name, user_id)
-    monkeypatch.setattr(senders, "known", callers)
-    monkeypatch.setattr(StaticFilesMiddleware, "paths", frozenset({STATIC}))
-    return callers
+from tests.unit.http_limits.site import STATIC, STREAM, Site, on_site, scope_of, settle, statuses
 
 
 @pytest.fixture
@@ -158,9 +19,6 @@ def endless_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause passes in real time, whatever a site's clock says: here none ends, however slow the machine is."""
     for name in ("LONGEST_PAUSE_S", "PAUSE_BY_REQUEST"):
         monkeypatch.setattr(used_time, name, 3_600.0)
-
-
-# --- one caller -------------------------------------------------------------------------------------
 
 
 @on_site()
@@ -361,59 +219,6 @@ async def test_static_files_wait_in_no_line(site: Site) -> None:
     await site.send(SMALLEST_SHARE, caller="ada", path=STATIC)
     assert len(site.running) == SMALLEST_SHARE
     await site.let_go_on(STATIC)
-
-
-# --- streams ----------------------------------------------------------------------------------------
-
-
-@on_site(REQUESTS_PER_USER=1)
-async def test_stream_that_receives_only_after_answering_holds_no_place(site: Site) -> None:
-    listening = site.ask("ada", "/listening")
-    await settle()
-    assert listening.status == 200
-    search = site.ask("ada", "/search")
-    await site.let_go_on("/search")
-    assert search.status == 200
-    await site.let_go_on("/listening")
-    assert not site.limit.callers
-
-
-@on_site(REQUESTS_PER_USER=1)
-async def test_streams_are_not_counted_as_requests(site: Site) -> None:
-    site.ask("ada", STREAM)
-    site.ask("ada", "/0")
-    await settle()
-    assert site.running == [STREAM, "/0"]
-    site.ask("ada", SECOND_STREAM)
-    await site.let_go_on("/0")
-    assert site.running == [STREAM], "a second stream waits for the first"
-    site.ask("ada", "/3")
-    await settle()
-    assert site.running == [STREAM, "/3"]
-    await site.let_go_on(STREAM, SECOND_STREAM, "/3")
-    assert not site.limit.callers
-
-
-@on_site(REQUESTS_PER_USER=1)
-async def test_streaming_answer_frees_its_place_up_to_stream_limit(site: Site) -> None:
-    for path in ("/export/1", "/export/2", "/3"):
-        site.ask("ada", path)
-    await settle()
-    assert site.running == ["/export/1", "/export/2"]
-    await site.let_go_on("/export/2")
-    assert site.running == ["/export/1", "/3"]
-    await site.let_go_on("/export/1", "/3")
-    assert not site.limit.callers
-
-
-@on_site(REQUESTS_PER_USER=1, STREAMS_PER_USER=64, WAITING_PER_USER=64)
-async def test_address_without_account_streams_few_answers_at_once(site: Site) -> None:
-    await site.send(8, path="/export")
-    assert len(site.running) == STREAMS_OF_STRANGERS + 1, "the last one has the place of a request"
-    await site.send(64, caller="ada", path=STREAM)
-    assert site.running.count(STREAM) == 64
-    await site.let_go_on("/export", STREAM)
-    assert not site.limit.callers
 
 
 # --- the process ------------------------------------------------------------------------------------
