@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -34,7 +34,7 @@ class SignedIn:
     number: str
     browser: str
     signed_in_at: datetime | None
-    seen_at: datetime
+    seen_at: datetime | None
     is_this: bool
 
 
@@ -44,7 +44,7 @@ def sessions_of(*, person: User, current_key: str | None) -> list[SignedIn]:
         SignedIn(
             number_of(row), browser_of(row.user_agent), row.signed_in_at, row.seen_at, row.session_key == current_key
         )
-        for row in _sessions(person).order_by("-seen_at")[:MOST_LISTED]
+        for row in _sessions(person).order_by(F("seen_at").desc(nulls_last=True))[:MOST_LISTED]
     ]
     return sorted(rows, key=lambda row: not row.is_this)
 

@@ -11,7 +11,6 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
-from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -30,10 +29,10 @@ class Session(AbstractBaseSession):
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+", db_constraint=False
     )
-    # The database's defaults serve processes of an earlier version, which do not name the columns.
+    # Processes of an earlier version do not name these columns.
     user_agent = models.CharField(max_length=MAX_USER_AGENT_CHARS, default="", db_default="")
     signed_in_at = models.DateTimeField(null=True)
-    seen_at = models.DateTimeField(default=timezone.now, db_default=Now())
+    seen_at = models.DateTimeField(null=True)
 
     class Meta(AbstractBaseSession.Meta):
         db_table = "django_session"
@@ -61,7 +60,7 @@ class SessionStore(DatabaseStore):
 
     def _get_session_from_db(self) -> Session | None:
         session: Session | None = super()._get_session_from_db()  # type: ignore[misc]
-        if session is not None and session.seen_at < timezone.now() - SEEN_EVERY:
+        if session is not None and (session.seen_at is None or session.seen_at < timezone.now() - SEEN_EVERY):
             # With the person, whom processes of an earlier version do not name.
             changed = {"seen_at": timezone.now(), "person_id": session.get_decoded().get(SESSION_KEY)}
             Session.objects.filter(pk=session.pk).update(**changed)
@@ -70,7 +69,7 @@ class SessionStore(DatabaseStore):
 
 def _described(instance: AbstractBaseSession, data: dict[str, Any]) -> Session:
     session = cast("Session", instance)
-    session.person_id = data.get(SESSION_KEY)
+    session.person_id, session.seen_at = data.get(SESSION_KEY), timezone.now()
     session.user_agent, session.signed_in_at = data.get(USER_AGENT, ""), data.get(SIGNED_IN_AT)
     return session
 

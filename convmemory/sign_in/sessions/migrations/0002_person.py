@@ -3,8 +3,7 @@
 Sessions that have expired are deleted: until now nothing deleted them.
 """
 
-import django.db.models.functions.datetime
-import django.utils.timezone
+import django.db.models.deletion
 from django.conf import settings
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import migrations, models
@@ -47,9 +46,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="session",
             name="seen_at",
-            field=models.DateTimeField(
-                db_default=django.db.models.functions.datetime.Now(), default=django.utils.timezone.now
-            ),
+            field=models.DateTimeField(null=True),
         ),
         migrations.RunPython(name_persons, migrations.RunPython.noop),
     ]
