@@ -570,10 +570,11 @@ ORDER BY name
 
 -- name: keys_across_owners
 -- The foreign keys between tables of owners that admit a row which refers to another owner's, or have not been compared with
--- all rows yet, and the statements that make each compare the owners as well.
+-- all rows yet, and the statements that make each compare the owners as well: one at a time, as the nodes of a cluster ask.
 WITH keys AS (
     SELECT
-        c.oid, c.conname, n.nspname, h.relname AS holder, t.relname AS target, b.attname AS referred, c.convalidated,
+        c.oid, c.conname, c.conkey[1] AS number, n.nspname, h.relname AS holder, t.relname AS target,
+        b.attname AS referred, c.convalidated,
         EXISTS (
             SELECT
             FROM unnest(c.conkey, c.confkey) AS k (holding, referred)
@@ -594,12 +595,28 @@ WITH keys AS (
     INNER JOIN pg_attribute AS ta ON ta.attrelid = t.oid AND ta.attname = 'owner_id' AND NOT ta.attisdropped
     INNER JOIN pg_attribute AS b ON b.attrelid = t.oid AND b.attnum = c.confkey[1]
     WHERE c.contype = 'f' AND n.nspname = ANY(%s)
+),
+
+steps AS (
+    SELECT
+        k.*,
+        CASE WHEN k.compares_owners THEN k.conname ELSE left(k.conname, 57) || '_owner' END AS name_after,
+        -- By a run that ended before it dropped the key before.
+        EXISTS (
+            SELECT
+            FROM keys AS d
+            WHERE
+                d.compares_owners AND NOT k.compares_owners
+                AND (d.nspname, d.holder, d.target, d.number) = (k.nspname, k.holder, k.target, k.number)
+        ) AS is_replaced,
+        row_number() OVER (PARTITION BY nspname, target, compares_owners ORDER BY holder, conname) = 1 AS is_first
+    FROM keys AS k
 )
 
 SELECT
     format('%%s.%%s.%%s', nspname, holder, conname) AS name,
     CASE
-        WHEN NOT compares_owners AND NOT has_index AND row_number() OVER same_target = 1
+        WHEN is_first AND NOT compares_owners AND NOT has_index
             THEN ARRAY[
                 format('DROP INDEX CONCURRENTLY IF EXISTS %%I.%%I', nspname, target || '_of_owner'),
                 format(
@@ -610,11 +627,10 @@ SELECT
         ELSE '{}'
     END
     || CASE
-        WHEN NOT compares_owners
+        WHEN NOT compares_owners AND NOT is_replaced
             THEN ARRAY[
                 format(
-                    'ALTER TABLE %%1$I.%%2$I DROP CONSTRAINT %%3$I, ADD CONSTRAINT %%3$I %%4$s NOT VALID',
-                    nspname, holder, conname,
+                    'ALTER TABLE %%I.%%I ADD CONSTRAINT %%I %%s NOT VALID', nspname, holder, name_after,
                     regexp_replace(
                         pg_get_constraintdef(oid), '^FOREIGN KEY \((.+?)\) REFERENCES (.+?)\((.+?)\)',
                         'FOREIGN KEY (\1, owner_id) REFERENCES \2(\3, owner_id)'
@@ -623,10 +639,18 @@ SELECT
             ]
         ELSE '{}'
     END
-    || ARRAY[format('ALTER TABLE %%I.%%I VALIDATE CONSTRAINT %%I', nspname, holder, conname)] AS statements
-FROM keys
+    || CASE
+        WHEN NOT compares_owners
+            THEN ARRAY[format('ALTER TABLE %%I.%%I DROP CONSTRAINT %%I', nspname, holder, conname)]
+        ELSE '{}'
+    END
+    || CASE
+        WHEN NOT is_replaced
+            THEN ARRAY[format('ALTER TABLE %%I.%%I VALIDATE CONSTRAINT %%I', nspname, holder, name_after)]
+        ELSE '{}'
+    END AS statements
+FROM steps
 WHERE NOT (compares_owners AND convalidated)
-WINDOW same_target AS (PARTITION BY nspname, target, compares_owners ORDER BY holder, conname)
 ORDER BY nspname, target, holder, conname
 
 -- name: is_migrated

@@ -26,7 +26,8 @@ PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_e
 EQUAL_ITEMS = "item_embedding_owner_content"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any one of the named indexes
     "passages_exact": (PASSAGES,),
-    "passages_named": ("search_passage_pkey", PASSAGES),  # by id; by owner if the owner has hardly more passages
+    # By id; by owner if the owner has hardly more passages.
+    "passages_named": ("search_passage_pkey", "search_passage_of_owner", PASSAGES),
     "items_exact": (ITEMS, NEWEST_ITEMS, EQUAL_ITEMS),  # each begins with the owner
     "items_named": ("search_itemembedding_pkey", NEWEST_ITEMS, EQUAL_ITEMS, ITEMS),  # likewise
 }

@@ -319,6 +319,7 @@ def test_foreign_parents_and_children_are_not_shown(owner: User, page: Callable[
     Conversation.objects.filter(pk=foreign.pk).update(parent=None)
     Conversation.objects.filter(pk=mine.pk).update(parent=foreign)
     assert "foreign secret" not in page(f"/conversations/{mine.pk}")
+    Conversation.objects.update(parent=None)  # the database refuses both when the transaction ends
 
 
 # --- other users ----------------------------------------------------------------------------------
