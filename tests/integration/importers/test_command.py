@@ -71,7 +71,7 @@ def test_unknown_json_is_previewed_and_imported_by_its_mapping(tmp_path: Path) -
 
 
 def test_unknown_user_is_error_with_remedy() -> None:
-    with pytest.raises(CommandError, match=r"There is no user 'nobody'.*create_api_key nobody --create"):
+    with pytest.raises(CommandError, match=r"There is no active user 'nobody'.*create_api_key nobody --create"):
         run(DAMAGED, "--user", "nobody")
 
 
