@@ -13,7 +13,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.keys import create_key
+from convmemory.accounts.keys import caller_of_key, create_key
 from convmemory.accounts.quota import MB
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing import imports
@@ -24,6 +24,7 @@ from convmemory.core.models import OwnerTask
 from convmemory.documents import api as documents_api
 from convmemory.documents import tasks as document_tasks
 from convmemory.documents.models import Document
+from convmemory.http_limits.senders import caller_of
 from summaries import tasks as summary_tasks
 from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import pdf_of
@@ -137,6 +138,10 @@ def test_five_spaces_store_no_more_than_limit_of_person(ada: Adder, add: Callabl
     assert max(statuses) in (413, 422)
 
 
+def turns() -> set[tuple[str, int | None]]:
+    return set(OwnerTask.objects.values_list("func", "person"))
+
+
 def test_tasks_in_space_take_turns_of_who_causes_them(ada: Adder, settings: Settings) -> None:
     bob, rosa = make_user(), make_user()
     space, *_ = ada.spaces
@@ -172,5 +177,14 @@ def test_tasks_that_sweeps_enqueue_take_turns_of_who_caused_them(ada: Adder) -> 
     assert next_imports()[0][2] == ada.person.pk
 
 
-def turns() -> set[tuple[str, int | None]]:
-    return set(OwnerTask.objects.values_list("func", "person"))
+def test_requests_with_keys_of_several_spaces_are_of_one_caller(ada: Adder) -> None:
+    callers = set()
+    for space in ada.spaces:
+        key = create_key(person=ada.person, space_ids=[space], writes_spaces=True)
+        assert caller_of_key(key, writes=True) is not None
+        scope = {
+            "type": "http", "path": "/api/v1/conversations", "query_string": f"space={space}".encode(),
+            "headers": [(b"authorization", f"Bearer {key}".encode())], "client": (f"192.0.2.{space % 250}", 1),
+        }  # fmt: skip
+        callers.add(caller_of(scope))
+    assert callers == {f"user:{ada.person.pk}"}
