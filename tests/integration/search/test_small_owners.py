@@ -29,6 +29,7 @@ from search.retrieval.retriever import SearchState
 from search.searching import search
 from search.vectors.small_owners import CACHE
 from tests.factories import assistant_says, exchange, make_conversation, make_user
+from tests.support.run_database import unchecked_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -166,7 +167,8 @@ def test_forged_block_brings_no_vectors_of_others() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
-    BinaryCodeBlock.objects.filter(archive_id=other.pk).update(archive_id=owner.pk)
+    with unchecked_keys():
+        BinaryCodeBlock.objects.filter(archive_id=other.pk).update(archive_id=owner.pk)
     hits = search(caller=Caller.of(owner), query=SearchQuery(text=TEXT)).hits
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
