@@ -1,7 +1,7 @@
 """System checks about HTTPS for `manage.py check --deploy`.
 
-Django's own checks look for its middlewares by name and report nothing about subclasses, which this program uses. These
-look for the class, and then give Django's own warnings.
+Django's own checks look for its middlewares and its app of sessions by name and report nothing about subclasses, which
+this program uses. These look for the class, and then give Django's own warnings.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.core.checks.security import base, csrf
+from django.core.checks.security import base, csrf, sessions
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
@@ -27,6 +27,8 @@ WARNINGS: tuple[tuple[CheckMessage, Callable[[], bool]], ...] = (
     (base.W008, lambda: settings.SECURE_SSL_REDIRECT),
     (base.W019, lambda: settings.X_FRAME_OPTIONS == "DENY"),
     (base.W022, lambda: settings.SECURE_REFERRER_POLICY is not None),
+    (sessions.W012, lambda: settings.SESSION_COOKIE_SECURE),
+    (sessions.W015, lambda: settings.SESSION_COOKIE_HTTPONLY),
     (csrf.W016, lambda: settings.CSRF_USE_SESSIONS or settings.CSRF_COOKIE_SECURE),
 )
 

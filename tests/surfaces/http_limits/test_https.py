@@ -17,7 +17,7 @@ from convmemory.core.config import config
 from tests.support import asgi_server
 
 pytestmark = pytest.mark.django_db
-SEEN = ("security.W004", "security.W008", "security.W010", "security.W016")
+SEEN = ("security.W004", "security.W008", "security.W012", "security.W016")
 
 
 @pytest.fixture
