@@ -14,9 +14,8 @@ from convmemory.core.numbers import MAX_INTEGER
 MESSAGE: dict[str, Any] = {
     "type": "object",
     "description": "A message of OpenAI's chat completions, Anthropic's Messages or Gemini's `contents`, an item of "
-    "OpenAI's Responses, or a message as this API shows and exports it. It is stored as an import of it stores it: "
-    "unknown roles and types as text, all other fields in the source of the message. A message without any content is "
-    "not stored.",
+    "OpenAI's Responses, or a message as this API shows and exports it. An import of the same message stores the same: "
+    "unknown roles and types as text, all other fields in its source. A message without any content is not stored.",
     "properties": {
         "role": {"type": "string", "description": "user, assistant, tool or system, or an API's name for one"},
         "content": {"description": "a string, OpenAI's parts or Anthropic's blocks; null where a message only calls"},

@@ -150,6 +150,18 @@ def test_time_that_is_implausible_is_refused(api: Api, number: int, time: str) -
     assert api.get("/conversations").status_code == 200
 
 
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": "x"}] * 20_001,
+        [{"role": "user", "content": [{}] * 200_000}],
+        [{"role": "user", "content": "x", "metadata": [[[]] * 200_000]}],
+    ],
+)
+def test_request_with_too_many_values_is_refused(api: Api, messages: Any) -> None:
+    assert problem_of(api.send("POST", "/conversations", {"messages": messages}), 422).startswith("body.messages: ")
+
+
 def nested(levels: int, text: str) -> str:
     return '{"a":' * levels + text + "}" * levels
 

@@ -20,6 +20,8 @@ from convmemory.conversations.messages.parts import PART_TYPES
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.core.errors import InvalidInput
 
+MAX_CONTAINERS = 200_000  # objects and lists of a request: reading as many empty parts takes a second
+
 _Shape = Literal["plain", "gemini", "own"]
 
 
@@ -28,6 +30,7 @@ def sent_messages(values: Sequence[Mapping[str, Any]], *, system: object = None)
 
     Raises: InvalidInput for a message that cannot be stored, with its index.
     """
+    _refuse_many([*values, system])
     report = _Refusing(path="")
     ids: set[str] = set()
     for index, value in enumerate(values):
@@ -48,6 +51,22 @@ def sent_messages(values: Sequence[Mapping[str, Any]], *, system: object = None)
         )
         for draft in drafts
     ]
+
+
+def _refuse_many(values: Sequence[object]) -> None:
+    """Raise InvalidInput for more than `MAX_CONTAINERS` objects and lists."""
+    waiting: list[Any] = [values]
+    count = 0
+    while waiting:
+        value = waiting.pop()
+        items = value.values() if isinstance(value, Mapping) else value
+        waiting.extend(item for item in items if isinstance(item, (Mapping, list)))
+        count += 1
+        if count + len(waiting) > MAX_CONTAINERS:
+            raise InvalidInput(
+                f"body.messages: They have more than {MAX_CONTAINERS:,} objects and lists: send them in parts, or "
+                "upload a file to POST /api/v1/imports."
+            )
 
 
 class _Refusing(FileReport):
