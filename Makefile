@@ -12,12 +12,14 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 UP_TO ?= 300000
 CORES ?= 2
 BENCHMARK_DATA = $(if $(DATA),--data locomo=$(DATA) samples=tests/retrieval)
+PYTEST := $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder
+CHOSEN := not release and not agents
 SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
 
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit extras bench scoreboard pages messages settings commands formats plugins setup clean
+.PHONY: help run test test-essential test-rest test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit extras bench scoreboard pages messages settings commands formats plugins setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,14 +27,19 @@ help: ## Show this list
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
 
-test: $(READY_DEV) ## Check style, prose, types and layers, and run all tests
-	@$(MAKE) --no-print-directory --jobs 2 test-all lint
+test: $(READY_DEV) ## Check style, prose, types and layers, and run the tests but for most with processes or a browser
+	@$(MAKE) --no-print-directory --jobs 2 test-essential lint
 
-test-all:
-	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder
+test-essential:
+	ISOLATION_CASES=120 $(PYTEST) -m "$(CHOSEN) and (essential or not (slow or browser))"
+
+test-rest: $(READY_DEV) ## Run the tests that `make test` leaves out, and more cases of isolation
+	$(PYTEST) -m "$(CHOSEN) and (isolation or (slow or browser) and not essential)"
+
+test-all: test test-rest ## Run both
 
 test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture
-	$(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder tests/unit tests/contracts tests/architecture
+	$(PYTEST) -m "$(CHOSEN) and not slow" tests/unit tests/contracts tests/architecture
 
 trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 characters, every foreign value
 	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 FUZZ_EXAMPLES=400 $(BIN)/pytest tests/unit/linear \

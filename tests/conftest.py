@@ -49,7 +49,9 @@ FAST_OPTIONS = {
 def pytest_configure(config: pytest.Config) -> None:
     """Runs after pytest-django has read the settings and before any connection is made."""
     _let_python_keep_bytecode()
-    hypothesis_settings.register_profile("no deadline", deadline=None)  # tests never measure time
+    setattr(os, "fsync", lambda descriptor: None)  # noqa: B010  # no test's file has to survive a power failure
+    # Tests never measure time; and an example that failed is reported, not stored.
+    hypothesis_settings.register_profile("no deadline", deadline=None, database=None)
     hypothesis_settings.load_profile("no deadline")
     own = _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"

@@ -89,6 +89,8 @@ print([row.file.read() for row in Import.objects.filter(state="queued")])
 ADD = """
 from django.contrib.auth.models import User
 from tests.support.documents import upload
+
+pytestmark = pytest.mark.slow
 print(upload(User.objects.get(username="ada"), "Newer than the backup.", "newer.md").file.path)
 """
 POLICIES = "SELECT polrelid::regclass::text, polname, pg_get_expr(polqual, polrelid) FROM pg_policy ORDER BY 1, 2"
@@ -149,6 +151,7 @@ def backup(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     return path
 
 
+@pytest.mark.essential
 def test_restore_gives_back_rows_vectors_and_hits(installation: Installation, backup: Path) -> None:
     installation.run("erase_user", "bob", "--yes")
     before, policies = installation.shell(SHOW), installation.query(POLICIES)

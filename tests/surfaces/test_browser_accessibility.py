@@ -118,6 +118,7 @@ def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None]
     visit(steps)
 
 
+@pytest.mark.essential
 def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
     conversation = make_bread(owner)
     index_conversation(conversation_id=conversation.pk)

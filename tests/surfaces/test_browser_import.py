@@ -102,6 +102,7 @@ def card(page: Page, name: str) -> Locator:
     return page.locator(".import").filter(has=page.get_by_role("heading", name=name))
 
 
+@pytest.mark.essential
 def test_from_empty_account_to_first_found_turn(
     chromium: Chromium, live_server: LiveServer, worker: Worker, record_property: Callable[[str, object], None]
 ) -> None:

@@ -81,6 +81,7 @@ def change_the_title(page: Page) -> None:
 # --- reading ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.essential
 def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: Archive) -> None:
     create_key(person=archive.owner, name="w" * 100)
 
@@ -95,6 +96,7 @@ def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: A
     visit(steps)
 
 
+@pytest.mark.essential
 def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page) -> None:
         turns = page.locator(".turns")

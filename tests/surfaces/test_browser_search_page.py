@@ -109,6 +109,7 @@ def test_address_shows_what_was_selected_again(visit: Callable[..., None]) -> No
     at_every_width(visit, steps, at="/search?q=sourdough+starter", widths=WIDE)
 
 
+@pytest.mark.essential
 def test_back_and_forward_restore_box_list_and_preview(visit: Callable[..., None]) -> None:
     def expect_found(page: Page, query: str, title: str, text: str) -> None:
         expect(page.locator("#q")).to_have_value(query)

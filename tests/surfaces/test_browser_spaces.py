@@ -20,6 +20,7 @@ OFFERS = """#main :is(form[method="post"]:not([data-bulk]), [hx-post]), #main a[
 .list-pane form[method="post"]:not(.space-bar)"""
 
 
+@pytest.mark.essential
 def test_reader_opens_space_and_is_offered_reading_alone(visit: Callable[..., None], owner: User) -> None:
     manager = make_user("mia")
     account = create_space(person=manager, name="Boat house")

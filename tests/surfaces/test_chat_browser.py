@@ -41,6 +41,7 @@ def send(page: Page, text: str) -> None:
     page.get_by_role("button", name="Send").click()
 
 
+@pytest.mark.essential
 def test_new_chat_streams_calls_tool_and_is_found(
     visit: Callable[..., None], endpoint: ChatServer, owner: User
 ) -> None:

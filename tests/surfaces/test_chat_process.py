@@ -18,7 +18,7 @@ from tests.support.chat_server import Hold, Say, Script, running_chat_server, sa
 from tests.support.chatting import Talker, names
 from tests.support.web_process import web_process
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:
@@ -95,6 +95,7 @@ def test_stopped_process_is_not_ready_then_refuses_connections_and_ends_replies(
     assert set(Reply.objects.values_list("status", flat=True)) == {"done"}
 
 
+@pytest.mark.essential
 def test_streams_hold_no_database_connections() -> None:
     owner = make_user()
     release = threading.Event()

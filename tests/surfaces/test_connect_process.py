@@ -28,7 +28,7 @@ from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
 from tests.support.patience import ANSWER_S
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 BREAD = ("How do I keep a sourdough starter alive in the fridge?", "Feed the starter flour and water once a week.")
 FOLDER = "/home/ada/bakery"
@@ -92,6 +92,7 @@ def hook(home: Path, prompt: str, session: str = "s1", *, agent: str = "claude-c
     )
 
 
+@pytest.mark.essential
 @pytest.mark.parametrize("agent", ["claude-code", "copilot-cli"])
 def test_hook_recalls_what_answers_and_nothing_twice_in_session(home: Path, bread: Conversation, agent: str) -> None:
     said = hook(home, BREAD[0], agent=agent)

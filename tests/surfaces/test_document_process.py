@@ -24,7 +24,7 @@ from tests.support.patience import PROCESSES_S
 from tests.support.slow_files import slow_pdf
 from tests.support.worker import running_worker
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
@@ -72,6 +72,7 @@ def test_reading_without_progress_names_setting(
     assert (document.failure, "1 s (DOCUMENT_STALL_S)" in document.error) == ("time", True)
 
 
+@pytest.mark.essential
 def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
     owner: User, tmp_path: Path, settings: Settings
 ) -> None:

@@ -124,6 +124,8 @@ from convmemory.conversations import tasks
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import maintenance
+
+pytestmark = pytest.mark.slow
 with maintenance():
     for row in Import.objects.filter(state="queued"):
         tasks.run(row.pk, archive_id=row.archive_id)

@@ -27,6 +27,7 @@ from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(bool(confinement.missing_parts()), reason="this kernel cannot confine processes"),
 ]
@@ -139,6 +140,7 @@ def test_kept_upload_is_read_again_by_mapping_in_confined_process(owner: User) -
     assert Message.objects.filter(archive_id=owner.pk).count() == 2
 
 
+@pytest.mark.essential
 def test_hostile_code_in_import_reaches_neither_secrets_nor_sockets(owner: User, tmp_path: Path) -> None:
     queued = queue_import(caller=Caller.of(owner), file=SimpleUploadedFile("chat.jsonl", LINES))
     row = queue.claim(archive_id=owner.pk, import_id=queued.pk)

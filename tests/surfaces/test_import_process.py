@@ -41,7 +41,7 @@ from tests.support.site import running_site
 from tests.support.web_process import database_environment
 from tests.support.worker import running_worker
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 LINES = b'{"role": "user", "content": "what?"}\n{"role": "assistant", "content": "that"}\n'
 
@@ -245,6 +245,7 @@ def site(owner: User) -> Iterator[httpx2.Client]:
             yield http
 
 
+@pytest.mark.essential
 def test_upload_over_http_waits_for_worker(site: httpx2.Client, owner: User, tmp_path: Path) -> None:
     waiting = site.post("/api/v1/imports", files={"file": ("chat.jsonl", LINES)}, data={"wait": "0"})
     assert (waiting.status_code, waiting.json()["state"]) == (202, "queued")

@@ -6,9 +6,9 @@ have not accepted their invitation none.
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
 from the tools' own schemas. Whatever chance draws, each surface is asked at least once about rows that its caller may
-not read, and shows the caller's own text. ISOLATION_CASES is how many cases are drawn before: 240, and 10,000 in
-`make isolation`. Half of them are asked once more with the application's own filters switched off: then the database
-alone keeps owners apart.
+not read, and shows the caller's own text. ISOLATION_CASES is how many cases are drawn before: 240,
+120 in `make test`, and 10,000 in `make isolation`. Half of them are asked once more with the application's own filters
+switched off: then the database alone keeps owners apart.
 """
 
 import os
@@ -45,6 +45,8 @@ from tests.surfaces.isolation_surfaces import (
     TOOLS,
 )
 from tests.surfaces.isolation_town import TRASHED, Town, settle_worlds
+
+pytestmark = pytest.mark.isolation
 
 CASES = int(os.environ.get("ISOLATION_CASES", "240"))
 SURFACES_AT_ONCE = 8
@@ -171,6 +173,7 @@ def test_database_alone_keeps_owners_apart(town: Town) -> None:
     assert len(switched_off) >= LEAST_STATEMENTS_WITHOUT_FILTER
 
 
+@pytest.mark.slow
 def test_no_surface_shows_another_users_row_over_groups(town: Town) -> None:
     with spread_database():
         assert groups.layout().groups == tuple(range(1, GROUPS + 1))

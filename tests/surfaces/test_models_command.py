@@ -17,7 +17,7 @@ from tests.support.model_hub import FakeHub, running_hub
 from tests.support.onnx_models import SHAPES, write_model
 from tests.support.tiny_bert import write_tiny_bert
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(autouse=True)

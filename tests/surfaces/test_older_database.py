@@ -25,6 +25,8 @@ SHOW = """
 from django.contrib.auth.models import User
 from convmemory.accounts.callers import Caller
 from search.searching import SearchQuery, search
+
+pytestmark = pytest.mark.slow
 ada = User.objects.get(username="ada")
 print([hit.passage for hit in search(caller=Caller.of(ada), query=SearchQuery(text="zebrafish")).hits])
 """

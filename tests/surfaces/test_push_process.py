@@ -24,7 +24,7 @@ from tests.support.site import running_site
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import user_line, write_lines
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 FILES, BATCH = 250, 50
 

@@ -55,6 +55,7 @@ class DeletingOnce(SyncSCIMClient):
         return super().delete(target, id, *args, **values)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_every_check_of_scim2_tester_passes(live_server: LiveServer) -> None:
     headers = {"Authorization": f"Bearer {create_token(name='tester')}"}

@@ -27,6 +27,8 @@ from convmemory.ops.runtime.supervisor import KILL_TIMEOUT_S, Supervisor
 from tests.support.installation import wait_until
 from tests.support.patience import PROCESSES_S
 
+pytestmark = pytest.mark.slow
+
 START_TIMEOUT_S = PROCESSES_S
 STOP_TIMEOUT_S = 60.0
 STOP_S = 10  # that a stop may take on a machine that has nothing else to do
@@ -137,6 +139,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         house.process.wait()
 
 
+@pytest.mark.essential
 class TestOneLife:
     def test_port_in_use_is_said_before_anything_starts(self, house: House) -> None:
         with socket.socket() as other:

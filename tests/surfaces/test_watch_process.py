@@ -25,7 +25,7 @@ from tests.support.web_process import database_environment
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 SESSION = ".claude/projects/-bakery/0c5e2b7a-0000-4000-8000-00000000000a.jsonl"
 
@@ -48,6 +48,7 @@ def watching(owner: User, home: Path) -> Iterator[None]:
         process.wait()
 
 
+@pytest.mark.essential
 def test_line_that_is_appended_is_found(owner: User, tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / SESSION, [user_line("u1", "How long does rye rise?"), assistant_line("a1", "Overnight.")]

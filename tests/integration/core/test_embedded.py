@@ -20,6 +20,8 @@ from pathlib import Path
 import psycopg
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres import configuration
+
+pytestmark = pytest.mark.slow
 socket_dir = embedded.join(Path(sys.argv[1]), {"fsync": "off"})
 with psycopg.connect(host=str(socket_dir), port=configuration.PORT, user="postgres", dbname="convmemory") as connection:
     started = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()[0]
@@ -86,6 +88,7 @@ def test_killed_user_keeps_server_neither_from_running_nor_from_being_stopped(fo
     assert server.find(folder) is None
 
 
+@pytest.mark.essential
 def test_killed_server_starts_again(folder: Path) -> None:
     first = ServerUser(folder)
     started = first.facts()["started"]

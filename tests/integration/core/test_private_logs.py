@@ -98,6 +98,7 @@ def log_of(folder: Path) -> str:
     return "".join(path.read_text() for path in folder.glob("server.log*"))
 
 
+@pytest.mark.slow
 def test_log_of_version_that_logged_statements_goes_with_update(folder: Path) -> None:
     assert configuration.was_discreet(folder)
     assert MARKER not in log_of(folder)

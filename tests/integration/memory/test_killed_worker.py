@@ -23,6 +23,8 @@ from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 from tests.support.queue import drop_all
 from tests.support.worker import running_worker
 
+pytestmark = pytest.mark.slow
+
 PAIRS = [(f"What is the colour of planet number {n}?", f"Planet number {n} is of a dusty red.") for n in range(3)]
 TIMEOUT_S = 60
 
@@ -70,6 +72,7 @@ def enqueue(ids: list[int]) -> None:
     enqueue_embed(archive_id=conversation.archive_id, conversation_id=conversation.pk, message_ids=ids)
 
 
+@pytest.mark.essential
 @pytest.mark.django_db(transaction=True)
 def test_messages_of_killed_worker_are_completed_after_sweep(ids: list[int], tmp_path: Path) -> None:
     log = tmp_path / "worker.log"

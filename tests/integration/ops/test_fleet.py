@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.fleet import Fleet, fleet, run
 
+pytestmark = pytest.mark.slow
+
 TURNS = 120
 TIMEOUT_S = 400
 

@@ -28,7 +28,7 @@ from search.vectors.locking import derivation_lock
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.tiny_bert import write_tiny_bert
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 CONVERSATIONS, HELD = 8, 3
 QUERIES = ("the cat sat on the mat", "why the mat", "a b c d e f")

@@ -190,6 +190,7 @@ def test_next_message_is_looked_up_by_its_place_under_row_security(turns: int, o
     assert looked_up, plan
 
 
+@pytest.mark.slow
 def test_owner_just_large_enough_for_binary_codes_misses_no_index() -> None:
     """There is a newer owner with hardly any passages, too."""
     space, maker = active_space(), TextMaker()

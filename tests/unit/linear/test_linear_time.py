@@ -10,6 +10,8 @@ from tests.support.growth import FEW_UNITS, MARKDOWN_UNITS, UNITS, assert_linear
 from tests.unit.linear.patterns import compiled_patterns, inline_patterns, modules_of_text
 from tests.unit.linear.text_functions import SLOW, SLOWEST, TEXT_FUNCTIONS, called
 
+pytestmark = pytest.mark.slow
+
 PATTERNS = compiled_patterns()
 READERS = {"latex2mathml", "lxml", "markdown_it", "nh3", "pygments", "pyphen", "sentencex", "tiktoken", "unicodedata"}
 

@@ -45,6 +45,7 @@ def names(server: ImportServer) -> list[str]:
     return [name for upload in server.uploads for name in zipfile.ZipFile(io.BytesIO(upload)).namelist()]
 
 
+@pytest.mark.slow
 def test_thousand_files_and_server_that_dies_in_middle(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 1_000)
     server.answer = lambda number, _: 202 if number < 9 else 0

@@ -110,6 +110,7 @@ def test_short_words_and_other_languages_are_not_parted() -> None:
     assert all(len(part) >= 4 for part in parts_of_compounds("Autobahnraststätte", "german"))
 
 
+@pytest.mark.slow
 def test_compound_cache_is_bounded() -> None:
     for start in range(0, 3 * CACHED_WORDS, CACHED_WORDS // 2):
         words = ("wort" + "".join(chr(97 + int(digit)) for digit in str(n)) for n in range(start, start + 15_000))

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_long_texts_are_cut_and_short_ones_are_kept() -> None:
     assert shown["trace"].endswith("…")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=40), values, max_size=30))
 def test_payload_of_any_shape_is_short(payload: dict[str, Any]) -> None:
     shown = short_payload(payload)
