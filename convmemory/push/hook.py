@@ -71,8 +71,10 @@ def run(
         log(account, event, slug, "left-out", time.monotonic() - started)
         return ""
     if event == "end":
-        if session or transcript:
+        is_named = bool(session or transcript)
+        if is_named:
             _start_push(command, account, session, transcript)
+        log(account, event, slug, "sent" if is_named else "no-session", time.monotonic() - started)
         return ""
     answers: list[_Answer] = []
     _within(ANSWER_S, lambda: answers.append(_answer(event, account, agent, given, environment)))

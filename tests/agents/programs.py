@@ -28,7 +28,8 @@ class Program:
     In `ask`, `again` (which continues the session), `environment` and `files` (of the home folder), `$PROMPT`, `$WORDS`
     (the prompt as several arguments), `$URL` (of the model's server), `$KEY` and `$MODEL` are filled in. `sessions` is
     the source of its imported conversations, and the folder of their fixtures. `is_recorded` says that it speaks one of
-    the formats that the proxy records.
+    the formats that the proxy records, `runs_end_hook` that it runs its hook at the end of a session without a
+    terminal, too.
     """
 
     slug: str
@@ -41,6 +42,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     is_recorded: bool = True
+    runs_end_hook: bool = True
 
 
 def _opencode(folder: str, name: str) -> Mapping[str, str]:
@@ -126,7 +128,7 @@ PROGRAMS = (
         "qwen", "@qwen-code/qwen-code", "0.24.4", "qwen",
         ("-p", "$PROMPT"), ("--continue", "-p", "$PROMPT"), "qwen-code",
         {"OPENAI_API_KEY": "$KEY", "OPENAI_BASE_URL": "$URL/v1", "OPENAI_MODEL": "$MODEL"},
-        {".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}}}\n'},
+        {".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}}}\n'}, runs_end_hook=False,
     ),
 )  # fmt: skip
 
@@ -196,10 +198,14 @@ class Home:
         return said
 
     def snapshot(self) -> dict[str, bytes]:
-        """Return the content of every file of the home folder by its path, without temporary ones."""
+        """Return the content of every file of the home folder by its path, without temporary ones.
+
+        Among these is the memory that readers of a SQLite database share (`-shm`), which reading changes.
+        """
         paths = [
             path for path in self.folder.rglob("*")
             if path.is_file() and not path.is_symlink() and not path.is_relative_to(self.folder / "tmp")
+            and not path.name.endswith("-shm")
         ]  # fmt: skip
         return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
 

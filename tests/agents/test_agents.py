@@ -111,9 +111,10 @@ def write_session_of_another(home: Home) -> None:
 
 
 def sends_at_end(program: Program) -> bool:
-    """Return whether the agent runs a hook at the end of a session."""
+    """Return whether the agent runs a hook at the end of a session here."""
     agent = agent_named(program.slug)
-    return agent is not None and agent.hook is not None and "end" in agent.hook.events.values()
+    has_event = agent is not None and agent.hook is not None and "end" in agent.hook.events.values()
+    return has_event and program.runs_end_hook
 
 
 def check_goes_on_without_client(home: Home, model: ChatServer) -> None:

@@ -213,7 +213,7 @@ def test_client_alone_can_be_put_in_place_for_plug_ins(home: Path) -> None:
     assert len(commands) == 6
     for command in map(json.loads, commands):
         assert outcome(command, home) == (0, "")
-    assert len((home / ".local/state/convmemory/hook.log").read_text().splitlines()) == 4  # ends are not recorded
+    assert len((home / ".local/state/convmemory/hook.log").read_text().splitlines()) == 6
     server = json.loads(plugin_files()["claude-code/.mcp.json"])["mcpServers"]["convmemory"]
     message = '{"jsonrpc": "2.0", "id": 7, "method": "tools/list"}\n'
     done = subprocess.run(
@@ -256,4 +256,4 @@ def test_hook_of_windows_ends_with_0_without_client(tmp_path: Path, monkeypatch:
     program.parent.mkdir()
     shutil.copy(Account(tmp_path).program, program)
     assert {outcome(line, tmp_path) for line in lines} == {(0, "")}
-    assert len((tmp_path / ".local/state/convmemory/hook.log").read_text().splitlines()) == 2
+    assert len((tmp_path / ".local/state/convmemory/hook.log").read_text().splitlines()) == 3
