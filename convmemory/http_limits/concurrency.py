@@ -5,10 +5,11 @@ counts idle ones too, so that one client could shut out all others by opening co
 
 While the body of a request arrives (`bodies.py`), the request counts among those that are being received, which have a
 limit of their own, because each keeps a part of its body in memory. Then it takes a place of its caller until its
-answer is made; an answer that streams, or is long, counts as a stream, of which a user may have more. Of the streams to
-callers without an account few are sent at once, also if they come from many addresses. While other users are active, a
-caller with a line, or with almost constant requests lately, has fewer places, and callers that keep the process busy
-pause between requests (`used_time.py`).
+answer is made. An answer that streams, or is long, counts as a stream, of which a user may have more; of the pieces of
+a caller's streams as many are made at once as requests are answered. Callers without an account are one caller for
+their streams, of which few are sent at once. While other users are active, a caller with a line, or with
+almost constant requests lately, has fewer places, and callers that keep the process busy pause between requests and
+between pieces (`used_time.py`).
 """
 
 import asyncio
@@ -136,18 +137,23 @@ class Places:
 
 
 class Caller:
-    """The places of one caller: for requests, and for streams."""
+    """The places of one caller: for requests, for streams, and for the pieces of streams that are being made."""
 
     def __init__(self, name: str, requests_at_once: Callable[[str], int]) -> None:
         self.name = name
         self.requests = Places(config.requests_per_user, lambda: requests_at_once(name))
+        self.pieces = Places(config.requests_per_user, lambda: requests_at_once(name))
         streams = _streams_at_once(name)
         self.streams = Places(streams, lambda: streams)
         self.loop = asyncio.get_running_loop()
 
     @property
     def is_idle(self) -> bool:
-        return not any(places.entered or places.taken for places in (self.requests, self.streams))
+        return not any(places.entered or places.taken for places in (self.requests, self.pieces, self.streams))
+
+    @property
+    def has_line(self) -> bool:
+        return bool(self.requests.line or self.pieces.line)
 
 
 def _streams_at_once(name: str) -> int:
@@ -229,8 +235,7 @@ class ConcurrencyLimit:
             del self.callers[caller.name]
 
     def _requests_at_once(self, name: str) -> int:
-        has_line = name in self.callers and bool(self.callers[name].requests.line)
-        is_flood = has_line or self._used.exceeds_fair_share(name)
+        is_flood = (name in self.callers and self.callers[name].has_line) or self._used.exceeds_fair_share(name)
         if is_flood and self._others(name, since=self.clock() - OTHERS_S):
             return min(config.requests_per_user, config.requests_beside_others)
         return config.requests_per_user
@@ -249,17 +254,22 @@ class ConcurrencyLimit:
 
 
 class _Request:
-    """One request: it takes a place of its caller when its body has arrived, and frees it with its answer."""
+    """One request: it takes a place of its caller when its body has arrived, and frees it with its answer.
+
+    A stream takes a further place for each piece, and frees it when the piece is made.
+    """
 
     def __init__(self, limit: ConcurrencyLimit, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         self._limit, self._caller, self._scope, self._send = limit, caller, scope, send
         self._body = Body(scope, receive, send, knows_sender=limit.knows_sender)
         self._places = caller.streams if waits_for_others(scope) else caller.requests
         self._stage = ExitStack()
-        self._started: float | None = None  # when the request got its place
-        self._waited_s = 0.0  # in line
+        self._work: tuple[Caller, Places] | None = None  # of which it has a place: requests, or pieces
+        self._works_since = 0.0
+        self._waited_s = 0.0  # in line for that place
+        self._has_stream = False  # a place of the caller's streams
+        self._streams_since: float | None = None  # None for one that waits for a model, and costs this process little
         self._strangers: Caller | None = None  # of whose streams this is one
-        self._streams_since: float | None = None
         self._is_whole = self._is_answered = self._is_refused = False
         self._ahead: asyncio.Task[Message] | None = None  # a receive() begun while in line
 
@@ -307,11 +317,18 @@ class _Request:
         """Pass the answer on, unless the request was refused."""
         if self._is_refused:
             return
-        if message["type"] == "http.response.start":
+        is_start = message["type"] == "http.response.start"
+        if is_start:
             self._is_answered = True
-            if self._started is not None and _is_streamed(message):
+            if self._work is not None and _is_streamed(message):
                 await self._begin_streaming()
+        elif self._streams_since is not None:
+            self._end_work()
         await self._body.send(message)
+        if self._streams_since is not None and (is_start or message.get("more_body")):
+            arrived, maker = self._limit.clock(), self._strangers or self._caller
+            await self._wait_in_line(maker.pieces, is_patient=True)
+            self._begin_work(maker, maker.pieces, arrived)
 
     async def _begin_streaming(self) -> None:
         """Count the answer as a stream from now on; one to a caller without an account may have to wait for that.
@@ -319,29 +336,27 @@ class _Request:
         Raises: CancelledError if it waited too long and was refused; Django then ends its answer as if the client had
         disconnected.
         """
-        self._streams_since = self._limit.clock()
         streams = self._caller.streams
-        if is_user(caller_of(self._scope)):  # also if the credential was new to this process when the request came
-            if self._places is not streams and streams.take():
-                self._move_to(streams)
+        # A credential that was new to this process when the request came is known by now.
+        is_stranger = not is_user(caller_of(self._scope))
+        if not is_stranger and not streams.take():
             return  # with too many streams, it remains a request
-        if self._places is streams or await self._wait_in_line(streams):
-            if self._places is not streams:
-                self._move_to(streams)
-            strangers = self._limit.caller(STRANGERS)
-            if await self._wait_in_line(strangers.streams):
-                self._strangers = strangers
-                return
-        self._is_refused = True
-        await refuse(self._scope, self._send, _TOO_MANY_STREAMS)
-        raise asyncio.CancelledError
-
-    def _move_to(self, places: Places) -> None:
-        """Exchange the request's place for another kind, which it has taken."""
-        self._places.leave()
-        self._places.entered -= 1
-        self._places = places
-        self._places.entered += 1
+        is_refused = is_stranger and not await self._wait_in_line(streams)
+        self._streams_since = self._limit.clock()
+        if not is_refused:
+            self._has_stream = True
+            self._places.entered -= 1
+            self._places = streams
+            self._places.entered += 1
+            self._end_work()
+            if is_stranger:
+                strangers = self._limit.caller(STRANGERS)
+                is_refused = not await self._wait_in_line(strangers.streams)
+                self._strangers = None if is_refused else strangers
+        if is_refused:
+            self._is_refused = True
+            await refuse(self._scope, self._send, _TOO_MANY_STREAMS)
+            raise asyncio.CancelledError
 
     def _begin_running(self) -> Refusal | None:
         """Count a request whose body has arrived among the running ones, or return why it is refused."""
@@ -361,19 +376,37 @@ class _Request:
             self._ahead = asyncio.ensure_future(self._body.receive())  # after the body, only http.disconnect can come
             if not await self._wait_in_line(self._places, self._ahead):
                 return _TOO_MANY_OF_CALLER
-        self._started = self._limit.clock()
-        self._waited_s = self._started - arrived
+        if self._places is self._caller.streams:
+            self._has_stream = True
+        else:
+            self._begin_work(self._caller, self._places, arrived)
         return None
 
+    def _begin_work(self, caller: Caller, places: Places, arrived: float) -> None:
+        self._work, self._works_since = (caller, places), self._limit.clock()
+        self._waited_s = self._works_since - arrived
+
+    def _end_work(self) -> None:
+        """Free the place of what was worked on, after a pause if the caller keeps the process busy."""
+        if self._work is None:
+            return
+        (caller, places), self._work = self._work, None
+        pause_s = self._limit.pause_after(caller.name, started=self._works_since, waited_s=self._waited_s)
+        if pause_s:
+            asyncio.get_running_loop().call_later(pause_s, self._leave, caller, places)
+        else:
+            self._leave(caller, places)
+
     @staticmethod
-    async def _wait_in_line(places: Places, *ends: "asyncio.Future[Message]") -> bool:
+    async def _wait_in_line(places: Places, *ends: "asyncio.Future[Message]", is_patient: bool = False) -> bool:
         """Take a place, after a wait in line if need be; return False if that took too long, or one of `ends` came."""
         if places.take():
             return True
         turn = places.stand_in_line()
         outcomes: tuple[asyncio.Future[Any], ...] = (turn, *ends)
         try:
-            await asyncio.wait(outcomes, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            timeout_s = None if is_patient else WAIT_S
+            await asyncio.wait(outcomes, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             places.leave_line(turn)
             raise
@@ -383,7 +416,7 @@ class _Request:
         return False
 
     def _end(self) -> None:
-        """Free the place, also if the application failed, or answered before the body was complete."""
+        """Free the places, also if the application failed, or answered before the body was complete."""
         if self._ahead:
             self._ahead.cancel()
         self._stage.close()
@@ -391,22 +424,17 @@ class _Request:
             kind = "user" if is_user(caller_of(self._scope)) else "stranger"
             seconds = self._limit.clock() - self._streams_since
             report(Measurement("stream", kind, seconds, failed=self._is_refused))
-        if self._strangers:
-            self._strangers.streams.leave()
-            self._limit.forget_if_idle(self._strangers)
-        pause_s = 0.0
-        if self._started is not None and self._places is self._caller.requests:
-            pause_s = self._limit.pause_after(self._caller.name, started=self._started, waited_s=self._waited_s)
         self._places.entered -= 1
-        if pause_s:
-            asyncio.get_running_loop().call_later(pause_s, self._leave)
-        else:
-            self._leave()
-
-    def _leave(self) -> None:
-        if self._started is not None:
-            self._places.leave()
+        self._end_work()
+        if self._strangers:
+            self._leave(self._strangers, self._strangers.streams)
+        if self._has_stream:
+            self._leave(self._caller, self._caller.streams)
         self._limit.forget_if_idle(self._caller)
+
+    def _leave(self, caller: Caller, places: Places) -> None:
+        places.leave()
+        self._limit.forget_if_idle(caller)
 
 
 def _is_streamed(start: Message) -> bool:

@@ -243,7 +243,7 @@ def hold_shared_pages(attack: Attack) -> None:
             for number in range(HELD_PAGES):
                 source = (f"127.0.0.{70 + number % 10}", 0) if sys.platform == "linux" else None
                 made = socket.create_connection((where.hostname, where.port), timeout=5, source_address=source)
-                made.sendall(f"GET {attack.shared_page} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                made.sendall(f"GET {attack.shared_page} HTTP/1.1\r\nHost: {where.hostname}\r\n\r\n".encode())
                 open_sockets.append(made)
             time.sleep(HELD_S)
             begun = sum(map(_has_answer, open_sockets))
@@ -273,8 +273,9 @@ def share_page(attack: Attack) -> None:
 
 
 def _has_answer(connection: socket.socket) -> bool:
+    connection.setblocking(False)  # with a timeout, Python waits for it whatever the flags of recv() say
     try:
-        connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:
         return False
     except OSError:

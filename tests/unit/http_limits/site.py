@@ -23,13 +23,17 @@ def scope_of(
 
 
 class Site:
-    """An application behind the limits whose requests are answered when the test says so."""
+    """An application behind the limits whose requests are answered when the test says so.
+
+    A stream makes one piece at once, which its client takes when the test says so, and then the rest.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
         self.running: list[str] = []
         self.disconnected: list[str] = []
         self.go_on: dict[str, asyncio.Event] = {}
+        self.takes: dict[str, asyncio.Event] = {}
         self.limit = ConcurrencyLimit(self._answer, knows_sender=self._knows_sender, clock=lambda: self.now)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,6 +50,7 @@ class Site:
         if is_streamed:
             length = [(b"content-length", b"999999")] if name.startswith("/file") else []
             await send({"type": "http.response.start", "status": 200, "headers": length})
+            await send({"type": "http.response.body", "body": b"piece", "more_body": True})
         await self.go_on.setdefault(name, asyncio.Event()).wait()
         if not is_streamed and name != "/listening":
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
@@ -58,7 +63,8 @@ class Site:
     def ask(self, caller: str = "", path: str = "/", *, address: str = "192.0.2.1", has_body: bool = False) -> "Asked":
         headers = [(b"content-length", b"4")] if has_body else []
         scope = scope_of("GET" if path == STATIC else "POST", path, *headers, key=caller, address=address)
-        return Asked(self.limit, scope, b"ab" if has_body else b"", more_body=has_body)
+        takes = self.takes.setdefault(path, asyncio.Event())
+        return Asked(self.limit, scope, b"ab" if has_body else b"", takes, more_body=has_body)
 
     async def send(self, count: int, **options: Any) -> list["Asked"]:
         """Send so many requests of an address, or with `addresses` of as many addresses."""
@@ -82,13 +88,21 @@ class Site:
     async def let_go_on(self, *names: str) -> None:
         for name in names:
             self.go_on.setdefault(name, asyncio.Event()).set()
+        await self.let_take(*names)
+
+    async def let_take(self, *names: str) -> None:
+        for name in names:
+            self.takes.setdefault(name, asyncio.Event()).set()
         await settle()
 
 
 class Asked:
     """A request that a caller sent, and its response."""
 
-    def __init__(self, limit: ConcurrencyLimit, scope: Scope, body: bytes, *, more_body: bool) -> None:
+    def __init__(
+        self, limit: ConcurrencyLimit, scope: Scope, body: bytes, takes: asyncio.Event, *, more_body: bool
+    ) -> None:
+        self.takes = takes
         self.sent: list[Message] = []
         self.incoming: asyncio.Queue[Message] = asyncio.Queue()
         self.arrive(body, more_body=more_body)
@@ -99,6 +113,8 @@ class Asked:
 
     async def _send(self, message: Message) -> None:
         self.sent.append(message)
+        if message.get("body") == b"piece":
+            await self.takes.wait()
 
     @property
     def status(self) -> int | None:

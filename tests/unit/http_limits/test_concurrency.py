@@ -8,17 +8,10 @@ from pytest_django import Settings
 
 from convmemory.core.web.asgi_types import Receive, Scope, Send
 from convmemory.core.web.callers import KnownCallers
-from convmemory.http_limits import concurrency, used_time
+from convmemory.http_limits import concurrency
 from convmemory.http_limits.concurrency import SMALLEST_SHARE, is_answered_from_memory, waits_for_others
 from convmemory.http_limits.senders import caller_of
 from tests.unit.http_limits.site import STATIC, STREAM, Site, on_site, scope_of, settle, statuses
-
-
-@pytest.fixture
-def endless_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pause passes in real time, whatever a site's clock says: here none ends, however slow the machine is."""
-    for name in ("LONGEST_PAUSE_S", "PAUSE_BY_REQUEST"):
-        monkeypatch.setattr(used_time, name, 3_600.0)
 
 
 @on_site()

@@ -49,6 +49,38 @@ async def test_streaming_answer_frees_its_place_up_to_stream_limit(site: Site) -
     assert not site.limit.callers
 
 
+@on_site(REQUESTS_PER_USER=1, STREAMS_PER_USER=3)
+async def test_pieces_of_streams_of_one_caller_are_made_in_turn(site: Site) -> None:
+    paths = ["/export/1", "/export/2", "/export/3"]
+    for path in paths:
+        site.ask("ada", path)
+    await settle()
+    await site.let_take(*paths)
+    await site.let_go_on("/export/3", "/export/2")
+    assert site.running == paths, "they wait until the first has made its piece"
+    page = site.ask("ada", "/page")
+    await site.let_go_on("/page")
+    assert page.status == 200
+    await site.let_go_on("/export/1")
+    assert site.running == []
+    assert not site.limit.callers
+
+
+@pytest.mark.usefixtures("endless_pauses")
+@on_site(REQUESTS_PER_USER=1, STREAMS_PER_USER=2)
+async def test_caller_whose_streams_keep_process_busy_pauses_between_pieces(site: Site) -> None:
+    await site.answer("bob", "/bob", seconds=0.1)
+    stream = site.ask("ada", "/export")
+    await site.let_take("/export")
+    site.now += 9.0
+    site.ask("bob", "/bob/2")
+    await site.let_go_on("/export", "/bob/2")
+    assert stream.task.done()
+    second = site.ask("ada", "/export/2")
+    await settle()
+    assert (second.status, len(second.sent)) == (200, 1), "its first piece waits"
+
+
 @on_site(REQUESTS_PER_USER=4, STREAMS_PER_USER=64, WAITING_PER_USER=64)
 async def test_address_without_account_streams_few_answers_at_once(site: Site) -> None:
     asked = await site.send(8, path="/export")
@@ -71,6 +103,19 @@ async def test_all_addresses_without_account_together_stream_half_as_many_answer
     gone.task.cancel()
     await site.let_go_on("/export", "/export/hers")
     assert statuses(asked) == [200] * 4 + [None] + [200] * 25
+    assert not site.limit.callers
+
+
+@on_site(DATABASE_POOL_SIZE=8, REQUESTS_PER_USER=1)
+async def test_pieces_for_all_addresses_without_account_are_made_in_turn(site: Site) -> None:
+    paths = [f"/export/{number}" for number in range(3)]
+    for number, path in enumerate(paths):
+        site.ask(path=path, address=f"192.0.2.{number}")
+    await settle()
+    await site.let_take(*paths)
+    await site.let_go_on("/export/2", "/export/1")
+    assert site.running == paths
+    await site.let_go_on("/export/0")
     assert not site.limit.callers
 
 
