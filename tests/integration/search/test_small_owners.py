@@ -166,7 +166,8 @@ def test_forged_block_brings_no_vectors_of_others() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
-    BinaryCodeBlock.objects.filter(archive_id=other.pk).update(archive_id=owner.pk)
+    forged = BinaryCodeBlock.objects.get(archive_id=other.pk).pk
+    BinaryCodeBlock.objects.filter(pk=forged).update(archive_id=owner.pk)
     hits = search(caller=Caller.of(owner), query=SearchQuery(text=TEXT)).hits
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
@@ -174,6 +175,8 @@ def test_forged_block_brings_no_vectors_of_others() -> None:
     assert {hit.object_id for hit in hits} == set(
         Conversation.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)
     )
+    # The database refuses the forged block when the transaction ends.
+    BinaryCodeBlock.objects.filter(pk=forged).update(archive_id=other.pk)
 
 
 def test_vectors_of_owner_who_grew_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
