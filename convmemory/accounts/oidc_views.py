@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib.auth import login
 from django.contrib.auth.views import LogoutView
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -58,6 +59,8 @@ def done(request: HttpRequest, name: str) -> HttpResponse:
         counted="provider ",
         pause=SignInsPaused,
     ) as attempt:
+        if not connection.in_atomic_block:
+            connection.close()  # database connections are few: none is held while the provider is waited for
         try:
             found = oidc.finish(provider, kept=kept, answer=answer)
             user = account_of(provider, found.claims)

@@ -21,7 +21,7 @@ from convmemory.conversations import sharing
 from convmemory.core.acting import acting_for
 from convmemory.core.web.remote_user import PEER
 from convmemory.ops.observability import measures
-from convmemory.sign_in import passkeys
+from convmemory.sign_in import oidc, passkeys
 from convmemory.sign_in.models import Passkey
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
@@ -117,6 +117,19 @@ def test_answers_to_one_sign_in_are_one_entry_and_pause() -> None:
     assert statuses == {403, 429}
     entries, times = counted(action="sign-in failed")
     assert (entries, 5 <= times < 10) == ({("provider corp", None, None)}, True)
+
+
+def test_no_database_connection_is_held_while_provider_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, held = Client(), []
+
+    def finish(*args: object, **kwargs: object) -> oidc.SignedIn:
+        held.append(connection.connection is not None)
+        raise oidc.SignInRefused("No.")
+
+    monkeypatch.setattr(oidc, "finish", finish)
+    state = parse_qs(urlsplit(client.get("/login/with/corp").headers["Location"]).query)["state"][0]
+    assert client.get("/login/with/corp/done", {"code": "x", "state": state}).status_code == 403
+    assert held == [False]
 
 
 def test_answers_to_many_sign_ins_pause_by_address() -> None:

@@ -258,6 +258,7 @@ MADE_AFTER = (
     "convmemory_spaces_of_key(",
     "convmemory_archive_of(",
     "convmemory_waiting_uploads(",
+    "convmemory_count_act(",
 )
 """Functions that a dump contains and that are never restored: `core/postgres/row_security.py` creates them."""
 
