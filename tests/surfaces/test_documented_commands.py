@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from argparse import ArgumentParser, _SubParsersAction
 from io import StringIO
 from pathlib import Path
 
@@ -35,8 +36,13 @@ def documented() -> list[tuple[str, str, str]]:
 
 def options_of(command: str) -> set[str]:
     loaded = load_command_class(all_commands()[command], command)
-    parser = loaded.create_parser("manage.py", command)
-    return {option for action in parser._actions for option in action.option_strings}
+    return _options(loaded.create_parser("manage.py", command))
+
+
+def _options(parser: ArgumentParser) -> set[str]:
+    parts = [action for action in parser._actions if isinstance(action, _SubParsersAction)]
+    inner = [_options(part) for action in parts for part in action.choices.values()]
+    return {option for action in parser._actions for option in action.option_strings}.union(*inner)
 
 
 def test_every_command_that_is_named_exists_and_takes_its_options() -> None:

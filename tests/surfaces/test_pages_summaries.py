@@ -145,5 +145,5 @@ def test_page_takes_few_queries(client: Client, conversation: Conversation, djan
     path = f"/conversations/{conversation.pk}/summaries"
     for _ in range(4):
         client.post(path)
-    with django_assert_num_queries(7):  # session, user, archive of the conversation, it twice, summaries, turns
+    with django_assert_num_queries(8):  # session, user, archive, conversation twice, summaries, turns, invitations
         client.get(path)
