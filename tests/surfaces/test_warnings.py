@@ -132,7 +132,7 @@ def test_second_factor_that_changes_is_mailed(ada: User, mailbox: Mailbox, desk:
     assert changes(mailbox) == [Change.FACTORS_REMOVED]
     set_up_app(mine)
     assert changes(mailbox) == [Change.APP]
-    call_command("reset_second_factor", "ada", stdout=StringIO())
+    call_command("reset_second_factor", "ada", yes=True, stdout=StringIO())
     assert changes(mailbox) == [Change.FACTORS_REMOVED]
 
 
