@@ -8,6 +8,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.crypto import get_random_string
 from django.utils.encoding import iri_to_uri
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -21,6 +22,8 @@ from convmemory.sign_in import oidc
 from convmemory.sign_in.attempts import Attempt, SignInsPaused
 
 SIGNED_IN_BY = "signed_in_by"  # in the session, where the provider can sign a person out
+KNOWN_BROWSER = "convmemory_known_browser"  # a cookie of browsers in which a person has signed in by the provider
+KNOWN_BROWSER_S = 180 * 24 * 3_600
 
 
 @never_cache
@@ -48,13 +51,15 @@ def done(request: HttpRequest, name: str) -> HttpResponse:
     """Sign the person in whom the provider leads back.
 
     Raises: NotFound, SignInRefused, ProviderFailed, SignInsPaused. Nothing is kept of an answer to which this browser
-    has begun no sign-in: every client can send those.
+    has begun no sign-in: every client can send those. Refused answers pause their address, but no browser in which a
+    person has signed in before: who shares an address cannot keep others out.
     """
     provider, answer = oidc.provider_named(name), request.GET.dict()
     kept = oidc.begun(provider, cookie=request.COOKIES.get(oidc.COOKIE, ""), answer=answer)
+    known = request.get_signed_cookie(KNOWN_BROWSER, "", salt=name, max_age=KNOWN_BROWSER_S)
     with Attempt(
         username=kept["state"],
-        address=request.META.get("REMOTE_ADDR", ""),
+        address=known or request.META.get("REMOTE_ADDR", ""),
         wrong=(oidc.SignInRefused, oidc.CodeRefused),
         counted="provider ",
         pause=SignInsPaused,
@@ -73,6 +78,10 @@ def done(request: HttpRequest, name: str) -> HttpResponse:
         request.session[SIGNED_IN_BY] = name
     response = HttpResponseRedirect(found.next_page or reverse("home"))
     response.delete_cookie(oidc.COOKIE, path=_path(name), samesite="Lax")
+    response.set_signed_cookie(
+        KNOWN_BROWSER, known or get_random_string(22), salt=name, max_age=KNOWN_BROWSER_S, path=_path(name),
+        secure=request.is_secure(), httponly=True, samesite="Lax",
+    )  # fmt: skip
     return response
 
 

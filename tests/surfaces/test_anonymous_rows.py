@@ -143,6 +143,22 @@ def test_answers_to_many_sign_ins_pause_by_address() -> None:
     assert added["sign_in_passwordfailures"] <= 60
 
 
+def test_refused_answers_of_an_address_keep_out_no_browser_that_has_signed_in(provider: Provider) -> None:
+    known, new = Client(), Client()
+    assert provider.sign_in(known, "s-1").status_code == 302
+    for _ in range(30):
+        client = Client()
+        state = parse_qs(urlsplit(client.get("/login/with/corp").headers["Location"]).query)["state"][0]
+        paused = client.get("/login/with/corp/done", {"error": "access_denied", "state": state}).status_code == 429
+    assert paused
+    assert provider.sign_in(new, "s-2").status_code == 429
+    known.post("/logout")
+    assert provider.sign_in(known, "s-1").status_code == 302
+    forged = Client()
+    forged.cookies["convmemory_known_browser"] = "x:y:z"
+    assert provider.sign_in(forged, "s-3").status_code == 429
+
+
 @pytest.mark.parametrize("signed_in", [False, True])
 def test_openings_of_link_are_one_entry_an_hour_for_each_visitor(ada: User, signed_in: bool) -> None:
     path, visitor = link_of(ada), Client()
