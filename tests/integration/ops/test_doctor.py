@@ -502,7 +502,7 @@ def test_command_prints_facts_findings_and_remedies(settings: Settings, monkeypa
 
 def test_doctor_json_lists_findings_and_fix_repairs_them() -> None:
     dead_writer()
-    code, text = doctor("--json", "--quiet")
+    code, text = doctor("--json")
     document: dict[str, Any] = json.loads(text)
     assert code == 1
     [finding] = document["findings"]
