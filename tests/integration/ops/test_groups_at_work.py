@@ -10,6 +10,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
+from django.db import connection
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
@@ -20,10 +21,11 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.storage_quota import NOTHING, Amounts, use_of_storage
 from convmemory.conversations.models import Conversation, Message, StoredUse
-from convmemory.core.acting import acting_for, in_archive_of, maintenance
+from convmemory.core.acting import acting_for, in_archive_of, maintenance, schema_owner
 from convmemory.core.models import OwnerGroup, OwnerTask
 from convmemory.core.postgres import groups
 from convmemory.core.postgres.archives import for_all_archives
+from convmemory.core.postgres.row_security import compare_owners_in_keys, keys_across_owners
 from convmemory.core.queue.fair_queue import work
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
@@ -65,6 +67,30 @@ def of_each_group(model: type[Model]) -> list[object]:
     with maintenance():
         rows = model._default_manager.order_by("pk").values_list("pk", flat=True)
         return [pk for found in for_all_archives(lambda: list(rows[:1])) for pk in found]
+
+
+def ask(statement: str) -> list[tuple[object, ...]]:
+    with schema_owner(), connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def test_keys_of_every_group_compare_owners() -> None:
+    ((guarded,),) = ask(
+        "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND cardinality(conkey) = 2 "
+        "AND connamespace = 'group_2'::regnamespace"
+    )
+    assert isinstance(guarded, int)
+    assert guarded > 30
+    assert keys_across_owners() == {}
+    ask(
+        "ALTER TABLE group_2.conversations_tag ADD CONSTRAINT plain FOREIGN KEY (conversation_id) "
+        "REFERENCES group_2.conversations_conversation (id) DEFERRABLE INITIALLY DEFERRED"
+    )
+    assert list(keys_across_owners()) == ["group_2.conversations_tag.plain"]
+    with schema_owner():
+        compare_owners_in_keys()
+    assert keys_across_owners() == {}
 
 
 class TestStaff:
