@@ -75,7 +75,7 @@ class Worker:
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     worker = Worker()
 
-    def enqueue_import(*, archive_id: int, import_id: int) -> None:
+    def enqueue_import(*, archive_id: int, import_id: int, started_by: int | None = None) -> None:
         worker.asked.put(lambda: worker.import_one(archive_id, import_id))
 
     def enqueue_undo(row: Import) -> None:
