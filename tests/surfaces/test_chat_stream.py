@@ -467,11 +467,12 @@ def test_other_users_cannot_chat_stop_or_read_conversation(ada: Talker, site: st
     number = ada.new_conversation()
     with ada.streaming(number, "Tell me a story") as events:
         assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
-        for theirs, unknown in (
-            (stranger.post(f"/conversations/{number}/stream", message="Hi"), f"/conversations/{number + 1}/stream"),
-            (stranger.post(f"/conversations/{number}/stop"), f"/conversations/{number + 1}/stop"),
-        ):
-            assert theirs.status_code == stranger.post(unknown, message="Hi").status_code == 404
+        for action, fields in (("stream", {"message": "Hi"}), ("stop", {})):
+            theirs, unknown = (
+                stranger.post(f"/conversations/{conversation}/{action}", **fields)
+                for conversation in (number, number + 1)
+            )
+            assert theirs.status_code == unknown.status_code == 404
         assert stranger.http.get(f"/api/v1/conversations/{number}/replies").status_code == 404
         held.set()
         assert list(events)[-1][0] == "done"

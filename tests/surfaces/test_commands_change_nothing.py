@@ -59,6 +59,7 @@ DELETIONS_ELSEWHERE = {
     "restore": "tests/surfaces/test_backup.py",
     "backup": "tests/surfaces/test_backup.py",
     "models": "tests/surfaces/test_models_command.py",
+    "connect": "tests/unit/push/test_choice.py: asks before it sends sessions",
     "watch": "asks nothing: before a first sync it refuses without --yes",
 }
 
