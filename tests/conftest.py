@@ -166,6 +166,7 @@ def django_db_setup(
     connection.settings_dict["ASSUME_ROLES"] = True
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spaces, "open_local", open_with_memory)
+        patch.setattr("search.searching.BUDGET_S", 3_600.0)  # a search reads all of its archives on a slow machine, too
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
     connection.settings_dict["ASSUME_ROLES"] = False

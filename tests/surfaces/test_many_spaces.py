@@ -68,7 +68,6 @@ def stored(owner: User | Archive, *, days: int) -> int:
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     monkeypatch.setattr(searching, "MAX_SEARCHED", SEARCHED)
-    monkeypatch.setattr(searching, "BUDGET_S", 60)
     make_user("mia")
     rosa = make_user("rosa")
     program = Client(headers={"Authorization": f"Bearer {create_key(person=rosa, space_ids=None)}"})
