@@ -31,6 +31,8 @@ from tests.support.prepared_folder import copy_prepared_folder
 from tests.support.run_database import ROOT
 from tests.support.s3_server import BUCKET, client, running_s3_server
 
+pytestmark = pytest.mark.slow
+
 FILL = """
 from django.contrib.auth.models import User
 from tests.factories import exchange, make_conversation
@@ -89,8 +91,6 @@ print([row.file.read() for row in Import.objects.filter(state="queued")])
 ADD = """
 from django.contrib.auth.models import User
 from tests.support.documents import upload
-
-pytestmark = pytest.mark.slow
 print(upload(User.objects.get(username="ada"), "Newer than the backup.", "newer.md").file.path)
 """
 POLICIES = "SELECT polrelid::regclass::text, polname, pg_get_expr(polqual, polrelid) FROM pg_policy ORDER BY 1, 2"

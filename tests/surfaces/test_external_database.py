@@ -17,6 +17,8 @@ from convmemory.core.postgres import configuration, embedded, server
 from tests.conftest import FAST_OPTIONS
 from tests.support.forked_commands import ForkedCommands
 
+pytestmark = pytest.mark.slow
+
 NAME = f"external_{os.getpid()}"
 TALK = '{"role": "user", "content": "where is the zebrafish lab?"}\n{"role": "assistant", "content": "In Lima."}\n'
 COUNT = """
@@ -124,8 +126,6 @@ from convmemory.conversations import tasks
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import maintenance
-
-pytestmark = pytest.mark.slow
 with maintenance():
     for row in Import.objects.filter(state="queued"):
         tasks.run(row.pk, archive_id=row.archive_id)

@@ -15,6 +15,8 @@ from tests.support.forked_commands import ForkedCommands
 from tests.support.prepared_folder import copy_prepared_folder
 from tests.surfaces.test_backup import Installation
 
+pytestmark = pytest.mark.slow
+
 DUMP = Path(__file__).parents[1] / "fixtures" / "upgrades" / "5e9aed6e.sql.xz"
 MAKE_OLDER = "DELETE FROM django_migrations WHERE app = 'accounts' AND name = '0016_keys_write_to_spaces'"
 UPDATE = """
@@ -25,8 +27,6 @@ SHOW = """
 from django.contrib.auth.models import User
 from convmemory.accounts.callers import Caller
 from search.searching import SearchQuery, search
-
-pytestmark = pytest.mark.slow
 ada = User.objects.get(username="ada")
 print([hit.passage for hit in search(caller=Caller.of(ada), query=SearchQuery(text="zebrafish")).hits])
 """

@@ -14,14 +14,14 @@ import pytest
 from convmemory.core.postgres import server
 from tests.support.prepared_folder import copy_prepared_folder
 
+pytestmark = pytest.mark.slow
+
 USER = """
 import json, sys
 from pathlib import Path
 import psycopg
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres import configuration
-
-pytestmark = pytest.mark.slow
 socket_dir = embedded.join(Path(sys.argv[1]), {"fsync": "off"})
 with psycopg.connect(host=str(socket_dir), port=configuration.PORT, user="postgres", dbname="convmemory") as connection:
     started = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()[0]
