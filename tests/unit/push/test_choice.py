@@ -251,7 +251,7 @@ def test_list_of_projects_is_all_that_is_sent(home: Path, server: ImportServer) 
     hook(home, server, "end", {"session_id": CLAUDE[0], "cwd": str(home / "work/open")})
     assert run(home, server, "push", "--yes") == 0
     assert names(server) == sorted(["history.jsonl", *(f"rollout-2026-11-01T00-00-00-{id}.jsonl" for id in CODEX)])
-    assert b"open" not in sent(server)["history.jsonl"]
+    assert b"work/open" not in sent(server)["history.jsonl"]
 
 
 @pytest.mark.parametrize("switch", ["pause", "off"])
