@@ -29,7 +29,7 @@ import httpx2
 from tests.support.chat_server import running_chat_server
 from tests.support.installation import ROOT, Installation, Memory, running_installation, wait_until
 from tests.trials.bystander import Bystander, Sample
-from tests.trials.hostile_attacks import sign_in
+from tests.trials.hostile_attacks import share_page, sign_in
 
 GB, MB = 1024**3, 1024**2
 MOST_TIMES_SLOWER = 2.0
@@ -87,6 +87,7 @@ class Trial:
     only: list[str]
     ada: Bystander = field(init=False)
     mallory_key: str = ""
+    page: str = ""
     outcomes: Counter[str] = field(default_factory=Counter)
     peaks: dict[bool, Peak] = field(default_factory=lambda: {False: Peak(), True: Peak()})
 
@@ -101,6 +102,8 @@ class Trial:
         say(f"{turns} turns are indexed")
 
     def round(self, seconds: float) -> None:
+        self.page = share_page(self.installation.address, self.mallory_key)
+        self.installation.wait_until_idle()
         with self.watching(is_attacked=False), self.ada.working(is_attacked=False):
             time.sleep(seconds)
         with self.attackers(seconds) as begin, self.watching(is_attacked=True), self.ada.working(is_attacked=True):
@@ -129,7 +132,7 @@ class Trial:
         address = self.installation.address
         cookies = json.dumps(sign_in(address, "mallory", PASSWORDS["mallory"]))
         command = [sys.executable, "-m", "tests.trials.hostile_attacks", address, "--key", self.mallory_key]
-        command += ["--cookies", cookies, "--victim", "ada", "--seconds", str(seconds)]
+        command += ["--cookies", cookies, "--victim", "ada", "--page", self.page, "--seconds", str(seconds)]
         command += ["--only", *self.only]
         process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True

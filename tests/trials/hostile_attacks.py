@@ -46,8 +46,8 @@ class Attack:
     key: str
     cookies: dict[str, str]
     victim: str
-    until: float = 0.0
-    shared_page: str = ""
+    shared_page: str
+    until: float
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def client(self, source: str, **options: Any) -> httpx2.Client:
@@ -262,14 +262,14 @@ def read_shared_pages(attack: Attack) -> None:
             attack.send("shared pages", client, "GET", attack.shared_page)
 
 
-def share_page(attack: Attack) -> None:
-    """Make a conversation of some megabytes, and a link to it for readers without an account."""
+def share_page(address: str, key: str) -> str:
+    """Make a conversation of some megabytes, and return the path of a link to it for readers without an account."""
     said = [{"role": ("user", "assistant")[n % 2], "content": "Some **long** text. " * 2_000} for n in range(140)]
-    with attack.as_user() as client:
+    with httpx2.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
         made = client.post("/api/v1/conversations", json={"title": "Long", "messages": said}).raise_for_status()
         path = f"/api/v1/conversations/{made.json()['id']}/share_links"
         link = client.post(path, json={"audience": "anybody", "days": 1}).raise_for_status()
-    attack.shared_page = urlsplit(link.json()["url"]).path
+    return urlsplit(str(link.json()["url"])).path
 
 
 def _has_answer(connection: socket.socket) -> bool:
@@ -360,19 +360,19 @@ def main() -> None:
     parser.add_argument("--key", required=True)
     parser.add_argument("--cookies", type=json.loads, required=True)
     parser.add_argument("--victim", required=True)
+    parser.add_argument("--page", required=True, help="the path of a long shared page")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--only", nargs="*", choices=sorted(run.__name__ for run in PLAN), help="these attacks alone")
     options = parser.parse_args()
     assert urlsplit(options.address).hostname == "127.0.0.1", "only this machine's own server is attacked"
     _take_idle_time_only()
-    attack = Attack(options.address, options.key, options.cookies, options.victim)
-    share_page(attack)
     hostile_files.many_messages()
     for file in hostile_files.BOMBS:
         file()
     print("ready", flush=True)
     sys.stdin.readline()
-    attack.until = time.monotonic() + options.seconds
+    until = time.monotonic() + options.seconds
+    attack = Attack(options.address, options.key, options.cookies, options.victim, options.page, until)
     plan = {run: threads for run, threads in PLAN.items() if not options.only or run.__name__ in options.only}
     with ThreadPoolExecutor(sum(plan.values())) as pool:
         running = [pool.submit(run, attack) for run, threads in plan.items() for _ in range(threads)]
