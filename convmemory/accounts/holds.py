@@ -68,18 +68,16 @@ class SpaceOfPerson:
     is_held: bool
 
 
-OF_SPACE = r"(?:^| of )space ([0-9]+)"  # in entries about members, and about a space that the person made
+OF_SPACE = re.compile(r"(?:^| of )space ([0-9]+)")  # in entries about members, and about a space that the person made
 
 
 def spaces_of(person_id: int) -> list[SpaceOfPerson]:
     """Return the spaces of a person's memberships, and those of ended ones that the audit log still has."""
     roles = dict(Membership.objects.filter(person_id=person_id).values_list("archive_id", "role"))
     made = Q(person_id=person_id, action=AuditEntry.Action.MADE, what__startswith="space ")
-    entries = AuditEntry.objects.filter(Q(about_id=person_id) | made, what__regex=OF_SPACE)
+    entries = AuditEntry.objects.filter(Q(about_id=person_id) | made, what__regex=OF_SPACE.pattern)
     named = {
-        int(match[1])
-        for what in entries.values_list("what", flat=True).distinct()
-        if (match := re.search(OF_SPACE, what))
+        int(match[1]) for what in entries.values_list("what", flat=True).distinct() if (match := OF_SPACE.search(what))
     }
     held = LegalHold.objects.filter(conversation_id=None, lifted_at=None).values("archive_id")
     spaces = Archive.objects.filter(kind=Archive.Kind.SPACE, pk__in=named | set(roles)).order_by("pk")

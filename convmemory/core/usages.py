@@ -49,7 +49,8 @@ def is_call(usage: str, words: Collection[str], *, is_part: bool = False) -> boo
     in_order = [word for word in WORD.findall(usage) if word in words]
     if len(in_order) < len(words):
         return False
-    return re.fullmatch(_TOKEN.sub(as_pattern, usage), "".join(f"{word} " for word in in_order)) is not None
+    call = "".join(f"{word} " for word in in_order)
+    return re.fullmatch(_TOKEN.sub(as_pattern, usage), call) is not None
 
 
 def _completions(usages: Iterable[str], words: Collection[str]) -> list[tuple[str, ...]]:

@@ -27,7 +27,8 @@ def back_up_to(place: BackupPlace) -> str:
     A backup that cannot be read completely is deleted. Raises: InvalidInput, BackupFailed.
     """
     target = embedded_target()
-    name = f"{PREFIX}{timezone.now():%Y%m%dT%H%M%S}{SUFFIX}"
+    while (name := f"{PREFIX}{timezone.now():%Y%m%dT%H%M%S}{SUFFIX}") in place.backups():
+        time.sleep(0.1)  # there is one of this second
     address = f"{place}/{name}"
     with place.new_archive(name) as archive:
         back_up_into(archive, target)

@@ -82,6 +82,7 @@ from convmemory.core.text import (
 )
 from convmemory.core.titles import plain_title, title_from
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
+from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, decode, parsed_xml
 from convmemory.documents.converters.office import joined_row
 from convmemory.documents.converters.pdf import lines_of_text
@@ -400,6 +401,7 @@ def _ignored(text: str) -> object:
 
 
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
+    "convmemory.core.usages": lambda text: is_call("path [--yes | --dry-run]", {"path", text}),
     "convmemory.push.ignoring": _ignored,
     "convmemory.chat.deltas": _stream,
     "convmemory.context.sending left out": lambda text: one_line(text, 500),

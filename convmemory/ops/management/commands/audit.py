@@ -14,8 +14,8 @@ POLL_S = 1.0
 
 class Command(ArchiveCommand):
     help = (
-        "Print the audit log, oldest first, a line of JSON for each entry; `times` of an act that can be repeated grows "
-        "until its hour ends (docs/adr/0103-audit-log.md)."
+        "Print the audit log, oldest first, a line of JSON for each entry; `times` of an act that can be repeated "
+        "grows until its hour ends (docs/adr/0103-audit-log.md)."
     )
     usages = ("[--since] [--follow]",)
 
