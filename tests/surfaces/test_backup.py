@@ -151,7 +151,6 @@ def backup(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     return path
 
 
-@pytest.mark.essential
 def test_restore_gives_back_rows_vectors_and_hits(installation: Installation, backup: Path) -> None:
     installation.run("erase_user", "bob", "--yes")
     before, policies = installation.shell(SHOW), installation.query(POLICIES)
