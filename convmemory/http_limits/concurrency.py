@@ -5,11 +5,10 @@ counts idle ones too, so that one client could shut out all others by opening co
 
 While the body of a request arrives (`bodies.py`), the request counts among those that are being received, which have a
 limit of their own, because each keeps a part of its body in memory. Then it takes a place of its caller until its
-answer is made. An answer that streams, or is long, counts as a stream, of which a user may have more; of the pieces of
-a caller's streams as many are made at once as requests are answered. Callers without an account are one caller for
-their streams, of which few are sent at once. While other users are active, a caller with a line, or with
-almost constant requests lately, has fewer places, and callers that keep the process busy pause between requests and
-between pieces (`used_time.py`).
+answer is made. An answer that streams, or is long, counts as a stream, of which a user may have more; the pieces of a
+caller's streams are made one after the other. Callers without an account are one caller for their streams, of which few
+are sent at once. While other users are active, a caller with a line, or with almost constant requests lately, has fewer
+places, and callers that keep the process busy pause between requests and between pieces (`used_time.py`).
 """
 
 import asyncio
@@ -142,7 +141,7 @@ class Caller:
     def __init__(self, name: str, requests_at_once: Callable[[str], int]) -> None:
         self.name = name
         self.requests = Places(config.requests_per_user, lambda: requests_at_once(name))
-        self.pieces = Places(config.requests_per_user, lambda: requests_at_once(name))
+        self.pieces = Places(1, lambda: 1)
         streams = _streams_at_once(name)
         self.streams = Places(streams, lambda: streams)
         self.loop = asyncio.get_running_loop()
@@ -150,10 +149,6 @@ class Caller:
     @property
     def is_idle(self) -> bool:
         return not any(places.entered or places.taken for places in (self.requests, self.pieces, self.streams))
-
-    @property
-    def has_line(self) -> bool:
-        return bool(self.requests.line or self.pieces.line)
 
 
 def _streams_at_once(name: str) -> int:
@@ -235,7 +230,8 @@ class ConcurrencyLimit:
             del self.callers[caller.name]
 
     def _requests_at_once(self, name: str) -> int:
-        is_flood = (name in self.callers and self.callers[name].has_line) or self._used.exceeds_fair_share(name)
+        has_line = name in self.callers and bool(self.callers[name].requests.line)
+        is_flood = has_line or self._used.exceeds_fair_share(name)
         if is_flood and self._others(name, since=self.clock() - OTHERS_S):
             return min(config.requests_per_user, config.requests_beside_others)
         return config.requests_per_user

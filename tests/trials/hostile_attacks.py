@@ -31,6 +31,7 @@ BODY_MB = 600
 CHUNK = b"x" * (1024 * 1024)
 SLOW_CONNECTIONS = 200
 HELD_PAGES, HELD_S = 60, 8.0
+ADDRESSES = 10  # that hold them
 WITHHELD_BODIES = 1_010  # more than MAX_CONCURRENT_REQUESTS
 LONG_QUERY = " ".join(f'word{n} "a phrase" -not{n}' for n in range(40))[:500]
 SLOW_FILES = 4  # of each kind in a phase: what they keep busy ends before the next quiet phase
@@ -241,7 +242,7 @@ def hold_shared_pages(attack: Attack) -> None:
         open_sockets = []
         try:
             for number in range(HELD_PAGES):
-                source = (f"127.0.0.{70 + number % 10}", 0) if sys.platform == "linux" else None
+                source = (f"127.0.0.{70 + number % ADDRESSES}", 0) if sys.platform == "linux" else None
                 made = socket.create_connection((where.hostname, where.port), timeout=5, source_address=source)
                 made.sendall(f"GET {attack.shared_page} HTTP/1.1\r\nHost: {where.hostname}\r\n\r\n".encode())
                 open_sockets.append(made)

@@ -49,7 +49,7 @@ async def test_streaming_answer_frees_its_place_up_to_stream_limit(site: Site) -
     assert not site.limit.callers
 
 
-@on_site(REQUESTS_PER_USER=1, STREAMS_PER_USER=3)
+@on_site(STREAMS_PER_USER=3)
 async def test_pieces_of_streams_of_one_caller_are_made_in_turn(site: Site) -> None:
     paths = ["/export/1", "/export/2", "/export/3"]
     for path in paths:
@@ -106,7 +106,7 @@ async def test_all_addresses_without_account_together_stream_half_as_many_answer
     assert not site.limit.callers
 
 
-@on_site(DATABASE_POOL_SIZE=8, REQUESTS_PER_USER=1)
+@on_site(DATABASE_POOL_SIZE=8)
 async def test_pieces_for_all_addresses_without_account_are_made_in_turn(site: Site) -> None:
     paths = [f"/export/{number}" for number in range(3)]
     for number, path in enumerate(paths):
