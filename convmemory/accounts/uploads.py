@@ -41,7 +41,7 @@ async def in_upload_thread(function: Callable[[], T]) -> T:
 
 
 def uploaded_file(request: HttpRequest, *, others: Sequence[str] = ()) -> "UploadedFile[Any]":
-    """Return the form field `file`, beside which there are only these other fields. Raises: InvalidInput."""
+    """Return the form field `file` of a form with no other fields than these. Raises: InvalidInput."""
     try:
         files = request.FILES.getlist("file")
     except MultiPartParserError as error:

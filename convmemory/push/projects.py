@@ -21,7 +21,7 @@ MAX_NAMED_BYTES = 4096
 
 
 class Unreadable(Exception):
-    """The sessions of a file cannot be told apart, or their folders cannot be read."""
+    """The sessions of a file cannot be separated, or their folders cannot be read."""
 
 
 # In which file next to a session, or in the session itself, and under which keys its folder is: the folder in which it

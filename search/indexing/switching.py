@@ -32,7 +32,7 @@ class NotBuilt(ConvMemoryError):
 
 
 def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
-    """Build the vector index of `space` concurrently wherever `like` has one or needs one.
+    """Build the vector index of `space` concurrently where `like` has one or needs one.
 
     Returns whether one was built. Passages are split the same way in all spaces, so an owner's number of passages in
     `like` decides.

@@ -208,7 +208,7 @@ def test_token_reads_its_owners_archive_alone_and_writes_nothing(program: Progra
 
 
 def revocations() -> list[tuple[Any, ...]]:
-    """What the audit log has about ended connections: the key and what ended it, by which way, who, and whose."""
+    """Return the audit entries of ended connections: the key and what ended it, the surface, who, and whose."""
     entries = AuditEntry.objects.filter(action="revoked").order_by("pk")
     return list(entries.values_list("what", "surface", "person_id", "about_id"))
 

@@ -218,7 +218,7 @@ async def test_static_files_wait_in_no_line(site: Site) -> None:
 
 
 @on_site(MAX_CONCURRENT_REQUESTS=40, REQUESTS_PER_USER=20)
-async def test_one_address_takes_at_most_its_share_of_places(site: Site) -> None:
+async def test_flood_of_one_address_takes_only_its_share_of_places(site: Site) -> None:
     asked = await site.send(12)
     [other] = await site.send(1, address="192.0.2.2")
     assert statuses(asked) == [None] * 10 + [429] * 2
@@ -252,7 +252,7 @@ async def test_requests_with_unfinished_bodies_take_no_places(site: Site) -> Non
 
 
 @on_site(MAX_CONCURRENT_REQUESTS=40, REQUESTS_PER_USER=20)
-async def test_one_address_has_at_most_its_share_of_unfinished_bodies(site: Site) -> None:
+async def test_address_with_its_share_of_unfinished_bodies_is_refused_more(site: Site) -> None:
     unfinished = await site.send(SMALLEST_SHARE + 2, has_body=True)
     assert statuses(unfinished) == [None] * SMALLEST_SHARE + [429] * 2
     for one in unfinished[:3]:
