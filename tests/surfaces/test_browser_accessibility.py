@@ -49,6 +49,7 @@ PAGES = (
     "/settings/password", "/settings/second-factor", "/settings/sessions", "/settings/confirm",
     "/settings/account/delete", "/design",
 )  # fmt: skip
+MAIN_PAGES = ("/", "/search?q=sourdough", "/library")
 OF_A_CONVERSATION = ("", "?turn=1", "/outline", "/summaries", "/context", "/events", "/documents", "/delete")
 ADMIN = ("", "dashboard/", "conversations/conversation/", "search/itemembedding/", "dashboard/map")
 OPENED = ("#chip-agent", "#chip-time", "#chip-places", ".why summary")
@@ -119,6 +120,20 @@ def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None]
 
 
 @pytest.mark.essential
+def test_main_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
+    conversation = make_bread(owner)
+    index_conversation(conversation_id=conversation.pk)
+
+    def steps(page: Page) -> None:
+        page.add_init_script(SHIFT)
+        for number, address in enumerate((*MAIN_PAGES, conversation.get_absolute_url())):
+            page.goto(address)
+            expect_calm_layout(page, address)
+            expect_no_violation_anywhere(page, address, OF_WHOLE_PAGES, number=number)
+
+    visit(steps)
+
+
 def test_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
     conversation = make_bread(owner)
     index_conversation(conversation_id=conversation.pk)

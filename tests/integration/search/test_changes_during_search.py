@@ -103,6 +103,7 @@ def test_change_before_any_statement_of_search_is_no_error(
     assert all(titles <= {"eggs"} for titles in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "filters"),
     [
