@@ -19,7 +19,7 @@ from convmemory.documents.models import Document
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.support.documents import GUIDE, indexed, read, upload
-from tests.surfaces.browser import MOST_SHIFT, PHONE, SETTLED, SHIFT, WIDTHS
+from tests.surfaces.browser import MOST_SHIFT, PHONE, SETTLED, SHIFT, WIDTHS, expect_to_fit
 
 pytestmark = [
     pytest.mark.browser,
@@ -130,6 +130,7 @@ def test_main_pages_have_no_accessibility_violations(visit: Callable[..., None],
             page.goto(address)
             expect_calm_layout(page, address)
             expect_no_violation_anywhere(page, address, OF_WHOLE_PAGES, number=number)
+            expect_to_fit(page, address)
 
     visit(steps)
 

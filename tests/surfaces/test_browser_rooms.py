@@ -81,7 +81,6 @@ def change_the_title(page: Page) -> None:
 # --- reading ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.essential
 def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: Archive) -> None:
     create_key(person=archive.owner, name="w" * 100)
 

@@ -147,6 +147,7 @@ def test_documents_do_not_change_conversation_search(client: Client, owner: User
     assert before == after
 
 
+@pytest.mark.slow
 def test_long_page_ends_with_further_passages_of_its_best_sections(client: Client, owner: User) -> None:
     parts = [
         f"## Bed {number}\n\n"
