@@ -135,8 +135,8 @@ def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTur
 
     A turn that was stored this way before and has changed is replaced.
 
-    Raises: NotFound, ConversationBusy; InvalidInput for a gap in the numbers, or for a different turn that was stored
-    in another way.
+    Raises: NotFound, ConversationBusy; InvalidInput for a gap in the numbers, for a different turn that was stored in
+    another way, or if a message has the turn's id.
     """
     with transaction.atomic():
         conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
@@ -147,7 +147,14 @@ def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTur
                 f"{conversation.turn_count}."
             )
         if turn.number == conversation.turn_count:
-            merge_messages(conversation, turn.messages(), append_only=True)
+            messages = turn.messages()
+            taken = conversation.messages.filter(source_key__in=[draft.source_key for draft in messages])
+            for key in taken.values_list("source_key", flat=True)[:1]:
+                raise InvalidInput(
+                    f"A message of conversation {conversation.pk} has the id {key!r}, which turn {turn.number} would "
+                    "get: append the turn as messages with ids of their own."
+                )
+            merge_messages(conversation, messages, append_only=True)
             return PutTurn(conversation.pk, turn.number, "created")
         outcome: PutOutcome = "replaced" if replace_turn(conversation, turn) else "unchanged"
     return PutTurn(conversation.pk, turn.number, outcome)
