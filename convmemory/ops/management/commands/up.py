@@ -23,7 +23,7 @@ from django.db.migrations.recorder import MigrationRecorder
 import convmemory
 from convmemory.core import acting
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.config import config
+from convmemory.core.config import OWN_BACKUPS, config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.postgres import embedded
@@ -95,6 +95,7 @@ class Command(ArchiveCommand):
             self._say("\n".join(["", *lines, ""]))
             children = [ChildSpec("web", web_command(host, port)), ChildSpec("worker", worker_command())]
             if config.backup_folder and connection.settings_dict["EMBEDDED_PATH"]:
+                private_folder(Path(config.var_dir) / OWN_BACKUPS)  # another folder that is missing is a mistake
                 children.append(ChildSpec("backup", backup_command()))
             supervisor = Supervisor(
                 children,
