@@ -406,6 +406,11 @@ class Config:
         1800, 10, 86_400, "time limit of one import: 10 s to a day ([ADR 21](adr/0021-imports-in-a-child-process.md))"
     )
     import_memory_mb = whole(1024, 256, 1_048_576, "memory limit of the same, at least 256 MB")
+    samples = boolean(
+        "1: the first start of `manage.py up` on a new database loads sample conversations, as `make run` does; "
+        "`manage.py samples --remove` takes them out",
+        default=False,
+    )
     hide_keys = boolean(
         "replace keys, tokens and passwords in imported conversations, chats and documents by placeholders; those "
         "of conversations are kept, encrypted ([ADR 36](adr/0036-replace-secrets-before-storing.md)); 0: store "

@@ -45,7 +45,7 @@ class House:
         self.process: subprocess.Popen[bytes] | None = None
 
     def environment(self) -> dict[str, str]:
-        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1"}
+        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1", "SAMPLES": "1"}
         ignored = ("DATABASE_URL", "BACKUP_FOLDER")
         theirs = {name: value for name, value in os.environ.items() if not name.startswith(ignored)}
         return theirs | ours
