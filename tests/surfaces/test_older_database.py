@@ -67,7 +67,6 @@ def contents(installation: Installation) -> dict[str, list[tuple[Any, ...]]]:
     return {name: sorted(installation.query(f"SELECT to_jsonb(t)::text FROM {name} AS t")) for name in tables}
 
 
-@pytest.mark.essential
 def test_database_of_5e9aed6e_and_its_backup_are_upgraded(installation: Installation) -> None:
     assert "Backup before the update: " in installation.run("shell", "--no-imports", "-c", UPDATE)
     (backup,) = (installation.folder / "before-updates").glob("convmemory-*.zip")

@@ -42,7 +42,7 @@ from tests.factories import make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 DUMP = Path(__file__).parents[2] / "fixtures" / "upgrades" / "5e9aed6e.sql.xz"
 KEYS = {
@@ -273,6 +273,7 @@ def made_from_nothing() -> Shape:
     return shape()
 
 
+@pytest.mark.essential
 def test_database_of_5e9aed6e_keeps_every_row_and_gets_the_tables_of_a_new_one(made_from_nothing: Shape) -> None:
     with restored():
         before = stored_rows()
