@@ -36,6 +36,7 @@ class Heading:
     chars: int = 0
     sections: int = 0
     notes: list[str] = field(default_factory=list)
+    coverage: list[dict[str, Any]] = field(default_factory=list)
     failure: str = ""
     error: str = ""
 
@@ -81,11 +82,17 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
         pages=converted.pages,
         chars=sections[-1].end,
         sections=len(sections),
-        notes=[storable(note) for note in (*hidden.notes, *converted.notes[:MAX_NOTES])],
+        notes=[storable(note) for note in _bounded((*hidden.notes, *converted.notes, *converted.coverage.notes()))],
+        coverage=converted.coverage.rows(),
     )
     yield _as_json(heading)
     for section in file.watched(hidden.sections):
         yield {name: getattr(section, name) for name in SectionDraft.__dataclass_fields__}
+
+
+def _bounded(notes: Sequence[str]) -> list[str]:
+    more = len(notes) - MAX_NOTES
+    return [*notes[:MAX_NOTES], *([f"{more:,} more notes are left out."] if more > 0 else [])]
 
 
 def _as_json(heading: Heading) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from convmemory.core.files.decoding import DecodedBytes, DecodeLimits
+from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.structure import Block
 
 # Less than the smallest `DOCUMENT_STALL_S`, one second.
@@ -87,12 +88,17 @@ class SourceFile:
 
 @dataclass(slots=True)
 class Converted:
-    """A converter's result. `pages` is None for formats without pages; `notes` say which parts were left out."""
+    """A converter's result. `pages` is None for formats without pages.
+
+    `coverage` counts the parts that were read and those that were not, each of which becomes a note; `notes` say what
+    else the owner should know. The blocks may be read lazily: both are complete once the last block is.
+    """
 
     blocks: Iterable[Block]
     title: str = ""
     pages: int | None = None
     notes: list[str] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
 
 
 Converter = Callable[[SourceFile], Converted]
