@@ -15,13 +15,12 @@ from convmemory.core.processes.child_limits import run_under_limits
 from convmemory.core.processes.confinement import Access
 from convmemory.core.text import storable
 from convmemory.core.titles import plain_title, says_something
-from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable, collected
+from convmemory.documents.converters.base import DAMAGED, ConvertLimits, SourceFile, Unreadable, collected
 from convmemory.documents.structure import Block, SectionDraft, cut_sections
 
 TITLE_CHARS = 300
 MAX_NOTES = 20
 NESTED = "The file is nested too deeply to be read, as files made to end programs are: save it again in a simpler form."
-DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 DEFAULT_TITLES = ("Word Document", "PowerPoint Presentation", "Untitled", "untitled", "Slide 1")
 _WORD = re.compile(r"\w")
 

@@ -12,6 +12,7 @@ progress is ended.
 """
 
 import os
+import re
 import time
 import zipfile
 import zlib
@@ -30,6 +31,8 @@ from convmemory.documents.structure import Block
 REPORT_S = 0.5
 MAX_BLOCKS = 500_000
 """Headings, paragraphs, rows: a document with this many takes seconds to split into sections."""
+
+DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 
 T = TypeVar("T")
 
@@ -126,6 +129,14 @@ def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
     return found
 
 
+def joined_row(cells: Iterable[str]) -> str:
+    """Return a row as one line, without empty cells at the end."""
+    kept = [" ".join(cell.split()) for cell in cells]
+    while kept and not kept[-1]:
+        kept.pop()
+    return " | ".join(kept)
+
+
 def decode(data: bytes) -> str:
     """Decode text of unknown encoding: by its byte order mark, as UTF-8, or as Windows-1252."""
     for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
@@ -143,7 +154,11 @@ def decode(data: bytes) -> str:
 
 MAX_ENTRIES = 20_000
 CHUNK_BYTES = 1024 * 1024
-OFFICE_PARTS = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl/workbook.xml"}
+OFFICE_PARTS = {
+    "docx": re.compile(r"word/document\d{0,3}\.xml"),
+    "pptx": re.compile(r"ppt/presentation\d{0,3}\.xml"),
+    "xlsx": re.compile(r"xl/workbook\d{0,3}\.(?:xml|bin)"),
+}
 _BROKEN = "The file is damaged and cannot be unpacked: save it again from the program that made it."
 
 
@@ -202,7 +217,7 @@ def kind_of_packed(file: SourceFile) -> str:
             if archive.read("mimetype")[:64].strip() == b"application/epub+zip":
                 return "epub"
         for kind, part in OFFICE_PARTS.items():
-            if part in names:
+            if any(map(part.fullmatch, names)):
                 return kind
-        is_other_workbook = "xl/workbook.bin" in names or ("content.xml" in names and file.suffix == ".ods")
+        is_other_workbook = "content.xml" in names and file.suffix == ".ods"
     return "xlsx" if is_other_workbook else ""

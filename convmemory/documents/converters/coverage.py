@@ -12,6 +12,8 @@ PLACE_CHARS = 80
 ADVICE = {
     "attachment": "Upload them by themselves.",
     "embedded file": "Upload them by themselves.",
+    "formula without a stored value": "Open and save the workbook in the program that calculates it.",
+    "sheet": "Save the file again in the program that made it.",
     "page": (
         "Run OCR over the file, with `ocrmypdf in.pdf out.pdf` for example, and upload the result; or whoever runs "
         "the server installs tesseract and sets DOCUMENT_OCR=1."
@@ -49,6 +51,9 @@ def plural_of(part: str, count: int) -> str:
     """Return the name of this many parts."""
     if count == 1:
         return part
+    head, space, rest = part.partition(" without ")
+    if space:
+        return f"{plural_of(head, count)}{space}{rest}"
     return f"{part}es" if part.endswith(("x", "s", "ch")) else f"{part}s"
 
 

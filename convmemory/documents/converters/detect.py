@@ -1,6 +1,6 @@
 """Chooses the converter for a file by its content; the name only distinguishes formats of plain text."""
 
-from convmemory.documents.converters import base, office, pdf, plain, web
+from convmemory.documents.converters import base, pdf, plain, slides, web, word, workbook
 from convmemory.documents.converters.base import Converter, SourceFile, Unreadable
 
 HEAD_BYTES = 4_096
@@ -12,9 +12,9 @@ MAIL_MARKS = (b"from:", b"return-path:", b"received:", b"delivered-to:", b"mime-
 
 CONVERTERS: dict[str, Converter] = {
     "pdf": pdf.convert,
-    "docx": office.convert_docx,
-    "pptx": office.convert_pptx,
-    "xlsx": office.convert_sheets,
+    "docx": word.convert_docx,
+    "pptx": slides.convert_pptx,
+    "xlsx": workbook.convert_sheets,
     "epub": web.convert_epub,
     "html": web.convert_html,
     "email": web.convert_email,

@@ -109,7 +109,9 @@ def test_sheet_that_cannot_be_read_is_named_and_others_are_read(tmp_path: Path) 
             archive.writestr(name, source.read(name).replace(b"><v>2.5</v>", b' t="n"><v> 2.5</v>'))
     heading, sections = converted(tmp_path, target.getvalue(), "shop.xlsx")
     assert paths(sections) == ["Stock > Seed"]
-    assert list(heading.notes) == ["The sheet 'Prices' cannot be read: save it again from the program that made it."]
+    assert list(heading.notes) == [
+        "1 sheet was not read (sheet Prices). Save the file again in the program that made it."
+    ]
 
 
 def test_book_is_read_in_its_order(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ def test_limits_are_named(tmp_path: Path) -> None:
 
 
 def test_sheet_of_million_cells_is_read_and_larger_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("convmemory.documents.converters.office.MAX_CELLS", 20)
+    monkeypatch.setattr("convmemory.documents.converters.workbook.MAX_CELLS", 20)
     heading, _ = converted(tmp_path, xlsx_of(A=[["x"] * 4] * 6), "a.xlsx")
     assert (heading.failure, "24 cells" in heading.error) == ("too_large", True)
 

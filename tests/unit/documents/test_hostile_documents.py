@@ -9,14 +9,10 @@ from pathlib import Path
 import pytest
 
 from convmemory.documents import converting
-from convmemory.documents.converters import base, office, pdf, web
+from convmemory.documents.converters import base, pdf, web, workbook
 from convmemory.documents.converters.base import ConvertLimits
 from tests.support.documents import converted, docx_of, epub_of, packed, pdf_of, pptx_of, xlsx_of
 
-SHAPE = (
-    b'<p:sp><p:nvSpPr><p:cNvPr id="%d" name="x"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/>'
-    b"<p:txBody><a:bodyPr/><a:p><a:r><a:t>a</a:t></a:r></a:p></p:txBody></p:sp>"
-)
 STYLES = (
     b'<Override PartName="/word/styles.xml" '
     b'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.styles+xml"/>'
@@ -131,18 +127,6 @@ def test_slide_that_is_named_often_is_read_once(tmp_path: Path) -> None:
     assert (heading.pages, len(sections)) == (1, 1)
 
 
-def test_slides_with_too_many_shapes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(office, "MAX_SHAPES", 20)
-    shapes = b"".join(SHAPE % number for number in range(10, 40))
-    show = changed(
-        pptx_of(("Title", "hello")),
-        "ppt/slides/slide1.xml",
-        lambda xml: xml.replace(b"</p:spTree>", shapes + b"</p:spTree>"),
-    )
-    heading, _ = converted(tmp_path, show, "a.pptx")
-    assert (heading.failure, "more than 20 shapes" in heading.error) == ("too_large", True)
-
-
 def test_sheets_that_are_one_part_are_refused(tmp_path: Path) -> None:
     again = b'<sheet name="Again" sheetId="9" r:id="rId1"/></sheets>'
     book = changed(xlsx_of(A=[["x"]]), "xl/workbook.xml", lambda xml: xml.replace(b"</sheets>", again))
@@ -151,7 +135,7 @@ def test_sheets_that_are_one_part_are_refused(tmp_path: Path) -> None:
 
 
 def test_workbook_with_too_many_sheets_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(office, "MAX_SHEETS", 2)
+    monkeypatch.setattr(workbook, "MAX_SHEETS", 2)
     heading, _ = converted(tmp_path, xlsx_of(A=[["x"]], B=[["x"]], C=[["x"]]), "a.xlsx")
     assert (heading.failure, "3 sheets; at most 2" in heading.error) == ("too_large", True)
 

@@ -35,9 +35,7 @@ def lines(*texts: str) -> str:
 
 
 def test_words_hyphenated_at_line_ends_are_joined(tmp_path: Path) -> None:
-    page = lines(
-        "The new configu-", "ration of the thermo-", "stat is IEC-", "61508, by Rhys-", "Jones and others."
-    )
+    page = lines("The new configu-", "ration of the thermo-", "stat is IEC-", "61508, by Rhys-", "Jones and others.")
     _, sections = converted(tmp_path, pdf_with([(page, "")]), "manual.pdf")
     assert text_of(sections).split("\n")[0] == (
         "The new configuration of the thermostat is IEC-61508, by Rhys-Jones and others."
