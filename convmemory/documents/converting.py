@@ -75,13 +75,14 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     named = (title for title in (converted.title, *first_heading) if title not in DEFAULT_TITLES)
     titles = (plain_title(storable(title), TITLE_CHARS) for title in named)
     title = next(filter(says_something, titles), storable(file.stem) or "Document")
+    notes = (*hidden.notes, *file.notes, *converted.notes, *converted.coverage.notes())
     heading = Heading(
         format=format,
         title=(masked_keys(title)[0] if file.limits.hide_keys else title)[:TITLE_CHARS],
         pages=converted.pages,
         chars=sections[-1].end,
         sections=len(sections),
-        notes=[storable(note) for note in _bounded((*hidden.notes, *converted.notes, *converted.coverage.notes()))],
+        notes=list(map(storable, _bounded(notes))),
         coverage=converted.coverage.rows(),
     )
     yield _as_json(heading)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from convmemory.core.files.charsets import decode_text
 from convmemory.core.files.decoding import DecodedBytes, DecodeLimits
 from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.structure import Block
@@ -64,6 +65,7 @@ class SourceFile:
     name: str
     limits: ConvertLimits = field(default_factory=ConvertLimits)
     progress: Path | None = None
+    notes: dict[str, None] = field(default_factory=dict)
 
     @property
     def suffix(self) -> str:
@@ -86,7 +88,13 @@ class SourceFile:
 
     def text(self) -> str:
         """Return the file as text, whatever its encoding; line endings are unchanged."""
-        return decode(self.path.read_bytes())
+        return self.decoded(self.path.read_bytes())
+
+    def decoded(self, data: bytes, declared: str = "") -> str:
+        """Return a text of the file; note what is doubtful about its letters."""
+        text, notes = decode_text(data, declared=declared)
+        self.notes.update(dict.fromkeys(notes))
+        return text
 
 
 @dataclass(slots=True)
@@ -135,17 +143,6 @@ def joined_row(cells: Iterable[str]) -> str:
     while kept and not kept[-1]:
         kept.pop()
     return " | ".join(kept)
-
-
-def decode(data: bytes) -> str:
-    """Decode text of unknown encoding: by its byte order mark, as UTF-8, or as Windows-1252."""
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
 
 
 # --- packed ---------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ MONTHS = (
 )  # fmt: skip
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TOKEN = re.compile(
-    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|_(?P<space>.)|\*(?P<fill>.)|\[(?P<bracket>[^\]]*)\]|(?P<general>General)|'
+    r'"(?P<quoted>[^"]{0,255})"|\\(?P<escaped>.)|_(?P<space>.)|\*(?P<fill>.)|\[(?P<bracket>[^\]]{0,255})\]|(?P<general>General)|'
     r"(?P<ampm>AM/PM|A/P)|(?P<fraction>\.0+(?![0#?]))|(?P<exponent>E[+-])|(?P<digit>[0#?])|(?P<date>y+|m+|d+|h+|s+)|"
     r"(?P<section>;)|(?P<mark>[.,%/@])|(?P<text>.)",
     re.IGNORECASE | re.DOTALL,

@@ -20,6 +20,7 @@ SKIPPED = frozenset({
 SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
 NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 CHARACTERS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_CODE = re.compile("[0-9A-Fa-f]{4}")
 _HEADING = re.compile(r"(?:heading|überschrift|titre) ([1-9])", re.IGNORECASE)
 
 
@@ -157,7 +158,7 @@ class _Reader:
             return node.text or ""
         if name == "sym":
             code = attribute(node, "char")
-            if re.fullmatch("[0-9A-Fa-f]{4}", code) and int(code, 16) < 0xD800:
+            if _CODE.fullmatch(code) and int(code, 16) < 0xD800:
                 return chr(int(code, 16))
             # Symbol fonts are addressed in Unicode's private use area.
             self._coverage.miss("symbol", *self._here)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from convmemory.documents import converting
-from convmemory.documents.converters import base, pdf, web, workbook
+from convmemory.documents.converters import base, mail, pdf, web, workbook
 from convmemory.documents.converters.base import ConvertLimits
 from tests.support.documents import converted, docx_of, epub_of, packed, pdf_of, pptx_of, xlsx_of
 
@@ -44,7 +44,7 @@ def nested_multiparts(depth: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "mail",
+    "text",
     [
         MAIL + "Content-Type: message/rfc822\n\n" * 2_000 + "Content-Type: text/plain\n\nhi\n",
         nested_multiparts(5_000),
@@ -52,21 +52,21 @@ def nested_multiparts(depth: int) -> str:
         MAIL + "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nx\n" * 20_000,
     ],
 )
-def test_mail_with_many_or_nested_parts_is_refused(tmp_path: Path, mail: str) -> None:
-    heading, _ = converted(tmp_path, mail, "a.eml")
+def test_mail_with_many_or_nested_parts_is_refused(tmp_path: Path, text: str) -> None:
+    heading, _ = converted(tmp_path, text, "a.eml")
     assert heading.failure == "too_large"
-    assert f"more than {web.MAX_PARTS} parts" in heading.error
+    assert f"more than {mail.MAX_PARTS} parts" in heading.error
 
 
 @pytest.mark.parametrize(
-    "mail",
+    "text",
     [
         f"From: {'(' * 20_000}\nSubject: s\n\nhi\n",
         MAIL_WITH_FILE % ("(" * 5_000),
     ],
 )
-def test_mail_with_nested_header_is_refused(tmp_path: Path, mail: str) -> None:
-    heading, _ = converted(tmp_path, mail, "a.eml")
+def test_mail_with_nested_header_is_refused(tmp_path: Path, text: str) -> None:
+    heading, _ = converted(tmp_path, text, "a.eml")
     assert (heading.failure, heading.error) == ("too_large", converting.NESTED)
 
 
@@ -75,7 +75,7 @@ def test_long_headers_are_cut_before_they_are_parsed(tmp_path: Path) -> None:
         tmp_path, f"From: {'a@b, ' * 50_000}\nSubject: {'=?utf-8?q?a?= ' * 20_000}\n\nhi\n", "a.eml"
     )
     assert heading.failure == ""
-    assert len("".join(section.text for section in sections)) < 3 * web.MAX_HEADER_CHARS
+    assert len("".join(section.text for section in sections)) < 3 * mail.MAX_HEADER_CHARS
 
 
 def test_chapter_that_spine_names_often_is_read_once(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_error_of_library_is_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def fail(text: str) -> None:
         raise ZeroDivisionError("a secret of the document")
 
-    monkeypatch.setattr(web, "_tree", fail)
+    monkeypatch.setattr(web, "tree_of", fail)
     heading, sections = converted(tmp_path, "<html><body>hi", "a.html")
     assert (heading.failure, sections) == ("broken", [])
     assert heading.error == f"{converting.DAMAGED} (ZeroDivisionError)"
@@ -191,7 +191,7 @@ def test_memory_error_ends_process(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def fail(text: str) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(web, "_tree", fail)
+    monkeypatch.setattr(web, "tree_of", fail)
     with pytest.raises(MemoryError):
         converted(tmp_path, "<html><body>hi", "a.html")
 
