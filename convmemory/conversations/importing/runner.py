@@ -18,7 +18,7 @@ from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, File
 from convmemory.conversations.importers.detect import AUTO, ZIP_START, DetectedSource, Walk
 from convmemory.conversations.importers.mapping import importer_of, proposal
 from convmemory.conversations.importers.values import clean
-from convmemory.conversations.importing.archives import UnpackLimits, size_of, unpack_upload
+from convmemory.conversations.importing.archives import MAX_NOTES, UnpackLimits, size_of, unpack_upload
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -216,8 +216,8 @@ def import_upload(
             proposes=True,
             is_preview=is_preview,
         )
-    if unpacked.notes:
-        report.files.insert(0, FileReport(path=name, errors=unpacked.notes))
+    if unpacked.notes or unpacked.recoded:
+        report.files.insert(0, FileReport(path=name, errors=unpacked.notes, notes=unpacked.recoded[:MAX_NOTES]))
     return report
 
 
@@ -242,8 +242,8 @@ def _sources(
                     raise
                 yield DetectedSource(source, reason=str(error))
                 continue
-            if unpacked.notes:
-                report.files.append(FileReport(path=source.label, notes=unpacked.notes))
+            if notes := [*unpacked.notes, *unpacked.recoded[:MAX_NOTES]]:
+                report.files.append(FileReport(path=source.label, notes=notes))
             [*files] = unpacked.root.rglob("*") if unpacked.files == 1 and not source.head.startswith(ZIP_START) else ()
             copy = next((path for path in files if path.is_file()), None)
             if copy:  # of one compressed or recoded file

@@ -67,6 +67,7 @@ from convmemory.conversations.pages.pictures import _blocks, _payloads
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.files.charsets import decode_text
 from convmemory.core.key_shapes import find_keys
 from convmemory.core.templatetags.people import for_people
 from convmemory.core.text import (
@@ -83,11 +84,13 @@ from convmemory.core.text import (
 from convmemory.core.titles import plain_title, title_from
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
 from convmemory.core.usages import is_call
-from convmemory.documents.converters.base import Unreadable, decode, parsed_xml
-from convmemory.documents.converters.office import joined_row
+from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
+from convmemory.documents.converters.coverage import Coverage
+from convmemory.documents.converters.number_formats import shown
+from convmemory.documents.converters.ooxml import text_of
 from convmemory.documents.converters.pdf import lines_of_text
 from convmemory.documents.converters.plain import code_blocks, markdown_blocks
-from convmemory.documents.converters.web import _tree, html_blocks
+from convmemory.documents.converters.web import html_blocks, tree_of
 from convmemory.documents.converting import masked_keys
 from convmemory.documents.library import clean_name
 from convmemory.documents.markdown_sections import lay_out, opening_after
@@ -371,12 +374,18 @@ _BYTES = tiktoken.Encoding(
 
 def _page(text: str) -> None:
     with suppress(Unreadable):  # of an element with too many attributes
-        list(html_blocks(_tree(text)))
+        list(html_blocks(tree_of(text), Coverage()))
 
 
 def _part_of_archive(text: str) -> None:
     with suppress(SyntaxError):
         parsed_xml(f"<a>{text}</a>".encode("utf-8", "replace"))
+
+
+def _drawing(text: str) -> None:
+    with suppress(SyntaxError):
+        root = parsed_xml(f"<a><sp>{text}</sp></a>".encode("utf-8", "replace"))
+        text_of(root)
 
 
 def _laid_out(text: str) -> object:
@@ -465,8 +474,10 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
-    "convmemory.documents.converters.base": lambda text: decode(text.encode("utf-8", "replace")),
-    "convmemory.documents.converters.office": lambda text: joined_row([text, text]),
+    "convmemory.core.files.charsets": lambda text: decode_text(text.encode("gb18030", "replace")),
+    "convmemory.documents.converters.base": lambda text: joined_row([text, text]),
+    "convmemory.documents.converters.ooxml": _drawing,
+    "convmemory.documents.converters.number_formats": lambda text: [shown(7.5, text[:n]) for n in (9, 99, 250, 999)],
     "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
