@@ -3,7 +3,7 @@
 Text that the agent itself puts before or into a prompt is no question: `harness` are the beginnings of such texts.
 """
 
-from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked
+from convmemory.conversations.importers.base import Checked
 from convmemory.conversations.importers.chat_formats import DATABASES
 from convmemory.conversations.importers.declaration import Declaration, Said, Tables
 
@@ -454,7 +454,6 @@ AGENT_FORMATS = (
         against="schema",
         export="The folder ~/.gemini/antigravity/brain: its transcript.jsonl files.",
         kept="Calls and results, thinking.",
-        suffixes=frozenset({*JSON_SUFFIXES, ".system_generated"}),
         marks=(b'"USER_EXPLICIT"', b'"content"'),
         entries="messages",
         folder_id=True,

@@ -34,7 +34,7 @@ from convmemory.conversations.importers.message_lists import sent_messages
 from convmemory.conversations.importers.openwebui import _without_details
 from convmemory.conversations.importers.places import beginning_of
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.importers.takeout import _plain
+from convmemory.conversations.importers.takeout import _asked_markup, _plain, _shown_time
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import (
     base64_size,
@@ -433,7 +433,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.detect refusals": _refused,
     "convmemory.conversations.importers.places": _beginnings,
     "convmemory.conversations.importers.mapping": _proposed,
-    "convmemory.conversations.importers.takeout": _plain,
+    "convmemory.conversations.importers.takeout": lambda text: (_plain(text), _shown_time(text), _asked_markup(text)),
     "convmemory.conversations.importers.threads": _thread,
     "convmemory.conversations.importers.threads timeline": _timeline,
     "convmemory.conversations.importers.base versions": lambda text: is_newer(text, "1.2"),
