@@ -9,15 +9,20 @@ part of a path alone only what the owner has joined. Nothing is stored of this b
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from django.db.models import Q
+from django.db.models import Count, Q
 
+from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters, each_name
 from convmemory.conversations.models import Conversation, ProjectRename, SeparateFolder, project_name
-from convmemory.conversations.projects import renamed_path
-from convmemory.push.repositories import Repository, folder_key, identity_of, is_in, parted
+from convmemory.conversations.projects import PROJECT_CHARS, renamed_path
+from convmemory.core.errors import InvalidInput
+from convmemory.core.text import one_line, storable
+from convmemory.push.repositories import Repository, folder_key, identity_of, is_in, parted, spelled
 
 MAX_FOLDERS = 20_000
+MAX_SEPARATE = 500
 # Folders of machines and people: not one project with what is below them.
 _SHALLOW = re.compile(
     r"/?|/(?:home|users|root|tmp|mnt|srv|opt|var|workspaces)|[a-z]:(?:/users)?|(?:/home|/users|[a-z]:/users)/[^/]+"
@@ -86,6 +91,17 @@ class Projects:
         others = {self._group(each) for each in together if each.repository} - groups
         below = (each for each in together if not roots.isdisjoint(_chain(each.keys[0])))
         return {*of_project, *(each for each in below if not identity or self._group(each) not in others)}
+
+    def apart(self, folder: StoredFolder) -> Literal["", "folder", "worktrees"]:
+        """Return how the owner keeps the folder apart from its repository."""
+        apart = self._apart(*folder.keys)
+        if not apart:
+            return ""
+        return (
+            "folder"
+            if any(not is_each and folder_key(path) == apart for path, is_each in self.separate)
+            else "worktrees"
+        )
 
     def _keys_of(self, path: str, repository: Repository | None) -> tuple[str, str]:
         """Return the keys of a folder and of the worktree that it is in."""
@@ -169,6 +185,52 @@ def projects_of_archive(archive_id: int) -> Projects:
     renames = ProjectRename.objects.filter(archive_id=archive_id).order_by("pk").values_list("old", "new", "merged")
     separate = SeparateFolder.objects.filter(archive_id=archive_id).values_list("folder", "each_worktree")
     return Projects([StoredFolder(*row) for row in stored], list(renames), list(separate))
+
+
+@dataclass(frozen=True, slots=True)
+class FolderOfProject:
+    """A folder of a project, with the number of its conversations. `main` is the folder that a worktree is of.
+
+    `apart` says whether it is kept apart: as a folder, as one of the worktrees that all are, or not at all.
+    """
+
+    folder: str
+    main: str
+    repository: str
+    conversations: int
+    apart: Literal["", "folder", "worktrees"]
+
+    @property
+    def is_worktree(self) -> bool:
+        return self.folder != self.main
+
+
+def folders_of_project(*, caller: Caller, project: str) -> list[FolderOfProject]:
+    """Return the folders of a project of the caller, and those of its repository that are kept apart. Three queries."""
+    rows = Conversation.objects.filter(archive_id=caller.archive_id).exclude(project="").order_by()
+    counted = rows.values_list("project", "repository", "worktree").annotate(count=Count("pk"))[:MAX_FOLDERS]
+    counts = {StoredFolder(*row): count for *row, count in counted}
+    kept = projects_of_archive(caller.archive_id)
+    together = Projects(list(counts), kept.renames)
+    return [
+        FolderOfProject(each.worktree or each.project, each.project, each.repository, counts[each], kept.apart(each))
+        for each in sorted(together.of(project), key=lambda each: (each.worktree or each.project, each.repository))
+    ]
+
+
+def keep_apart(*, caller: Caller, folder: str, each_worktree: bool = False, is_apart: bool = True) -> None:
+    """Keep a folder, or each worktree of it, apart from its repository, or join it again. Raises: InvalidInput."""
+    folder = one_line(spelled(storable(folder).strip()), PROJECT_CHARS)
+    if not folder:
+        raise InvalidInput("Name the folder to keep apart.")
+    rows = SeparateFolder.objects.filter(archive_id=caller.archive_id, each_worktree=each_worktree)
+    same = [row.pk for row in rows if folder_key(row.folder) == folder_key(folder)]
+    if is_apart and not same:
+        if rows.count() >= MAX_SEPARATE:
+            raise InvalidInput(f"{MAX_SEPARATE} folders are kept apart already: join some again.")
+        SeparateFolder.objects.create(archive_id=caller.archive_id, folder=folder, each_worktree=each_worktree)
+    elif not is_apart:
+        rows.filter(pk__in=same).delete()
 
 
 def with_folders(archive_id: int, filters: Filters) -> Filters:

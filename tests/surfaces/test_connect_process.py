@@ -131,6 +131,17 @@ def test_hook_recalls_repository_on_second_machine_but_not_of_namesake(
     assert outcomes(Account(home))["error-KeyError"] == 0
 
 
+def test_project_command_lists_joins_and_keeps_apart(home: Path, bread: Conversation, owner: User) -> None:
+    other = str(home / "bakery")
+    make_conversation(owner, exchange(("Is the oven on?", "It is.")), project=other)
+    assert run(home, "project", FOLDER) == f"     1  {FOLDER}\n"
+    run(home, "project", "bakery", "--join", FOLDER)
+    assert run(home, "project", "bakery") == f"     2  {FOLDER}\n"
+    assert run(home, "project", FOLDER, "--apart") == f"     2  {FOLDER}  kept apart\n"
+    assert run(home, "project", FOLDER, "--together") == f"     2  {FOLDER}\n"
+    assert run(home, "project", "gone") == f"Of {home}/gone there is no conversation.\n"
+
+
 def test_hook_is_silent_about_other_projects_sessions_and_users(home: Path, bread: Conversation) -> None:
     assert hook(home, BREAD[0], cwd="/home/ada/other") == ""
     assert hook(home, BREAD[0], "s0") == ""  # the agent's own session
