@@ -1,7 +1,7 @@
 """Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -15,6 +15,7 @@ from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_
 from convmemory.conversations.messages.drafts import words_query
 from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, part_from_json, part_text
 from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.names import with_known_names
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import MAX_BIGINT
@@ -217,13 +218,12 @@ def page_of_archives(
     chosen: str = "",
     cursor: str = "",
     source_id: str = "",
-    name_filters: Callable[[int, Filters], Filters] | None = None,
 ) -> tuple[list[tuple[Conversation, SpaceName | None]], str | None]:
     """Return a page of conversations of all archives that the caller reads, newest first, each with its space.
 
-    `chosen` restricts it to one archive (`Caller.chosen`); `name_filters` completes the filters for an archive. One
-    query for each archive, in the order of their latest changes until the page is full; a cursor is a place in all of
-    them, since ids are unique.
+    `chosen` restricts it to one archive (`Caller.chosen`). One query for each archive, and those for the names in its
+    filters, in the order of their latest changes until the page is full; a cursor is a place in all of them, since ids
+    are unique.
 
     Raises: InvalidInput, NotFound for another space.
     """
@@ -240,8 +240,8 @@ def page_of_archives(
         if len(found) > limit and changed_at < found[limit][0].updated_at:
             break  # nothing that is left is as new
         with caller.in_(access) as there:
-            wanted = name_filters(there.archive_id, filters) if name_filters else filters
-            rows = visible_conversations(there, wanted).filter(earlier).order_by("-updated_at", "-id")
+            full = with_known_names(there.archive_id, filters)
+            rows = visible_conversations(there, full).filter(earlier).order_by("-updated_at", "-id")
             found += [(row, access.space) for row in rows[: limit + 1]]
         found.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
     if len(found) <= limit:

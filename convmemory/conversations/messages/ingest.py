@@ -49,6 +49,7 @@ from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import one_line, storable
 from convmemory.core.trash import last_expired
+from convmemory.push.repositories import identity_of, spelled
 
 AUTOMATED = "automated"  # the tag of sessions that no person started
 
@@ -227,6 +228,8 @@ def change_conversation(*, caller: Caller, conversation_id: int, values: dict[st
         values = {"title_version": OWN_TITLE, **values}
     with transaction.atomic():
         conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
+        if values.get("project", conversation.project) != conversation.project:
+            values = {**values, "repository": "", "worktree": ""}  # those of the former project
         for name, value in values.items():
             setattr(conversation, name, one_line(storable(value), limits[name]) if name in limits else value)
         conversation.save(update_fields=list(values))
@@ -352,7 +355,9 @@ def _headers(draft: ConversationDraft, archive_id: int) -> dict[str, str]:
         "source": draft.source,
         "title": title_of_source(draft.title, draft.source),
         "agent": one_line(draft.agent, 100),
-        "project": current_name(archive_id, one_line(draft.project, 300)) if draft.project else "",
+        "project": current_name(archive_id, one_line(spelled(draft.project), 300)) if draft.project else "",
+        "repository": identity_of(draft.repository),
+        "worktree": one_line(spelled(draft.worktree), 300) if draft.worktree else "",
         "continued_in": draft.continued_in[:300],
     }
 

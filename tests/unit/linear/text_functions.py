@@ -20,7 +20,7 @@ from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.live import clean_title
 from convmemory.conversations.exports.markdown_text import part_as_markdown
-from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer, project_of
+from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer
 from convmemory.conversations.importers.chatgpt import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_queue import QueueTracker, is_queued_prompt, read_prompt
@@ -100,6 +100,7 @@ from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.token_reader import encodable
 from convmemory.ops.reembed.own_ranking import Bm25
 from convmemory.push.ignoring import is_ignored, parse_patterns
+from convmemory.push.repositories import identity_of, parted
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
@@ -429,7 +430,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.codex": _codex_lines,
     "convmemory.conversations.importers.json_arrays": _elements,
     "convmemory.conversations.importers.openwebui": _details,
-    "convmemory.conversations.importers.base projects": project_of,
+    "convmemory.push.repositories": parted,
+    "convmemory.push.repositories remotes": identity_of,
     "convmemory.conversations.importers.detect refusals": _refused,
     "convmemory.conversations.importers.places": _beginnings,
     "convmemory.conversations.importers.mapping": _proposed,
