@@ -117,6 +117,8 @@ class RecallOut(Schema):
     total_found: int = Field(description="messages that may answer, whatever top_k is")
     results: list[RecalledMessageOut]
     context: str = Field(description="the results as a model may be given them, fenced as data, in conversation order")
-    context_tokens: int = Field(description="of `context`, estimated rather too high")
+    context_tokens: int = Field(
+        description="of `context`, by the embedding model's tokenizer, estimated without it"
+    )
     left_out: list[LeftOutOut] = Field(description="results that did not fit into `context`")
     notes: list[str]
