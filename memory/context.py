@@ -1,4 +1,4 @@
-"""Renders recalled messages for a model: within a token budget, in conversation order, fenced as data. Pure.
+"""Renders recalled messages for a model: within a token budget, the best conversation first, fenced as data. Pure.
 
 Each turn appears under its title, date and link. The fence has a mark derived from its content, so that no recalled
 text can close it; text inside that resembles a fence is defused as well. Only headings and speakers begin a line: the
@@ -222,7 +222,7 @@ ChunkId = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RecalledPassage:
-    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 if none was compared.
+    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, None if none was compared.
 
     `leading` is the white space right before it in its part, which separates it from the previous passage.
     """
@@ -232,7 +232,7 @@ class RecalledPassage:
     start: int
     end: int
     text: str
-    similarity: float = 0.0
+    similarity: float | None = None
     leading: str = ""
 
     @property
@@ -269,7 +269,7 @@ class RecalledMessage:
     speaker: str
     created_at: datetime | None
     passages: tuple[RecalledPassage, ...]
-    similarity: float
+    similarity: float | None
     score: float
     relevance: float | None = None
     question_opening: Opening | None = None
@@ -287,7 +287,7 @@ class RecalledMessage:
     @property
     def by_similarity(self) -> tuple[RecalledPassage, ...]:
         """Return the passages, nearest to the query first."""
-        return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
+        return tuple(sorted(self.passages, key=lambda passage: -(passage.similarity or 0)))
 
 
 # --- context --------------------------------------------------------------------------------------
@@ -448,7 +448,7 @@ def _chunk(line: PlacedPassage, before: str, count: CountTokens) -> Chunk:
     said = quoted(line.passage.text, TAG)
     tokens = count(f"{before}{said}{GAP}")
     around = tokens - count(said)
-    return Chunk(line.passage.key, tokens, line.passage.similarity, line.passage.text, around=around)
+    return Chunk(line.passage.key, tokens, line.passage.similarity or 0, line.passage.text, around=around)
 
 
 def _shortened(chunk: Chunk, tokens: int, *, count: CountTokens) -> Chunk | None:
@@ -473,7 +473,11 @@ def _cut(line: PlacedPassage, chars: int | None) -> PlacedPassage:
 def _render(lines: Sequence[PlacedPassage]) -> str:
     if not lines:
         return ""
-    ordered = sorted(lines, key=lambda line: (line.conversation_id, line.turn_number, line.position, line.passage.key))
+    # The conversation of the best message comes first.
+    ranks = {number: rank for rank, number in enumerate(dict.fromkeys(line.conversation_id for line in lines))}
+    ordered = sorted(
+        lines, key=lambda line: (ranks[line.conversation_id], line.turn_number, line.position, line.passage.key)
+    )
     turns = []
     for _, of_turn in groupby(ordered, key=lambda line: (line.conversation_id, line.turn_number)):
         turn = list(of_turn)

@@ -43,7 +43,7 @@ class RecalledTurn(BaseModel):
     conversation_id: int
     turn_number: int
     message_id: int
-    similarity: float
+    similarity: float | Optional = None
     url: str
     in_context: bool
     space: str | Optional = None

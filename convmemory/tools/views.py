@@ -112,7 +112,7 @@ def recall_page(request: PageRequest) -> HttpResponse:
                 form.cleaned_data["query"],
                 top_k=int(form.value("top_k")),
                 threshold=form.cleaned_data["threshold"],
-                min_relevance=form.value("min_relevance"),
+                min_relevance=None if (bar := form.value("min_relevance")) == config.recall_min_relevance else bar,
             )
             chosen = form.cleaned_data.get("space", "")
             found = recall_archives(caller=request.caller, chosen=chosen, query=query)

@@ -75,11 +75,11 @@ def test_line_breaks_within_and_between_passages_survive() -> None:
     assert "Assistant: Do this:\n| 1. Dig.\n| Deep.\n| \n| 2. Plant. Wait. … Eat.\n" in text
 
 
-def test_turns_stand_in_order_of_conversation_whatever_their_rank() -> None:
+def test_best_conversation_stands_first_and_its_turns_in_their_order() -> None:
     results = [recalled(9, "Ninth."), recalled(2, "Second."), recalled(5, "Fifth."), recalled(1, "Other.", home=3)]
     links = re.findall(r"/conversations/\d+\?turn=\d+", build_memory_context(results).text)
     assert links == [
-        "/conversations/3?turn=1", "/conversations/7?turn=2", "/conversations/7?turn=5", "/conversations/7?turn=9"
+        "/conversations/7?turn=2", "/conversations/7?turn=5", "/conversations/7?turn=9", "/conversations/3?turn=1"
     ]  # fmt: skip
 
 
