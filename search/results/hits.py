@@ -75,8 +75,9 @@ class SectionPlace:
 class Hit:
     """One ranked item: the turn or section `number` of the conversation or document `object_id`.
 
-    `similarity` is the cosine of the passage shown, from 0 to 1, and 0 if it has no vector. `score` is the fused score
-    within this query. `relevance` is the probability that it answers, None if there is no calibration for this search.
+    `similarity` is the cosine of the passage shown, from 0 to 1, None if no vectors were compared. `score` is the fused
+    score within this query. `relevance` is the probability that it answers, None if there is no calibration for this
+    search.
     `heading` is the question of a turn.
 
     `marks` are the places of the query's words in `passage`, which goes from `passage_start` to `passage_end` in the
@@ -90,7 +91,7 @@ class Hit:
     number: int
     title: str
     heading: str
-    similarity: float
+    similarity: float | None
     score: float
     relevance: float | None
     passage: str
@@ -215,7 +216,7 @@ def _hit(
         number=turn[1],
         title=row.title,
         heading=row.heading,
-        similarity=round(min(max(similarity, 0.0), 1.0), 4),
+        similarity=round(min(max(similarity, 0.0), 1.0), 4) if similarity else None,
         score=round(float(ranked.scores[index]), 4),
         relevance=relevance,
         passage=passage.text if passage else "",
