@@ -238,7 +238,8 @@
     const nav = one(".turns", page());
     const now = nav && one("[data-turn-now]", nav);
     if (!now || now.dataset.turnNow === String(turn)) return;
-    now.dataset.turnNow = now.textContent = turn;
+    now.dataset.turnNow = turn;
+    now.textContent = turn + 1; // people count from one, addresses from zero
     nav.hidden = false;
     for (const link of all("a", nav)) {
       const to = turn + (link.rel === "next" ? 1 : -1), fresh = link.cloneNode(true);

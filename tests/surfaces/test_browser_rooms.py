@@ -100,7 +100,7 @@ def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: A
 def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page) -> None:
         turns = page.locator(".turns")
-        expect(turns).to_contain_text("2 / 12")
+        expect(turns).to_contain_text("3 / 13")
         composer = page.get_by_role("textbox", name="Message")
         if composer.count():
             expect(page.get_by_role("button", name="Send")).to_be_hidden()
@@ -108,16 +108,16 @@ def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., 
         expect(page.locator("[data-find]")).to_be_focused()
         page.locator("#main").evaluate("main => main.focus()")
         page.keyboard.press("J")
-        expect(turns).to_contain_text("3 / 12")
+        expect(turns).to_contain_text("4 / 13")
         expect(page.locator("[data-outline-turn][aria-current]")).to_have_attribute("data-outline-turn", "3")
         expect(page).to_have_url(re.compile(r"\?turn=3#turn-3$"))
         page.keyboard.press("K")
         page.keyboard.press("K")
-        expect(turns).to_contain_text("1 / 12")
+        expect(turns).to_contain_text("2 / 13")
         page.mouse.move(900, 400)
         page.mouse.wheel(0, 10_000)
-        expect(turns).not_to_contain_text("1 / 12")
-        read = int(str(page.locator("[data-turn-now]").text_content()))
+        expect(turns).not_to_contain_text("2 / 13")
+        read = int(str(page.locator("[data-turn-now]").text_content())) - 1
         expect(page).to_have_url(re.compile(rf"\?turn={read}#turn-{read}$"))
         assert page.evaluate("history.length") <= 3, "addresses are replaced"
 
@@ -126,7 +126,7 @@ def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., 
 
 def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
-        expect(page.locator(".turns")).to_contain_text("2 / 12")
+        expect(page.locator(".turns")).to_contain_text("3 / 13")
         run = page.locator(".run")
         expect(run).to_have_count(1)
         expect(run.locator("summary").first).to_contain_text("2 steps: 1 Bash, 1 Edit")
@@ -433,7 +433,7 @@ def test_library_rows_are_starred_pinned_and_show_children(visit: Callable[..., 
 def test_turn_is_marked_by_keyboard_and_undone(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, width: int) -> None:
         turn = page.locator("#turn-1")
-        menu = turn.get_by_label("Mark turn 1 as wrong or outdated")
+        menu = turn.get_by_label("Mark turn 2 as wrong or outdated")
         menu.focus()
         expect(menu).to_be_in_viewport()
         page.keyboard.press("Enter")

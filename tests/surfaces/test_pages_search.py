@@ -77,7 +77,7 @@ def test_result_shows_title_band_question_passage_date_and_agent(owner: User, pa
     for piece in (
         "what is the <mark>capital</mark> of <mark>Peru</mark>?",
         "1 Jan 2026",
-        "turn 1",
+        "turn 2",
         '<span class="band is-strong">strong</span>',
         "<li>Words of the query stand in it.</li>",
     ):
@@ -350,7 +350,7 @@ def test_preview_shows_turn_with_its_passage_and_way_to_it(owner: User, pages: P
     address = unescape(text.split('data-preview="')[1].split('"')[0])
     preview = pages.get(address)
     assert "<html" not in preview
-    assert "1 / 1" in preview
+    assert "2 / 2" in preview
     assert "Lima" in preview
     assert BREAD[0] not in preview
     assert 'class="passage"' in preview
