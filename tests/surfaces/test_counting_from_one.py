@@ -52,10 +52,10 @@ def test_pages_show_no_number_from_zero(owner: User, browser: Client) -> None:
         f"/search/preview{path}?turn=0",
         "/recall?query=kiln",
         "/settings/links",
+        f"/api/v1{path}/export?format=html",
     ]
     for page in pages:
         answer = browser.get(page, follow=True)
         assert answer.status_code == 200, page
-        content = b"".join(answer.streaming_content) if answer.streaming else answer.content
-        text = visible_text(content.decode())
+        text = visible_text(b"".join(answer).decode())
         assert not FROM_ZERO.search(text), (page, FROM_ZERO.search(text))

@@ -105,8 +105,8 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     context |= _head(request, found, window.target)
     context["hidden_keys"] = count_keys(caller=request.caller, conversation_id=found.pk)
     has_no_turns = turn == 0 and not found.turn_count  # search gives such conversations turn 0
-    is_missing = turn is not None and window.target is None and not continues and not has_no_turns
-    context["missing_turn"] = missing_turn(turn, found.turn_count) if is_missing else ""
+    is_shown = turn is None or window.target is not None or bool(continues) or has_no_turns
+    context["missing_turn"] = "" if turn is None or is_shown else missing_turn(turn, found.turn_count)
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
