@@ -1,7 +1,8 @@
 """Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -306,34 +307,52 @@ class FoundText:
     excerpt: str
 
 
-def find_in_conversation(*, caller: Caller, conversation_id: int, words: str, limit: int) -> list[FoundText]:
-    """Return the turns that contain all of the words in one message, in reading order, each once.
+@dataclass(frozen=True, slots=True)
+class FoundTurns:
+    """All `turns` that contain some words, in order, and the texts of those from place `start` on.
 
-    Reads the stored messages, tool calls and results included, not the index. Upper and lower case are the same. Two
+    `at` is the place of the first one that is not before the turn that is read; after the last it is the first.
+    """
+
+    turns: tuple[int, ...]
+    at: int
+    start: int
+    texts: tuple[FoundText, ...]
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.texts)
+
+
+def find_in_conversation(
+    *, caller: Caller, conversation_id: int, words: str, from_turn: int = 0, limit: int
+) -> FoundTurns:
+    """Return the turns that contain all of the words in one message, with the texts of `limit` around `from_turn`.
+
+    Reads the stored messages, tool calls and results included, not the index. Upper and lower case are the same. Three
     queries. Raises: NotFound.
     """
     found = get_conversation(caller=caller, conversation_id=conversation_id)
     words = words[:FIND_CHARS].lower()
     wanted = words.split()
-    parameters: dict[str, Any] = {
-        "owner": caller.archive_id,
-        "conversation": found.pk,
-        "patterns": ["%" + _LIKE_SIGN.sub(r"\\\1", storable(word)) + "%" for word in wanted],
-        "limit": limit,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "messages_with_words"), parameters)
-        message_ids = [row[0] for row in cursor.fetchall()]
-    rows = with_home_turns(Message.objects.filter(archive_id=caller.archive_id, pk__in=message_ids)).order_by(
-        "position"
+    patterns = ["%" + _LIKE_SIGN.sub(r"\\\1", storable(word)) + "%" for word in wanted]
+    containing = RawSQL(  # noqa: S611 - no foreign text in it
+        load_sql("convmemory.conversations", "messages_with_words"), [caller.archive_id, found.pk, patterns]
     )
-    by_turn: dict[int, FoundText] = {}
-    for row in rows:
-        by_turn.setdefault(home_turn_of(row), _text_found(row, words, wanted))
-    return list(by_turn.values())
+    rows = with_home_turns(Message.objects.filter(archive_id=caller.archive_id, pk__in=containing))
+    first_message: dict[int, int] = {}
+    for message_id, turn in rows.order_by("position").values_list("pk", "home_turn"):
+        first_message.setdefault(turn, message_id)
+    turns = tuple(sorted(first_message))
+    at = bisect_left(turns, from_turn)
+    at = at if at < len(turns) else 0
+    start = max(0, min(at - limit // 2, len(turns) - limit))
+    shown = {first_message[turn]: turn for turn in turns[start : start + limit]}
+    messages = Message.objects.filter(archive_id=caller.archive_id, pk__in=shown).order_by("position")
+    return FoundTurns(turns, at, start, tuple(_text_found(row, shown[row.pk], words, wanted) for row in messages))
 
 
-def _text_found(row: Message, whole: str, wanted: Sequence[str]) -> FoundText:
+def _text_found(row: Message, turn: int, whole: str, wanted: Sequence[str]) -> FoundText:
     """Return the place of the words in a message: as they are written if possible, otherwise of the first one."""
     texts = [part_text(part) for part in row.typed_parts]
     for sought in (whole, *wanted):
@@ -341,11 +360,11 @@ def _text_found(row: Message, whole: str, wanted: Sequence[str]) -> FoundText:
             if (start := text.lower().find(sought)) >= 0:
                 end = start + len(sought)
                 excerpt = text[max(0, start - EXCERPT_BEFORE) : end + EXCERPT_AFTER]
-                return FoundText(home_turn_of(row), row.pk, index, start, end, one_line(excerpt, QUESTION_CHARS))
+                return FoundText(turn, row.pk, index, start, end, one_line(excerpt, QUESTION_CHARS))
     # In a parameter of a call, behind the characters that are shown of it.
     index = next((i for i, part in enumerate(row.typed_parts) if isinstance(part, ToolCallPart)), 0)
     text = texts[index] if texts else ""
-    return FoundText(home_turn_of(row), row.pk, index, 0, max(len(text), 1), one_line(text, QUESTION_CHARS))
+    return FoundText(turn, row.pk, index, 0, max(len(text), 1), one_line(text, QUESTION_CHARS))
 
 
 @dataclass(frozen=True, slots=True)
