@@ -15,7 +15,7 @@ from convmemory.conversations.messages.parts import part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
 
-EXAMPLES = settings.default.max_examples
+EXAMPLES = settings().max_examples
 FILES = sorted(path for path in FIXTURES.rglob("*") if path.suffix in (".json", ".jsonl"))
 
 pieces = st.sampled_from(
