@@ -11,6 +11,12 @@ from convmemory.core.postgres.fields import OwnedWords
 
 __all__ = ["BitsField", "OwnedWords", "binary_code_of", "quoted_lexeme", "words_of"]
 
+TITLE_WORDS = r"""to_tsvector(
+    'convmemory',
+    convmemory_folded(%(expressions)s) || ' '
+    || regexp_replace(convmemory_folded(%(expressions)s), '(\w)[''.-](?=\w)', '\1', 'g')
+)"""
+
 
 class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
     """A column of PostgreSQL's `bit varying`, read as a string of 0 and 1."""
@@ -31,8 +37,8 @@ def binary_code_of(vector: str) -> models.GeneratedField:
 
 
 def words_of(text: str) -> models.GeneratedField:
-    """Return a stored generated column with the stemmed words of the column `text`."""
-    words: Any = Func(F(text), template="to_tsvector('convmemory', %(expressions)s)", output_field=SearchVectorField())
+    """Return a stored generated column with the stemmed words of the column `text`, folded, and without separators."""
+    words: Any = Func(F(text), template=TITLE_WORDS, output_field=SearchVectorField())
     return models.GeneratedField(expression=words, output_field=SearchVectorField(), db_persist=True)
 
 

@@ -17,6 +17,7 @@ from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, pa
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.folding import folded, pattern_of, places_of_words
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line, storable
@@ -38,8 +39,6 @@ _VARYING = (
 """What differs between two reports of the same error, and what stands for it."""
 _MARK = re.compile("|".join({mark for _, mark in _VARYING}))
 FIND_CHARS, EXCERPT_BEFORE, EXCERPT_AFTER = 500, 30, 90
-_LIKE_SIGN = re.compile(r"([\\%_])")
-_UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def stored_messages(
     parameters: dict[str, Any] = {"messages": list(set(message_ids))}
     if with_stems:
         condition += " AND m.parts::text ~* %(pattern)s"
-        parameters["pattern"] = "|".join(_UNSURE.sub(".", stem) for stem in with_stems)
+        parameters["pattern"] = "|".join(map(pattern_of, with_stems))
     return _stored_messages(archive_id, condition, parameters)
 
 
@@ -309,17 +308,16 @@ class FoundText:
 def find_in_conversation(*, caller: Caller, conversation_id: int, words: str, limit: int) -> list[FoundText]:
     """Return the turns that contain all of the words in one message, in reading order, each once.
 
-    Reads the stored messages, tool calls and results included, not the index. Upper and lower case are the same. Two
-    queries. Raises: NotFound.
+    Reads the stored messages, tool calls and results included, not the index. Case and accents are the same, and words
+    with separators inside are found without them. Two queries. Raises: NotFound.
     """
     found = get_conversation(caller=caller, conversation_id=conversation_id)
-    words = words[:FIND_CHARS].lower()
-    wanted = words.split()
+    whole = folded(words[:FIND_CHARS])
+    wanted = whole.split()
     parameters: dict[str, Any] = {
         "owner": caller.archive_id,
         "conversation": found.pk,
-        "patterns": ["%" + _LIKE_SIGN.sub(r"\\\1", storable(word)) + "%" for word in wanted],
-        "limit": limit,
+        "patterns": [pattern_of(storable(word)) for word in wanted],
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "messages_with_words"), parameters)
@@ -329,8 +327,26 @@ def find_in_conversation(*, caller: Caller, conversation_id: int, words: str, li
     )
     by_turn: dict[int, FoundText] = {}
     for row in rows:
-        by_turn.setdefault(home_turn_of(row), _text_found(row, words, wanted))
+        if (turn := home_turn_of(row)) not in by_turn and _contains(row.parts, wanted):
+            by_turn[turn] = _text_found(row, whole, wanted)
+            if len(by_turn) == limit:
+                break
     return list(by_turn.values())
+
+
+def _contains(parts: Any, words: Sequence[str]) -> bool:
+    """Return whether the values of a message's parts contain the words."""
+    texts: list[str] = []
+    queue = [parts]
+    while queue:
+        value = queue.pop()
+        if isinstance(value, dict):
+            queue += value.values()
+        elif isinstance(value, list):
+            queue += value
+        else:
+            texts.append(str(value))
+    return places_of_words("\n".join(texts), words) is not None
 
 
 def _text_found(row: Message, whole: str, wanted: Sequence[str]) -> FoundText:
@@ -338,8 +354,8 @@ def _text_found(row: Message, whole: str, wanted: Sequence[str]) -> FoundText:
     texts = [part_text(part) for part in row.typed_parts]
     for sought in (whole, *wanted):
         for index, text in enumerate(texts):
-            if (start := text.lower().find(sought)) >= 0:
-                end = start + len(sought)
+            if places := places_of_words(text, [sought]):
+                ((start, end),) = places
                 excerpt = text[max(0, start - EXCERPT_BEFORE) : end + EXCERPT_AFTER]
                 return FoundText(home_turn_of(row), row.pk, index, start, end, one_line(excerpt, QUESTION_CHARS))
     # In a parameter of a call, behind the characters that are shown of it.
