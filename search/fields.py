@@ -9,7 +9,7 @@ from django.db.models import F, Func
 
 from convmemory.core.postgres.fields import OwnedWords
 
-__all__ = ["BitsField", "OwnedWords", "binary_code_of", "quoted_lexeme", "words_of"]
+__all__ = ["BitsField", "OwnedWords", "binary_code_of", "words_of"]
 
 TITLE_WORDS = r"""to_tsvector(
     'convmemory',
@@ -40,9 +40,3 @@ def words_of(text: str) -> models.GeneratedField:
     """Return a stored generated column with the stemmed words of the column `text`, folded, and without separators."""
     words: Any = Func(F(text), template=TITLE_WORDS, output_field=SearchVectorField())
     return models.GeneratedField(expression=words, output_field=SearchVectorField(), db_persist=True)
-
-
-def quoted_lexeme(lexeme: str) -> str:
-    """Return the lexeme as a literal in tsquery syntax."""
-    escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from convmemory.core.folding import WORD, folded, joined_words, normal
-from search.fields import quoted_lexeme
+from convmemory.core.text import quoted_lexeme
 from search.vectors.texts import searchable
 
 MARK = "\u01bf"

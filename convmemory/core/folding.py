@@ -104,7 +104,7 @@ def _folded_cluster(cluster: str) -> str:
     return folded(cluster)
 
 
-# Words with separators inside: "re-entrant", "O'Brien", "node.js", not "don't", versions or addresses.
+# Words with separators inside: "re-entrant", "O'Brien", "Ph.D", not "don't", versions or addresses.
 _COMPOUND = re.compile(r"(?<![\w'.@/\\-])\w++(?:['.-]\w++){1,3}(?![\w@/\\-]|[.']\w)")
 _NUMBER_AFTER_DOT = re.compile(r"\.[0-9]")
 _CONTRACTED = re.compile(r"'(?:s|t|d|m|re|ve|ll)\Z", re.IGNORECASE)

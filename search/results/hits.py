@@ -13,10 +13,9 @@ from convmemory.accounts.callers import SpaceName
 from convmemory.conversations.filters import Filters
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
-from convmemory.core.text import Span
+from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
-from search.fields import quoted_lexeme
 from search.results.passages import (
     ShownPassage,
     best_passages,
