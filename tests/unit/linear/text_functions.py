@@ -68,6 +68,7 @@ from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.files.charsets import decode_text
+from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.key_shapes import find_keys
 from convmemory.core.templatetags.people import for_people
 from convmemory.core.text import (
@@ -115,6 +116,7 @@ from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
+from search.word_forms import indexed_text, phrase_query, queried_text
 from summaries.by_model import part_messages
 from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
@@ -496,6 +498,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "benchmarks.datasets.beam": _without_plan_mark,
     "convmemory.ops.reembed.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
+    "convmemory.core.folding": lambda text: (folded(text), FoldedText.of(text), list(joined_words(text))),
+    "search.word_forms": lambda text: (indexed_text(text), queried_text(text[:10_000]), phrase_query(text[:200])),
     "search.languages arabic": lambda text: list(stems_of_arabic(text)),
     "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),
     "search.languages foreign": is_foreign,
