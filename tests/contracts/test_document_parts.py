@@ -286,3 +286,8 @@ def test_planted_part_is_read_or_named(tmp_path: Path, format: str, part: str) -
         assert any(part in note for note in heading.notes), heading.notes
     else:
         assert WORD in text_of(sections), text_of(sections)
+
+
+def test_documentation_names_every_format() -> None:
+    page = (Path(__file__).parents[2] / "docs/documents.md").read_text(encoding="utf-8")
+    assert {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")} == set(CONVERTERS)

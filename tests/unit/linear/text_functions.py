@@ -384,6 +384,15 @@ def _part_of_archive(text: str) -> None:
         parsed_xml(f"<a>{text}</a>".encode("utf-8", "replace"))
 
 
+def _rich_text(text: str) -> None:
+    with suppress(Unreadable):  # of groups that are nested too deeply
+        rtf_blocks(text.encode("utf-8", "replace"))
+
+
+def _packed_rich_text(text: str) -> bytes:
+    return unpacked_rtf(bytes(4) + b"\xff" * 4 + bytes(8) + text.encode("utf-8", "replace"))
+
+
 def _drawing(text: str) -> None:
     with suppress(SyntaxError):
         root = parsed_xml(f"<a><sp>{text}</sp></a>".encode("utf-8", "replace"))
@@ -483,10 +492,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
-    "convmemory.documents.converters.rtf": lambda text: rtf_blocks(text.encode("utf-8", "replace")),
-    "convmemory.documents.converters.outlook": lambda text: unpacked_rtf(
-        bytes(4) + b"\xff" * 4 + bytes(8) + text.encode("utf-8", "replace")
-    ),
+    "convmemory.documents.converters.rtf": _rich_text,
+    "convmemory.documents.converters.outlook": _packed_rich_text,
     "convmemory.documents.converters.base packed": _part_of_archive,
     "convmemory.documents.converters.web": _page,
     "convmemory.documents.converting hiding": masked_keys,
