@@ -230,7 +230,7 @@ def _known(declared: str) -> str:
     """Return Python's name for a declared encoding, "" for an unknown one and for those that are no text."""
     try:
         name = codecs.lookup(declared.strip().strip("\"'")).name if declared else ""
-        return _LARGER.get(name, name) if name and codecs.lookup(name)._is_text_encoding else ""  # type: ignore[attr-defined]
+        return _LARGER.get(name, name) if name and codecs.lookup(name)._is_text_encoding else ""
     except (LookupError, ValueError):
         return ""
 

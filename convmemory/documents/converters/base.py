@@ -156,6 +156,13 @@ OFFICE_PARTS = {
     "pptx": re.compile(r"ppt/presentation\d{0,3}\.xml"),
     "xlsx": re.compile(r"xl/workbook\d{0,3}\.(?:xml|bin)"),
 }
+# Archives of these kinds begin with an entry that names them.
+DECLARED_KINDS = {
+    b"application/epub+zip": "epub",
+    b"application/vnd.oasis.opendocument.text": "odt",
+    b"application/vnd.oasis.opendocument.presentation": "odp",
+    b"application/vnd.oasis.opendocument.spreadsheet": "ods",
+}
 _BROKEN = "The file is damaged and cannot be unpacked: save it again from the program that made it."
 
 
@@ -207,14 +214,13 @@ def parsed_xml(data: bytes) -> Any:
 
 
 def kind_of_packed(file: SourceFile) -> str:
-    """Return docx, pptx, xlsx, epub or "", by the contents of the archive. Raises: Unreadable."""
+    """Return the format of the document in an archive by its contents, "" for no document. Raises: Unreadable."""
     with open_packed(file) as archive:
         names = set(archive.namelist())
         with suppress(KeyError, zipfile.BadZipFile, NotImplementedError):
-            if archive.read("mimetype")[:64].strip() == b"application/epub+zip":
-                return "epub"
+            if kind := DECLARED_KINDS.get(archive.read("mimetype")[:80].strip().removesuffix(b"-template")):
+                return kind
         for kind, part in OFFICE_PARTS.items():
             if any(map(part.fullmatch, names)):
                 return kind
-        is_other_workbook = "content.xml" in names and file.suffix == ".ods"
-    return "xlsx" if is_other_workbook else ""
+        return "iwork" if any(name.startswith("Index/") and name.endswith(".iwa") for name in names) else ""

@@ -1,4 +1,4 @@
-"""Accounts for the parts of a file: how many a converter read, and which it saw and did not read. Pure."""
+"""Accounts for the parts of a file: how many a converter read, and which it saw and did not read."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,18 +4,31 @@ import re
 from itertools import takewhile
 
 from convmemory.core.files.charsets import charset_of
-from convmemory.documents.converters import base, mail, pdf, plain, slides, web, word, workbook
+from convmemory.documents.converters import (
+    base,
+    compound,
+    mail,
+    notebook,
+    odf,
+    outlook,
+    pdf,
+    plain,
+    rtf,
+    slides,
+    web,
+    word,
+    workbook,
+)
 from convmemory.documents.converters.base import Converter, SourceFile, Unreadable
 
 HEAD_BYTES = 4_096
-OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"BM")
 HTML_MARKS = ("<!doctype html", "<html", "<head", "<body")
 MAIL_HEADERS = frozenset({"from", "to", "subject", "date", "message-id", "mime-version", "received", "return-path"})
 _HEADER = re.compile(r"([\w-]{1,70}):")
 _POSTMARK = re.compile(r"from [^\n]{1,200}\n(?=>?[\w-]{1,70}:)")
-NO_DOCUMENT = "This is no document: upload PDF, Office, EPUB, HTML, e-mail or text files."
+OLD_OFFICE = ("EncryptedPackage", "Workbook", "WordDocument", "PowerPoint Document", outlook.PROPERTIES)
+NO_DOCUMENT = "This is no document: upload PDF, Office, OpenDocument, RTF, EPUB, HTML, e-mail or text files."
 
 CONVERTERS: dict[str, Converter] = {
     "pdf": pdf.convert,
@@ -23,8 +36,14 @@ CONVERTERS: dict[str, Converter] = {
     "pptx": slides.convert_pptx,
     "xlsx": workbook.convert_sheets,
     "epub": web.convert_epub,
+    "odt": odf.convert_text,
+    "odp": odf.convert_slides,
+    "ods": odf.convert_sheets,
+    "rtf": rtf.convert_rtf,
+    "notebook": notebook.convert_notebook,
     "html": web.convert_html,
     "email": mail.convert_email,
+    "msg": outlook.convert_msg,
     "markdown": plain.convert_markdown,
     "code": plain.convert_code,
     "csv": plain.convert_csv,
@@ -56,16 +75,17 @@ def format_of(file: SourceFile) -> str:
         return "pdf"
     if head.startswith(b"PK\x03\x04"):
         if kind := base.kind_of_packed(file):
+            if kind not in CONVERTERS:
+                raise Unreadable(
+                    "unknown",
+                    "This is a file of Pages, Numbers or Keynote: export it as PDF or Office, and upload that.",
+                )
             return kind
         raise Unreadable("unknown", "This archive is no document: unpack it, and upload the documents that it holds.")
-    if head.startswith(OLE):
-        if ENCRYPTED_OFFICE in file.path.read_bytes():
-            raise Unreadable("encrypted", "The file is encrypted: save it without a password, and upload that.")
-        if file.suffix in (".xls", ".xlt"):
-            return "xlsx"
-        raise Unreadable(
-            "unknown", "This is a file of an old Office version: save it as .docx or .pptx, and upload that."
-        )
+    if head.startswith(compound.SIGNATURE):
+        return _kind_of_compound(file)
+    if head.startswith(b"{\\rtf"):
+        return "rtf"
     if head.startswith(PICTURES):
         raise Unreadable("unknown", "This is a picture: put it into a PDF, run OCR over that, and upload the result.")
     charset = charset_of(head).name
@@ -75,11 +95,29 @@ def format_of(file: SourceFile) -> str:
     return _kind_of_text(head.decode(charset, "replace"), file)
 
 
+def _kind_of_compound(file: SourceFile) -> str:
+    data = file.path.read_bytes()
+    try:
+        opened = compound.CompoundFile(data)
+        names = set(opened.folder(opened.entries[0]))
+    except Unreadable:  # a damaged one, of which the names may be left
+        names = {name for name in OLD_OFFICE if name.encode("utf-16-le") in data}
+    if "EncryptedPackage" in names:
+        raise Unreadable("encrypted", "The file is encrypted: save it without a password, and upload that.")
+    if outlook.PROPERTIES in names:
+        return "msg"
+    if names & {"Workbook", "Book"} or file.suffix in (".xls", ".xlt"):
+        return "xlsx"
+    raise Unreadable("unknown", "This is a file of an old Office version: save it as .docx or .pptx, and upload that.")
+
+
 def _kind_of_text(head: str, file: SourceFile) -> str:
     if file.suffix in plain.MARKDOWN_SUFFIXES:
         return "markdown"
     if file.suffix in plain.CODE_SUFFIXES:
         return "code"
+    if file.suffix == ".ipynb" and head.lstrip().startswith("{"):
+        return "notebook"
     start = head.lstrip("\ufeff \t\r\n").lower()
     if start.startswith(HTML_MARKS):
         return "html"

@@ -32,7 +32,7 @@ def convert_email(file: SourceFile) -> Converted:
         mails = [_QUOTED_FROM.sub(b"", data[start:end]) for (_, start), end in zip(starts, ends, strict=True)]
     reader = _Reader(file)
     blocks = collected((block for mail in file.watched(mails) for block in reader.mail(_parsed(mail), 1)), file)
-    title = reader.first_subject if len(mails) == 1 else ""
+    title = reader.first_subject or "" if len(mails) == 1 else ""
     return Converted(blocks, title=title, coverage=reader.coverage)
 
 
@@ -60,18 +60,13 @@ class _Reader:
         if kind == "multipart/alternative":
             yield from self._best_of(part, level)
         elif kind == "message/rfc822" or part.get_content_maintype() == "multipart":
-            # A part whose boundary is missing is one text.
-            inner = part.get_payload() if part.is_multipart() else None
-            if not isinstance(inner, list):
+            inner = _parts_in(part)
+            if not inner:  # a part whose boundary is missing is one text
                 yield from self._text(part)
-            elif kind == "message/rfc822":
-                for message in inner:
-                    yield from self.mail(message, min(level + 1, 6))
-            else:
-                for each in inner:
-                    yield from self._part(each, level)
+            for each in inner:
+                yield from self.mail(each, min(level + 1, 6)) if kind == "message/rfc822" else self._part(each, level)
         elif kind == "message/delivery-status":
-            for fields in part.get_payload() if part.is_multipart() else ():
+            for fields in _parts_in(part):
                 yield Block("".join(f"{name}: {value}\n" for name, value in fields.items()) + "\n")
         elif part.get_content_maintype() == "text" and part.get_content_disposition() != "attachment":
             yield from self._text(part)
@@ -81,7 +76,7 @@ class _Reader:
     def _best_of(self, part: EmailMessage, level: int) -> Iterator[Block]:
         """Yield the plain version, or the HTML version where that is much longer; note other parts."""
         texts: dict[str, list[Block]] = {}
-        for each in part.get_payload() if part.is_multipart() else ():
+        for each in _parts_in(part):
             kind = each.get_content_type()
             if kind in ("text/plain", "text/html"):
                 texts.setdefault(kind, list(self._text(each)))
@@ -100,6 +95,11 @@ class _Reader:
             yield from html_blocks(tree_of(text), self.coverage)
         elif text.strip():
             yield Block(f"{text}\n" if text.endswith("\n") else f"{text}\n\n")
+
+
+def _parts_in(part: EmailMessage) -> list[EmailMessage]:
+    payload: Any = part.get_payload()
+    return payload if isinstance(payload, list) else []
 
 
 def _parsed(data: bytes) -> EmailMessage:

@@ -1,4 +1,4 @@
-"""Shows a cell's value as its number format does: 007, 7.50 %, 03.05.2026. Pure.
+"""Shows a cell's value as its number format does: 007, 7.50 %, 03.05.2026.
 
 Names of months are English, and marks of thousands and decimals those of the format. Source: ECMA-376 part 1, 18.8.31.
 """
@@ -190,11 +190,9 @@ def _date(tokens: Tokens, value: datetime | date | time) -> str | None:
         if unit == "m" and (around[place] == "h" or around[place + 2] == "s")
     }
     is_twelve = any(kind == "ampm" for kind, _ in tokens)
-    moment = (
-        value
-        if isinstance(value, datetime)
-        else datetime.combine(value if has_date else date(1900, 1, 1), value if isinstance(value, time) else time())
-    )
+    day = date(1900, 1, 1) if isinstance(value, time) else value
+    clock = value if isinstance(value, time) else time()
+    moment = value if isinstance(value, datetime) else datetime.combine(day, clock)
     pieces = []
     for index, (kind, text) in enumerate(tokens):
         if kind == "date":

@@ -84,12 +84,10 @@ def convert_epub(file: SourceFile) -> Converted:
 def _pages_of_book(book: Any, folder: str) -> list[tuple[str, bool]]:
     """Return the names of all pages in the archive, each once, in reading order, and whether the order names them."""
     items = {item.get("id"): item for item in book.iter("{*}item")}
+    # The table of contents names the chapters once more.
+    items = {name: item for name, item in items.items() if "nav" not in item.get("properties", "").split()}
     ordered = [items[entry.get("idref")] for entry in book.iter("{*}itemref") if entry.get("idref") in items]
-    others = [
-        item
-        for item in items.values()
-        if item.get("media-type") == "application/xhtml+xml" and "nav" not in item.get("properties", "").split()
-    ]
+    others = [item for item in items.values() if item.get("media-type") == "application/xhtml+xml"]
     pages: dict[str, bool] = {}
     for item, is_in_spine in [*((item, True) for item in ordered), *((item, False) for item in others)]:
         if href := item.get("href"):

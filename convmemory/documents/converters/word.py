@@ -5,10 +5,10 @@ Footnotes, endnotes and comments follow the paragraph or table that refers to th
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from convmemory.documents.converters.base import DAMAGED, Converted, SourceFile, Unreadable, collected, joined_row
+from convmemory.documents.converters.flow import Flow
 from convmemory.documents.converters.ooxml import Package, Relation, attribute, events, name_of
 from convmemory.documents.structure import Block
 
@@ -35,49 +35,6 @@ def convert_docx(file: SourceFile) -> Converted:
         blocks = collected(_Reader(package, part).document(root), file)
         package.miss_parts_of(part)
         return Converted(blocks, title=package.title(), coverage=package.coverage)
-
-
-@dataclass(slots=True)
-class _Flow:
-    """The open paragraphs and table cells; the text of a table in a cell is that of the outermost cell."""
-
-    paragraphs: list[list[str]] = field(default_factory=list)
-    rows: list[str] = field(default_factory=list)
-    cells: list[list[str]] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    depth: int = 0
-
-    @property
-    def is_outside(self) -> bool:
-        return not self.depth and not self.paragraphs
-
-    def begin(self, name: str) -> None:
-        if name == "p":
-            self.paragraphs.append([])
-        elif name == "tbl":
-            self.depth += 1
-        elif name == "tr" and self.depth == 1:
-            self.cells = []
-        elif name == "tc" and self.depth == 1:
-            self.cells.append([])
-
-    def end(self, name: str, node: Any) -> str:
-        """Return the text of a paragraph or of an outermost table that ends; that of a text box comes after."""
-        text = ""
-        if name == "p":
-            text = "".join(self.paragraphs.pop())
-            if self.depth and self.cells:
-                self.cells[-1] += (text, " ")
-            elif self.paragraphs:
-                self.after.append(f"{text}\n\n")
-        elif name == "tr" and self.depth == 1 and node.find("{*}trPr/{*}del") is None:
-            self.rows.append(joined_row("".join(cell) for cell in self.cells))
-        elif name == "tbl":
-            self.depth -= 1
-            if not self.depth:
-                text, self.rows = "".join(f"{row}\n" for row in self.rows), []
-        return text
 
 
 class _Reader:
@@ -119,7 +76,7 @@ class _Reader:
 
     def _blocks(self, root: Any, relations: dict[str, Relation]) -> Iterator[Block]:
         """Yield paragraphs and tables, each followed by the text boxes, notes and charts in it."""
-        flow = _Flow()
+        flow = Flow()
         for begins, name, node in events(root, SKIPPED):
             if begins:
                 flow.begin(name)
@@ -130,7 +87,7 @@ class _Reader:
                     elif texts := self._package.drawing_text(relations, node):
                         flow.after.append(f"{joined_row(texts)}\n\n")
                 continue
-            text = flow.end(name, node)
+            text = flow.end(name, is_left_out=node.find("{*}trPr/{*}del") is not None)
             if flow.is_outside and name == "p" and text.strip():
                 yield self._paragraph(node, text)
             elif flow.is_outside and name == "tbl":

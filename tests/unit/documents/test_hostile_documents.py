@@ -12,6 +12,8 @@ from convmemory.documents import converting
 from convmemory.documents.converters import base, mail, pdf, web, workbook
 from convmemory.documents.converters.base import ConvertLimits
 from tests.support.documents import converted, docx_of, epub_of, packed, pdf_of, pptx_of, xlsx_of
+from tests.support.other_documents import msg_of, odf_of
+from tests.unit.documents.test_office_parts import W, relations, word_of
 
 STYLES = (
     b'<Override PartName="/word/styles.xml" '
@@ -182,7 +184,7 @@ def test_error_of_library_is_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(web, "tree_of", fail)
     heading, sections = converted(tmp_path, "<html><body>hi", "a.html")
     assert (heading.failure, sections) == ("broken", [])
-    assert heading.error == f"{converting.DAMAGED} (ZeroDivisionError)"
+    assert heading.error == f"{base.DAMAGED} (ZeroDivisionError)"
 
 
 def test_memory_error_ends_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,3 +202,77 @@ def test_documents_share_ratio_of_imports(tmp_path: Path) -> None:
     dense = packed(word__document_dot_xml=b"x" * 9 * 1024**2)
     heading, _ = converted(tmp_path, dense, "a.docx")
     assert (heading.failure, "unpacks to 9 MB" in heading.error) == ("too_large", True)
+
+
+def test_rtf_that_is_nested_deeply_is_refused(tmp_path: Path) -> None:
+    heading, _ = converted(tmp_path, r"{\rtf1 " + "{" * 100_000 + "hi", "a.rtf")
+    assert (heading.failure, "nested too deeply" in heading.error) == ("too_large", True)
+
+
+@pytest.mark.parametrize(
+    "text", [r"{\rtf1 hi\bin-5 x\u-99999 \uc-3\f99 \u\'zz \'4}", r"{\rtf1 hi}}}}} there", r"{\rtf1\ansicpg9 hi"]
+)
+def test_damaged_rtf_is_read_as_far_as_it_goes(tmp_path: Path, text: str) -> None:
+    heading, sections = converted(tmp_path, text, "a.rtf")
+    assert heading.failure == ""
+    assert "hi" in sections[0].text
+
+
+def test_spreadsheet_with_repeated_cells_is_bounded(tmp_path: Path) -> None:
+    for repeated in ("table:number-rows-repeated='1000000'", ""):
+        cell = "<table:table-cell table:number-columns-repeated='999999999'><text:p>a</text:p></table:table-cell>"
+        cells = cell if not repeated else "<table:table-cell><text:p>a</text:p></table:table-cell>" * 3
+        row = f"<table:table-row {repeated}>{cells}</table:table-row>"
+        heading, _ = converted(
+            tmp_path, odf_of("spreadsheet", f"<table:table table:name='A'>{row}</table:table>"), "a.ods"
+        )
+        assert (heading.failure, "more than 2,000,000 cells" in heading.error) == ("too_large", True)
+
+
+def test_empty_repeated_cells_cost_nothing(tmp_path: Path) -> None:
+    empty = "<table:table-cell table:number-columns-repeated='999999999'/>"
+    cells = f"{empty}<table:table-cell><text:p>a</text:p></table:table-cell>"
+    row = "<table:table-row table:number-rows-repeated='999999999'><table:table-cell/></table:table-row>"
+    body = f"<table:table table:name='A'><table:table-row>{cells}</table:table-row>{row}</table:table>"
+    heading, sections = converted(tmp_path, odf_of("spreadsheet", body), "a.ods")
+    assert (heading.failure, sections[0].text.count("|") < 500) == ("", True)
+
+
+def test_compound_file_whose_chains_are_circles_is_bounded(tmp_path: Path) -> None:
+    streams = {"__properties_version1.0": b"\0" * 32, "__substg1.0_1000001F": "words"}
+    data = bytearray(msg_of(streams))
+    for number in range(1, 6):
+        looped = data.copy()
+        looped[512 + 4 * number : 516 + 4 * number] = number.to_bytes(4, "little")
+        heading, _ = converted(tmp_path, bytes(looped), "a.msg")
+        assert heading.failure in ("", "broken", "no_text", "unknown"), heading.error
+
+
+def test_comments_that_refer_to_each_other_are_read_once(tmp_path: Path) -> None:
+    comments = "".join(
+        f"<w:comment w:id='{n}'><w:p><w:r><w:t>note{n}.</w:t></w:r><w:commentReference w:id='{(n + 1) % 50}'/></w:p>"
+        "</w:comment>"
+        for n in range(50)
+    )
+    body = "<w:p><w:r><w:t>words</w:t></w:r><w:commentReference w:id='0'/></w:p>"
+    data = word_of(body, relations(comments="comments.xml"), comments=f"<w:comments {W}>{comments}</w:comments>")
+    heading, sections = converted(tmp_path, data, "a.docx")
+    assert heading.failure == ""
+    assert all("".join(section.text for section in sections).count(f"note{n}.") == 1 for n in range(50))
+
+
+@pytest.mark.parametrize("notebook", ["[" * 100_000, '{"cells": 3}', '{"cells": [3, null]}', '{"worksheets": [3]}'])
+def test_damaged_notebook_is_refused(tmp_path: Path, notebook: str) -> None:
+    heading, _ = converted(tmp_path, notebook if notebook[0] == "{" else f'{{"cells": {notebook}', "a.ipynb")
+    assert heading.failure in ("broken", "no_text", "too_large")
+
+
+def test_huge_footnote_is_bounded_by_characters(tmp_path: Path) -> None:
+    note = f"<w:footnote w:id='2'><w:p><w:r><w:t>{'word ' * 50_000}</w:t></w:r></w:p></w:footnote>"
+    data = word_of(
+        "<w:p><w:footnoteReference w:id='2'/></w:p>",
+        relations(footnotes="footnotes.xml"),
+        footnotes=f"<w:footnotes {W}>{note}</w:footnotes>",
+    )
+    heading, _ = converted(tmp_path, data, "a.docx", ConvertLimits(max_chars=10_000))
+    assert heading.failure == "too_large"

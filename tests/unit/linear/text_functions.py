@@ -89,8 +89,10 @@ from convmemory.documents.converters.base import Unreadable, joined_row, parsed_
 from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.converters.number_formats import shown
 from convmemory.documents.converters.ooxml import text_of
+from convmemory.documents.converters.outlook import unpacked_rtf
 from convmemory.documents.converters.pdf import lines_of_text
 from convmemory.documents.converters.plain import code_blocks, markdown_blocks
+from convmemory.documents.converters.rtf import rtf_blocks
 from convmemory.documents.converters.web import html_blocks, tree_of
 from convmemory.documents.converting import masked_keys
 from convmemory.documents.library import clean_name
@@ -385,6 +387,15 @@ def _part_of_archive(text: str) -> None:
         parsed_xml(f"<a>{text}</a>".encode("utf-8", "replace"))
 
 
+def _rich_text(text: str) -> None:
+    with suppress(Unreadable):  # of groups that are nested too deeply
+        rtf_blocks(text.encode("utf-8", "replace"))
+
+
+def _packed_rich_text(text: str) -> bytes:
+    return unpacked_rtf(bytes(4) + b"\xff" * 4 + bytes(8) + text.encode("utf-8", "replace"))
+
+
 def _drawing(text: str) -> None:
     with suppress(SyntaxError):
         root = parsed_xml(f"<a><sp>{text}</sp></a>".encode("utf-8", "replace"))
@@ -478,13 +489,15 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
-    "convmemory.core.files.charsets": lambda text: decode_text(text.encode("gb18030", "replace")),
+    "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
     "convmemory.documents.converters.base": lambda text: joined_row([text, text]),
     "convmemory.documents.converters.ooxml": _drawing,
     "convmemory.documents.converters.number_formats": lambda text: [shown(7.5, text[:n]) for n in (9, 99, 250, 999)],
     "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
+    "convmemory.documents.converters.rtf": _rich_text,
+    "convmemory.documents.converters.outlook": _packed_rich_text,
     "convmemory.documents.converters.base packed": _part_of_archive,
     "convmemory.documents.converters.web": _page,
     "convmemory.documents.converting hiding": masked_keys,
