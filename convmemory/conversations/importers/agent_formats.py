@@ -15,6 +15,8 @@ HARNESS = (
     *("<git-context>", "<env_context>", "<state_snapshot>"),
     *("<project_layout>", "<additional_data>", "--- Content from referenced files", "<USER_SETTINGS_CHANGE>"),
     *("<ADDITIONAL_METADATA>", "<EPHEMERAL_MESSAGE>", "<workspace_info>", "<user_instructions>"),
+    *("[CONTEXT COMPACTION", "[CONTEXT SUMMARY", "[Context compaction", "<conversation_summary>", "# Identity\n"),
+    *("<identity>", "## Included Rules", "You are operating in a workspace"),  # Kiro
 )
 
 # What clients ask a model for themselves, by the beginning of the text: a title, tags, their own memory.
@@ -239,6 +241,7 @@ AGENT_FORMATS = (
         ),
         created=("started_at",),
         started_by=("parent_session_id",),
+        repeats_parent=True,
         harness=HARNESS,
     ),
     Declaration(
@@ -370,6 +373,28 @@ AGENT_FORMATS = (
         calls=("tool_call", "tool_call_metadata.model_response.choices.0.message.tool_calls"),
         harness=HARNESS,
         files=(),
+    ),
+    Declaration(
+        name="kiro-workspace",
+        checked=Checked("Kiro", "0.8"),
+        against="schema",
+        export="The folder globalStorage/kiro.kiroagent of the editor: its workspace-sessions.",
+        kept="Title, project, model.",
+        marks=(b'"sessionId"', b'"history"', b'"workspacePath"|"workspaceDirectory"', b'"selectedModel"|"editorState"'),
+        source="kiro",
+        beside="sessions.json",
+        messages=("history",),
+        id=("sessionId",),
+        created=("beside.dateCreated",),
+        project=("workspacePath", "workspaceDirectory"),
+        key=("message.id",),
+        role=("message.role",),
+        text=("message.content", "promptLogs.*.completion"),
+        model=("promptLogs.0.completionOptions.model", "selectedModel"),
+        files=("contextItems",),
+        unwrap=("kiro-ide-message",),
+        harness=HARNESS,
+        score=97,  # the program descends from Continue and names more
     ),
     Declaration(
         name="continue",

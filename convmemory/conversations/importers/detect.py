@@ -29,6 +29,7 @@ from convmemory.conversations.importers.cursor import CursorImporter
 from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.gemini_cli import GeminiCliImporter
 from convmemory.conversations.importers.goose import GooseImporter
+from convmemory.conversations.importers.junie import JunieImporter
 from convmemory.conversations.importers.librechat import LibreChatImporter
 from convmemory.conversations.importers.markdown_chat import MarkdownImporter
 from convmemory.conversations.importers.opencode import OpenCodeImporter
@@ -59,6 +60,7 @@ _REGISTERED: tuple[Importer, ...] = (
     ExportImporter(),
     GeminiCliImporter(),
     GooseImporter(),
+    JunieImporter(),
     LibreChatImporter(),
     MarkdownImporter(),
     OpenCodeImporter(),
@@ -111,6 +113,7 @@ STORES = (
     *(".local/state/warp-terminal", ".config/goose", ".config/io.datasette.llm", ".config/amp"),
     *(f".config/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium", "Cursor", "Kiro")),
 )
+_ARCHIVED = re.compile(r"\.jsonl\.(?:reset|deleted|imported)[.-]\d")  # OpenClaw's sessions that are over
 _HIDDEN = frozenset(store.partition("/")[0] for store in STORES)
 _BY_CONTENT = 40  # the least score of an importer that recognises the content, and not only the name
 MAX_ENDINGS = 30  # that are counted apart
@@ -262,7 +265,7 @@ class Walk:
 
     def _may_be_transcript(self, path: Path) -> bool:
         """Return whether the file has the name of a transcript, or none in particular and begins like JSON."""
-        if path.name.lower().endswith(self._suffixes):
+        if path.name.lower().endswith(self._suffixes) or _ARCHIVED.search(path.name[-100:]):
             return True
         if path.suffix.lower() not in _MAY_BE_JSON:
             return False
@@ -286,7 +289,7 @@ class Walk:
             return True  # ChatGPT's page with the same conversations as the JSON in its folder
         if found.importer is not None:
             return False
-        if not source.plain_name.endswith("jsonl") and not known_refusal(source):
+        if found.reason.startswith(UNKNOWN) and ".jsonl" not in source.plain_name:
             # Settings and lists of a program, and what an agent keeps of a session in the folder beside its transcript.
             is_of_program = any(_home_of(part) in _HIDDEN for part in PurePosixPath(source.label).parts)
             if is_of_program or any(os.path.isfile(f"{folder}.jsonl") for folder in source.path.parents[:4]):

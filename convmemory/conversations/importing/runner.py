@@ -159,6 +159,7 @@ class _Run:
     is_preview: bool = False
     reason_to_leave_out: ReasonToLeaveOut = keep_all
     repository_of: RepositoryOf = unknown_repository
+    stored: set[int] = field(default_factory=set)  # the conversations of this import
 
 
 def import_paths(
@@ -472,6 +473,12 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return
+    if result.lost and result.conversation_id not in run.stored:
+        file.note(
+            f"{draft.title or draft.source_id}: {result.lost:,} messages that are archived are not in this file (any "
+            "more); the archive keeps them"
+        )
+    run.stored.add(result.conversation_id)
     file.conversations += 1
     file.added += result.added
     file.updated += result.updated

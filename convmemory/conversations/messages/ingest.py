@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, dropwhile
 from typing import Any, Literal
 
 from django.db import transaction
@@ -66,6 +66,7 @@ class SyncResult:
     turns: int
     events_added: int = 0
     hidden_keys: int = 0
+    lost: int = 0  # stored messages that the source does not contain any more
     first_message_id: int | None = None  # of the added messages
     last_message_id: int | None = None
 
@@ -216,6 +217,7 @@ def sync_conversation(*, caller: Caller, draft: ConversationDraft) -> SyncResult
         turns=conversation.turn_count,
         events_added=events,
         hidden_keys=merged.hidden_keys,
+        lost=merged.lost,
         first_message_id=merged.first_id,
         last_message_id=merged.last_id,
     )
@@ -569,7 +571,8 @@ def _first_date(rows: QuerySet) -> datetime | None:  # type: ignore[type-arg]  #
 def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationDraft:
     """Return the draft without the messages that it copied from the conversation from which it was forked.
 
-    If that conversation is not stored, the draft is unchanged.
+    If that conversation is not stored, the draft is unchanged. A source that names copies otherwise names the parent:
+    of its messages, those with which the draft begins are left out.
     """
     messages = iter(draft.messages)
     first = next(messages, None)
@@ -582,6 +585,11 @@ def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationD
     candidates = of_source.exclude(source_id=draft.source_id[:300])
     with_first = Message.objects.filter(archive_id=caller.archive_id, source_key=key) if key else Message.objects.none()
     original = candidates.filter(pk__in=with_first.values("conversation_id")).order_by("pk").first()
+    if original is None and draft.parent_source_id:
+        original = of_source.filter(source_id=draft.parent_source_id[:300]).first()
+        rows = original.messages.order_by("position").values_list("role", "parts") if original else ()
+        said = {(role, _compared(map(part_from_json, parts))) for role, parts in rows}
+        return replace(draft, messages=dropwhile(lambda item: (item.role, _compared(item.parts)) in said, whole))
     if original is None:
         return replace(draft, messages=whole)
     # Compared by key and not by position, because the original may have grown since the fork.
