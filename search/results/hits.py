@@ -208,6 +208,7 @@ def _hit(
     # Ranked by distance, a hit has the cosine that it was ranked by.
     is_of_passage = passage is not None and not ranked.query.by_distance
     similarity = passage.similarity if passage and is_of_passage else float(ranked.table.similarities[index])
+    is_compared = ranked.query.space is not None and (ranked.query.by_distance or bool(similarity))
     hit = Hit(
         kind=row.kind,
         source_id=turn[0],
@@ -215,7 +216,7 @@ def _hit(
         number=turn[1],
         title=row.title,
         heading=row.heading,
-        similarity=round(min(max(similarity, 0.0), 1.0), 4) if similarity else None,
+        similarity=round(min(max(similarity, 0.0), 1.0), 4) if is_compared else None,
         score=round(float(ranked.scores[index]), 4),
         relevance=relevance,
         passage=passage.text if passage else "",
