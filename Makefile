@@ -25,7 +25,7 @@ help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
-	@exec $(BIN)/python manage.py up
+	@SAMPLES=$${SAMPLES-1} exec $(BIN)/python manage.py up
 
 test: $(READY_DEV) ## Check style, prose, types and layers, and run the tests but for most with processes or a browser
 	@$(MAKE) --no-print-directory --jobs 2 test-essential lint

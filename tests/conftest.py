@@ -69,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.TEMPORARY_FOLDER = own / "work"
     settings.STATIC_ROOT = test_var / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
+    os.environ["BACKUP_FOLDER"] = "off"  # but where a test is about backups
+    settings.BACKUP_FOLDER = ""
     os.environ["EMBEDDING_THREADS"] = "1"  # a second thread costs a seventh more processor time, and no core is idle
     settings.EMBEDDING_THREADS = 1
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0  # but where a test is about silence

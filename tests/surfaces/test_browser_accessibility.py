@@ -172,7 +172,7 @@ def test_pages_fit_move_nothing_and_have_no_accessibility_violations(visit: Call
             page.locator(opened).first.click()
             expect_no_violation_anywhere(page, opened, number=number)
         page.goto(conversation.get_absolute_url())
-        page.get_by_label("Mark turn 0 as wrong or outdated").click()
+        page.get_by_label("Mark turn 1 as wrong or outdated").click()
         expect_no_violation_anywhere(page, "the menu of a turn")
         page.keyboard.press("Escape")
         page.keyboard.press("Control+k")

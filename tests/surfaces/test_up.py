@@ -45,8 +45,9 @@ class House:
         self.process: subprocess.Popen[bytes] | None = None
 
     def environment(self) -> dict[str, str]:
-        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1"}
-        theirs = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
+        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1", "SAMPLES": "1"}
+        ignored = ("DATABASE_URL", "BACKUP_FOLDER")
+        theirs = {name: value for name, value in os.environ.items() if not name.startswith(ignored)}
         return theirs | ours
 
     def start(self) -> None:
@@ -161,6 +162,11 @@ class TestOneLife:
         assert re.search(
             rf"convmemory: http://127\.0\.0\.1:{house.port}\nuser:       admin\npassword:   \S{{16}} ", output
         )
+
+    def test_first_start_writes_a_backup(self, house: House) -> None:
+        house.wait_until(lambda: "Backup written and verified: " in house.output(), START_TIMEOUT_S)
+        (backup,) = (house.folder / "backups").glob("convmemory-*.zip")
+        assert verify(backup)["migrations"]
 
     def test_second_up_on_same_data_says_so_and_ends(self, house: House) -> None:
         assert house.process

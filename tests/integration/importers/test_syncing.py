@@ -235,7 +235,7 @@ def test_packed_upload_imports_same_as_local_sync(home: Path, tmp_path: Path, ki
     sync(here, home)
     with Ledger(tmp_path / "ledger.db") as ledger:
         items = list(unsent(existing_places(home=home), server="s", ledger=ledger, rules=Rules(), left_out=Counter()))
-    pack(items, tmp_path / "transcripts.zip")
+    pack(items, tmp_path / "transcripts.zip", home=tmp_path)
     for attempt in range(2 if killed_after else 1):
         with (tmp_path / "transcripts.zip").open("rb") as file:
             import_upload(
