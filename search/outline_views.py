@@ -24,6 +24,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.titles import plain_title
 from search.pages.groups import turn_url
 from search.query import MIN_QUERY_CHARS, is_too_short
+from search.retrieval.typing_errors import correct_typing_errors
 from search.searching import MAX_LIMIT, TURNS_ALONE, Hit, SearchQuery, search
 
 QUESTIONS_SHOWN = 300
@@ -57,6 +58,13 @@ def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, 
     if is_too_short(words):
         return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
     found = find_in_conversation(caller=request.caller, conversation_id=conversation_id, words=words, limit=MAX_LIMIT)
+    typed = ""
+    if not found and (correction := correct_typing_errors(request.caller.archive_id, words)):
+        meant = find_in_conversation(
+            caller=request.caller, conversation_id=conversation_id, words=correction.text, limit=MAX_LIMIT
+        )
+        if meant:
+            found, typed, words = meant, words, correction.text
     rows = []
     for one in found:
         place = {"turn": one.turn_number, "m": one.message_id, "part": one.part_index}
@@ -69,7 +77,7 @@ def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, 
                 is_hit=True,
             )
         )
-    return {"rows": rows, "is_cut": len(rows) == MAX_LIMIT}
+    return {"rows": rows, "is_cut": len(rows) == MAX_LIMIT, "find": words, "typed": typed}
 
 
 def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> dict[str, Any]:
