@@ -296,7 +296,7 @@ RETURNING counted.stored_bytes - counted.before
 SELECT m.id
 FROM conversations_message AS m
 WHERE
-    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND NOT m.superseded
+    m.owner_id = %s AND m.conversation_id = %s AND NOT m.superseded
     AND (
         SELECT string_agg(t.value #>> '{}', E'\n')
         FROM (
@@ -306,7 +306,7 @@ WHERE
             UNION ALL
             SELECT jsonb_path_query(m.parts, '$[*].input.**')
         ) AS t
-    ) ~* ALL(%(patterns)s)
+    ) ~* ALL(%s)
 
 -- name: waiting_uploads
 -- How many uploads of who acts wait to be imported, in all archives, and their bytes.

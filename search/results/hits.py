@@ -74,8 +74,9 @@ class SectionPlace:
 class Hit:
     """One ranked item: the turn or section `number` of the conversation or document `object_id`.
 
-    `similarity` is the cosine of the passage shown, from 0 to 1, and 0 if it has no vector. `score` is the fused score
-    within this query. `relevance` is the probability that it answers, None if there is no calibration for this search.
+    `similarity` is the cosine of the passage shown, from 0 to 1, None if no vectors were compared. `score` is the fused
+    score within this query. `relevance` is the probability that it answers, None if there is no calibration for this
+    search.
     `heading` is the question of a turn.
 
     `marks` are the places of the query's words in `passage`, which goes from `passage_start` to `passage_end` in the
@@ -89,7 +90,7 @@ class Hit:
     number: int
     title: str
     heading: str
-    similarity: float
+    similarity: float | None
     score: float
     relevance: float | None
     passage: str
@@ -207,6 +208,7 @@ def _hit(
     # Ranked by distance, a hit has the cosine that it was ranked by.
     is_of_passage = passage is not None and not ranked.query.by_distance
     similarity = passage.similarity if passage and is_of_passage else float(ranked.table.similarities[index])
+    is_compared = ranked.query.space is not None and (ranked.query.by_distance or bool(similarity))
     hit = Hit(
         kind=row.kind,
         source_id=turn[0],
@@ -214,7 +216,7 @@ def _hit(
         number=turn[1],
         title=row.title,
         heading=row.heading,
-        similarity=round(min(max(similarity, 0.0), 1.0), 4),
+        similarity=round(min(max(similarity, 0.0), 1.0), 4) if is_compared else None,
         score=round(float(ranked.scores[index]), 4),
         relevance=relevance,
         passage=passage.text if passage else "",

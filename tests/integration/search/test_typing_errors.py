@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 
 from convmemory.accounts.callers import Caller
 from search.adapters.conversations import index_conversation
@@ -118,3 +119,22 @@ def test_hybrid_search_corrects_words_that_its_model_does_not_know() -> None:
     found = search(caller=Caller.of(owner), query=SearchQuery(text="neigbour fense", has_operators=True))
     assert found.correction is not None
     assert found.hits[0].number == 0
+
+
+def test_find_in_conversation_says_what_it_looked_for(client: Client) -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(CLUSTER, FENCE))
+    client.force_login(owner)
+    page = client.get(f"/conversations/{conversation.pk}/outline", {"find": "neigbour"}).content.decode()
+    assert "“neigbour” does not stand here. 1 turn with “neighbour”" in page
+
+
+def test_page_says_what_it_looked_for_and_links_to_typed_words(client: Client) -> None:
+    owner = owner_with(FENCE, CLUSTER)
+    client.force_login(owner)
+    page = client.get("/search", {"q": "neigbour fense", "mode": "full_text"}).content.decode()
+    assert "Results for <strong>neighbour fence</strong>." in page
+    assert "q=%22neigbour%22+%22fense%22" in page
+    assert "Put words in quotes" not in page
+    typed = client.get("/search", {"q": '"neigbour" "fense"', "mode": "full_text"}).content.decode()
+    assert "Results for <strong>" not in typed
