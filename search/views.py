@@ -183,6 +183,8 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
     shown_elsewhere = {explanation.for_tools} if explanation else set()
     if results.time is not None:
         shown_elsewhere.add(results.time.note)
+    if results.correction is not None:
+        shown_elsewhere.add(results.correction.note)
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
@@ -194,6 +196,8 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
         "next_cursor": None if box.sort or is_silent else results.next_cursor,
         "notes": [note for note in results.notes if note not in shown_elsewhere],
         "why": explanation.for_pages if explanation and not is_silent else "",
+        "correction": results.correction,
+        "typed_exactly": results.correction and replace(box, q=results.correction.exactly(box.q)).query_string,
         "time": results.time,
         "time_sentence": sentence_of_time(
             results.time,
