@@ -136,7 +136,7 @@ class Section(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"section {self.number} of document {self.document_id}"
+        return f"section {self.number + 1} of document {self.document_id}"
 
     @property
     def end(self) -> int:

@@ -241,6 +241,7 @@ def zip_of(folder: Path) -> io.BytesIO:
     return buffer
 
 
+@pytest.mark.slow
 def test_uploaded_archive_gives_same_as_folder(tmp_path: Path) -> None:
     owner = make_user()
     folder = import_paths(caller=Caller.of(owner), paths=[FIXTURES])

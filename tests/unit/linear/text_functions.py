@@ -20,7 +20,7 @@ from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.live import clean_title
 from convmemory.conversations.exports.markdown_text import part_as_markdown
-from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer, project_of
+from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer
 from convmemory.conversations.importers.chatgpt import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_queue import QueueTracker, is_queued_prompt, read_prompt
@@ -34,7 +34,7 @@ from convmemory.conversations.importers.message_lists import sent_messages
 from convmemory.conversations.importers.openwebui import _without_details
 from convmemory.conversations.importers.places import beginning_of
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.importers.takeout import _plain
+from convmemory.conversations.importers.takeout import _asked_markup, _plain, _shown_time
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import (
     base64_size,
@@ -68,6 +68,7 @@ from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.files.charsets import decode_text
+from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.key_shapes import find_keys
 from convmemory.core.templatetags.people import for_people
 from convmemory.core.text import (
@@ -102,6 +103,7 @@ from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.token_reader import encodable
 from convmemory.ops.reembed.own_ranking import Bm25
 from convmemory.push.ignoring import is_ignored, parse_patterns
+from convmemory.push.repositories import identity_of, parted
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
@@ -116,6 +118,7 @@ from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
+from search.word_forms import indexed_text, phrase_query, queried_text
 from summaries.by_model import part_messages
 from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
@@ -440,11 +443,12 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.codex": _codex_lines,
     "convmemory.conversations.importers.json_arrays": _elements,
     "convmemory.conversations.importers.openwebui": _details,
-    "convmemory.conversations.importers.base projects": project_of,
+    "convmemory.push.repositories": parted,
+    "convmemory.push.repositories remotes": identity_of,
     "convmemory.conversations.importers.detect refusals": _refused,
     "convmemory.conversations.importers.places": _beginnings,
     "convmemory.conversations.importers.mapping": _proposed,
-    "convmemory.conversations.importers.takeout": _plain,
+    "convmemory.conversations.importers.takeout": lambda text: (_plain(text), _shown_time(text), _asked_markup(text)),
     "convmemory.conversations.importers.threads": _thread,
     "convmemory.conversations.importers.threads timeline": _timeline,
     "convmemory.conversations.importers.base versions": lambda text: is_newer(text, "1.2"),
@@ -507,6 +511,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "benchmarks.datasets.beam": _without_plan_mark,
     "convmemory.ops.reembed.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
+    "convmemory.core.folding": lambda text: (folded(text), FoldedText.of(text), list(joined_words(text))),
+    "search.word_forms": lambda text: (indexed_text(text), queried_text(text[:10_000]), phrase_query(text[:200])),
     "search.languages arabic": lambda text: list(stems_of_arabic(text)),
     "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),
     "search.languages foreign": is_foreign,
