@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -75,12 +76,12 @@ def test_session_in_database_and_json_is_one_conversation(tmp_path: Path, owner:
     assert not any(file.notes for file in report.files)
 
 
-def rollout(path: Path, *records: dict[str, object]) -> Path:
+def rollout(path: Path, *records: dict[str, Any]) -> Path:
     meta = {"type": "session_meta", "payload": {"id": "019a1111-2222-7333-8444-555566667777", "cwd": "/home/ada"}}
     return write_lines(path, [meta, *records])
 
 
-def event(turn: str, prompt: str, answer: str) -> list[dict[str, object]]:
+def event(turn: str, prompt: str, answer: str) -> list[dict[str, Any]]:
     return [
         {"type": "turn_context", "payload": {"turn_id": turn}},
         {"type": "event_msg", "payload": {"type": "user_message", "message": prompt}},
@@ -94,7 +95,7 @@ def test_rewritten_rollout_keeps_archived_turns_and_title(tmp_path: Path, owner:
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         for text in ("Why is the jar shut?", "How do I open it?", "And without warmth?")
     ]
-    after = [
+    after: list[dict[str, Any]] = [
         {"type": "compacted", "payload": {"message": "", "replacement_history": repeated}},
         *event("t9", "Where were we?", "No idea."),
     ]
