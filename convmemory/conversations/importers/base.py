@@ -176,6 +176,11 @@ class FileReport:
         """True if nothing was imported although the source has content."""
         return not self.conversations and bool(self.errors or self.skipped)
 
+    @property
+    def passed_over(self) -> int:
+        """The number of entries that were not read, or not as what they are."""
+        return self.skipped + sum(self.unknown_types.values())
+
     def skip(self, place: int | str, reason: str) -> None:
         """Count a skipped place; only the first ones are stored by name."""
         self._issue(place, reason, kept=False)
@@ -222,7 +227,12 @@ class FileReport:
             self.issues.append(Issue(place=f"{self.path}:{place}", reason=reason, kept=kept))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "messages": self.messages, "refused": self.is_refused}
+        return {
+            **asdict(self),
+            "messages": self.messages,
+            "refused": self.is_refused,
+            "passed_over": self.passed_over,
+        }
 
 
 class Importer(Protocol):

@@ -84,7 +84,7 @@ class ImportReport:
     def to_json(self) -> dict[str, Any]:
         names = (
             *("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped", "superseded"),
-            "hidden_keys",
+            *("hidden_keys", "passed_over"),
         )
         return {
             "files": [file.to_json() for file in self.files],
