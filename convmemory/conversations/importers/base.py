@@ -22,6 +22,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft
 HEAD_BYTES = 64 * 1024
 MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
+_DATE = re.compile(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)")
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
 
 
@@ -70,10 +71,15 @@ class Source:
 
     @cached_property
     def written_at(self) -> datetime | None:
-        """The time at which the file, or a folder's newest file, was last written. Raises: InvalidInput."""
+        """The time at which the file, or a folder's newest file, was last written, or the date in its name.
+
+        None if neither is known, as for an upload. Raises: InvalidInput.
+        """
         try:
             files = [path for path in self.path.iterdir() if path.is_file()] if self.is_folder else [self.path]
-            return time_of(max((path.stat().st_mtime for path in files), default=None))
+            modified = time_of(max((path.stat().st_mtime for path in files), default=None))
+            dated = _DATE.search(self.path.name[:MAX_CHARS])
+            return modified or (time_of("-".join(dated.groups())) if dated else None)
         except OSError as error:
             raise unreadable(self.path, error) from error
 

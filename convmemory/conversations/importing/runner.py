@@ -355,7 +355,7 @@ class _Reading:
                 self.file.note(f"{draft.source_id}: is here already, with its answers")
                 self.has_claimed = True
                 continue
-            ready = _prepared(self.run, replace(draft, written_at=self.source.written_at), self.file)
+            ready = _prepared(self.run, replace(draft, written_at=self.source.written_at, is_of_file=True), self.file)
             if ready is None:
                 self.empty += 1
             else:
