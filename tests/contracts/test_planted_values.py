@@ -21,7 +21,8 @@ from convmemory.conversations.importers.detect import Walk
 from convmemory.conversations.importers.values import mapping_of
 from convmemory.conversations.messages.parts import part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
-from tests.contracts.test_importers import FILES, FIXTURES, copied, name_of_format, places_in
+from tests.contracts.test_importers import FILES, copied, name_of_format, places_in
+from tests.unit.importers.helpers import FIXTURES
 
 PLANTED = "osprey heddle fennimore"
 DATE = re.compile(r"[\d/.:,+\sTZAPM-]+")

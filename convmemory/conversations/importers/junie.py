@@ -3,7 +3,7 @@
 A prompt is an event of its own. What the agent does comes as blocks, each written anew whenever it changes: the last
 state of a block counts, at its first place. Nothing in the file has an id or, in most versions, a time.
 
-Source: the events that Haehnchen/idea-de-espend-ml-llm reads, `JUNIE_SESSION_ADAPTER.md`.
+Source: the events that Haehnchen/idea-de-espend-ml-llm reads.
 """
 
 import re
