@@ -32,7 +32,7 @@ DATABASES = sorted(path for path in FIXTURES.rglob("*") if path.suffix in (".db"
 UNREAD = {
     "amplifier": (
         *("data.prompt", "data.raw.messages.*", "data.result.output", "tool_calls.*.arguments.instruction"),
-        "name",  # of a file without the transcript beside it
+        "name",  # of a file without its transcript
     ),
     "chatgpt": ("*.title",),  # of a conversation without messages
     "chatgpt-exporter": ("metadata.powered_by",),

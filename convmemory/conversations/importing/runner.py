@@ -62,7 +62,7 @@ class ImportReport:
 
     @property
     def ignored_files(self) -> int:
-        """The number of files in folders that hold no transcript by their names, or beside one."""
+        """The number of files in folders that hold no transcript."""
         return sum(self.ignored.values())
 
     @property
