@@ -84,6 +84,7 @@ class CodexImporter:
             title=scan.title if len(pages) == 1 else scan.name,
             agent=AGENT,
             project=scan.cwd,
+            repository=scan.repository,
             created_at=scan.created_at if len(pages) == 1 else None,
             parent_source_id=key_of(scan.parent_id, max_chars=MAX_ID_CHARS),
         )

@@ -65,6 +65,7 @@ class Scan:
 
     name: str = ""
     cwd: str = ""
+    repository: str = ""
     version: str = ""
     parent_id: str = ""
     created_at: datetime | None = None
@@ -135,6 +136,7 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
         if kind == "session_meta":
             # Read the session's own record; it is repeated at each resumption, the first one counts.
             scan.cwd = scan.cwd or text_of(payload.get("cwd"))
+            scan.repository = scan.repository or text_of(mapping_of(payload.get("git")).get("repository_url"))
             scan.version = text_of(payload.get("cli_version")) or scan.version
             source = mapping_of(payload.get("source"))
             spawned = mapping_of(mapping_of(source.get("subagent")).get("thread_spawn"))

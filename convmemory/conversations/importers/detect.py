@@ -41,7 +41,8 @@ from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.conversations.importers.vscode_copilot import VSCodeCopilotImporter
 from convmemory.conversations.importers.zed import ZedImporter
 from convmemory.core.errors import InvalidInput, TooLarge
-from convmemory.core.files.decoding import GZIP_START, wide_encoding
+from convmemory.core.files.charsets import other_charset
+from convmemory.core.files.decoding import GZIP_START
 
 AUTO = "auto"
 _REGISTERED: tuple[Importer, ...] = (
@@ -126,7 +127,7 @@ ZIP_START = b"PK\x03\x04"
 class DetectedSource:
     """A source with the importers that claim it, the likeliest first, or without one and with the reason.
 
-    An archive must be unpacked first; `is_archive` is also true of a compressed file and of one in UTF-16 or UTF-32.
+    An archive must be unpacked first; `is_archive` is also true of a compressed file and of one that is not in UTF-8.
     """
 
     source: Source
@@ -270,7 +271,7 @@ class Walk:
             return False
         with path.open("rb") as file:
             start = file.read(64)
-        return begins_like_json(start) or bool(wide_encoding(start))
+        return begins_like_json(start) or other_charset("", start) is not None
 
     def _ignore(self, path: Path) -> None:
         ending = path.suffix.lower()[:20]
@@ -322,8 +323,8 @@ class Walk:
 
 
 def _must_be_decoded(source: Source) -> bool:
-    """Return whether the file is compressed with gzip, or in UTF-16 or UTF-32, of which importers know nothing."""
-    return source.head.startswith(GZIP_START) or bool(wide_encoding(source.head[:8]))
+    """Return whether the file is compressed with gzip, or not in UTF-8, of which importers know nothing."""
+    return source.head.startswith(GZIP_START) or other_charset(source.path.name, source.head) is not None
 
 
 def _reads_kind(importer: Importer, source: Source) -> bool:

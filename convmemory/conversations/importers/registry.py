@@ -21,7 +21,7 @@ PAGE_HEAD = """# Formats
 
 This page is written from the code by `make formats`; the import page shows the same. A file is recognised by what is
 in it, whatever its name. Importing again updates and adds, never doubles. [Adding a format](adding-a-format.md) takes
-10 to 20 lines.
+10 to 20 lines. Files that are no conversations are [documents](documents.md).
 
 *Checked against* says what the newest version was compared with: a **file** that the program wrote, or a published
 **schema** only. If a file of yours is not read as it should be, the import's report names the places.

@@ -151,6 +151,8 @@ class ConversationDraft:
     title: str = ""
     agent: str = ""
     project: str = ""
+    repository: str = ""
+    worktree: str = ""
     created_at: datetime | None = None
     parent_source_id: str = ""
     continued_in: str = ""
@@ -167,7 +169,9 @@ class ConversationDraft:
     is_automated: bool = False
 
     def __post_init__(self) -> None:
-        _make_storable(self, "source_id", "title", "agent", "project", "parent_source_id", "continued_in")
+        _make_storable(
+            self, "source_id", "title", "agent", "project", "repository", "worktree", "parent_source_id", "continued_in"
+        )
         object.__setattr__(self, "former_ids", tuple(map(storable, self.former_ids)))
 
 

@@ -49,6 +49,7 @@ from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import one_line, storable
 from convmemory.core.trash import last_expired
+from convmemory.push.repositories import identity_of, spelled
 
 AUTOMATED = "automated"  # the tag of sessions that no person started
 
@@ -136,8 +137,8 @@ def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTur
 
     A turn that was stored this way before and has changed is replaced.
 
-    Raises: NotFound, ConversationBusy; InvalidInput for a gap in the numbers, or for a different turn that was stored
-    in another way.
+    Raises: NotFound, ConversationBusy; InvalidInput for a gap in the numbers, for a different turn that was stored in
+    another way, or if a message has the turn's id.
     """
     with transaction.atomic():
         conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
@@ -148,7 +149,14 @@ def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTur
                 f"{conversation.turn_count}."
             )
         if turn.number == conversation.turn_count:
-            merge_messages(conversation, turn.messages(), append_only=True)
+            messages = turn.messages()
+            taken = conversation.messages.filter(source_key__in=[draft.source_key for draft in messages])
+            for key in taken.values_list("source_key", flat=True)[:1]:
+                raise InvalidInput(
+                    f"A message of conversation {conversation.pk} has the id {key!r}, which turn {turn.number} would "
+                    "get: append the turn as messages with ids of their own."
+                )
+            merge_messages(conversation, messages, append_only=True)
             return PutTurn(conversation.pk, turn.number, "created")
         outcome: PutOutcome = "replaced" if replace_turn(conversation, turn) else "unchanged"
     return PutTurn(conversation.pk, turn.number, outcome)
@@ -222,6 +230,8 @@ def change_conversation(*, caller: Caller, conversation_id: int, values: dict[st
         values = {"title_version": OWN_TITLE, **values}
     with transaction.atomic():
         conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
+        if values.get("project", conversation.project) != conversation.project:
+            values = {**values, "repository": "", "worktree": ""}  # those of the former project
         for name, value in values.items():
             setattr(conversation, name, one_line(storable(value), limits[name]) if name in limits else value)
         conversation.save(update_fields=list(values))
@@ -347,7 +357,9 @@ def _headers(draft: ConversationDraft, archive_id: int) -> dict[str, str]:
         "source": draft.source,
         "title": title_of_source(draft.title, draft.source),
         "agent": one_line(draft.agent, 100),
-        "project": current_name(archive_id, one_line(draft.project, 300)) if draft.project else "",
+        "project": current_name(archive_id, one_line(spelled(draft.project), 300)) if draft.project else "",
+        "repository": identity_of(draft.repository),
+        "worktree": one_line(spelled(draft.worktree), 300) if draft.worktree else "",
         "continued_in": draft.continued_in[:300],
     }
 
