@@ -79,7 +79,7 @@ class Source:
         try:
             files = [path for path in self.path.iterdir() if path.is_file()] if self.is_folder else [self.path]
             modified = time_of(max((path.stat().st_mtime for path in files), default=None))
-            dated = _DATE.search(self.path.name[:MAX_CHARS])
+            dated = _DATE.search(self.path.name[:MAX_NAME_CHARS])
             return modified or (time_of("-".join(dated.groups())) if dated else None)
         except OSError as error:
             raise unreadable(self.path, error) from error
