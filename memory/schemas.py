@@ -88,7 +88,7 @@ class RecalledPassageOut(Schema):
     start: int = Field(description="characters of the part's text")
     end: int
     text: str
-    similarity: float
+    similarity: float | None
 
 
 class RecalledMessageOut(Schema):
@@ -102,7 +102,9 @@ class RecalledMessageOut(Schema):
     role: str
     speaker: str
     created_at: datetime | None
-    similarity: float = Field(description="cosine similarity of its best passage, 0 to 1")
+    similarity: float | None = Field(
+        description="cosine similarity of its best passage, 0 to 1; null if no vectors were compared"
+    )
     score: float = Field(description="fused score, comparable within this recall only")
     passages: list[RecalledPassageOut]
     mark: MarkOut | None = MARK
@@ -122,7 +124,7 @@ class RecallOut(Schema):
     pending: int = PENDING
     total_found: int = Field(description="messages that may answer, whatever top_k is")
     results: list[RecalledMessageOut]
-    context: str = Field(description="the results as a model may be given them, fenced as data, in conversation order")
-    context_tokens: int = Field(description="of `context`, estimated rather too high")
+    context: str = Field(description="the results for a model, fenced as data, the best conversation first")
+    context_tokens: int = Field(description="of `context`, by the embedding model's tokenizer, estimated without it")
     left_out: list[LeftOutOut] = Field(description="results that did not fit into `context`")
     notes: list[str]

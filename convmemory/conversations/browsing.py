@@ -142,7 +142,7 @@ def _chosen(caller: Caller, choice: LibraryChoice, *, is_pinned: bool = False) -
             counted = Figures.objects.filter(archive_id=caller.archive_id, **{f"{counts}__has_key": name})
             rows = rows.filter(pk__in=counted.values("conversation_id"))
     if choice.title:
-        rows = rows.filter(title__icontains=choice.title)
+        rows = rows.filter(title__folded_contains=choice.title)
     return rows.filter(starred_at__isnull=False) if choice.starred else rows
 
 

@@ -19,7 +19,13 @@ from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, File
 from convmemory.conversations.importers.detect import AUTO, ZIP_START, DetectedSource, Walk
 from convmemory.conversations.importers.mapping import importer_of, proposal
 from convmemory.conversations.importers.values import clean
-from convmemory.conversations.importing.archives import Unpacked, UnpackLimits, size_of, unpack_upload
+from convmemory.conversations.importing.archives import (
+    MAX_NOTES,
+    Unpacked,
+    UnpackLimits,
+    size_of,
+    unpack_upload,
+)
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -65,7 +71,7 @@ class ImportReport:
 
     @property
     def ignored_files(self) -> int:
-        """The number of files in folders that hold no transcript by their names."""
+        """The number of files in folders that hold no transcript by their names, or beside one."""
         return sum(self.ignored.values())
 
     @property
@@ -153,6 +159,7 @@ class _Run:
     is_preview: bool = False
     reason_to_leave_out: ReasonToLeaveOut = keep_all
     repository_of: RepositoryOf = unknown_repository
+    stored: set[int] = field(default_factory=set)  # the conversations of this import
 
 
 def import_paths(
@@ -232,8 +239,8 @@ def import_upload(
             is_preview=is_preview,
             repository_of=partial(among, folders),
         )
-    if unpacked.notes:
-        report.files.insert(0, FileReport(path=name, errors=unpacked.notes))
+    if unpacked.notes or unpacked.recoded:
+        report.files.insert(0, FileReport(path=name, errors=unpacked.notes, notes=unpacked.recoded[:MAX_NOTES]))
     return report
 
 
@@ -270,8 +277,8 @@ def _sources(
                     raise
                 yield DetectedSource(source, reason=str(error))
                 continue
-            if unpacked.notes:
-                report.files.append(FileReport(path=source.label, notes=unpacked.notes))
+            if notes := [*unpacked.notes, *unpacked.recoded[:MAX_NOTES]]:
+                report.files.append(FileReport(path=source.label, notes=notes))
             [*files] = unpacked.root.rglob("*") if unpacked.files == 1 and not source.head.startswith(ZIP_START) else ()
             copy = next((path for path in files if path.is_file()), None)
             if copy:  # of one compressed or recoded file
@@ -466,6 +473,12 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return
+    if result.lost and result.conversation_id not in run.stored:
+        file.note(
+            f"{draft.title or draft.source_id}: {result.lost:,} messages that are archived are not in this file (any "
+            "more); the archive keeps them"
+        )
+    run.stored.add(result.conversation_id)
     file.conversations += 1
     file.added += result.added
     file.updated += result.updated

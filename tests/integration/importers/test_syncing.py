@@ -160,6 +160,7 @@ def test_sync_states_are_kept_per_owner(home: Path) -> None:
     assert SyncedFile.objects.count() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_watch_imports_appended_lines_and_survives_deleted_folder(home: Path) -> None:
     owner = make_user()
