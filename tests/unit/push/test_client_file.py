@@ -210,10 +210,10 @@ def test_client_alone_can_be_put_in_place_for_plug_ins(home: Path) -> None:
     assert connect(home, "--client-only") == 0
     assert list((home / ".claude").iterdir()) == []
     commands = re.findall(r'"command": ("/bin/sh -c .*"),', "".join(plugin_files().values()))
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in map(json.loads, commands):
         assert outcome(command, home) == (0, "")
-    assert len((home / ".local/state/convmemory/hook.log").read_text().splitlines()) == 6
+    assert len((home / ".local/state/convmemory/hook.log").read_text().splitlines()) == 7
     server = json.loads(plugin_files()["claude-code/.mcp.json"])["mcpServers"]["convmemory"]
     message = '{"jsonrpc": "2.0", "id": 7, "method": "tools/list"}\n'
     done = subprocess.run(
