@@ -142,7 +142,7 @@ def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status:
 def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
     return SearchQuery(
         text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True,
-        is_timeless=box.when == "any",
+        is_timeless=box.when == "any", shows_calls="tool" in box.scope,
     )  # fmt: skip
 
 

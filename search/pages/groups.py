@@ -146,6 +146,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
     said = " > ".join(where.heading_path) if isinstance(where, SectionPlace) else hit.heading
     heading = one_line(said, QUESTION_CHARS)
     is_repeated = not is_section and hit.passage.rstrip("…") in heading
+    is_call = not isinstance(where, SectionPlace) and where.is_call
     url = section_url(hit, box) if is_section else turn_url(hit, box)
     query = url.partition("?")[2].partition("#")[0]
     name = "preview-section" if is_section else "preview-turn"
@@ -154,7 +155,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         url=url,
         preview_url=f"{reverse(name, args=[object_id])}?{query}",
         heading=mark_words(heading, asked),
-        passage=() if is_repeated else show_marks(hit.passage, hit.marks),
+        passage=() if is_repeated else show_marks(hit.passage, hit.marks, is_call=is_call),
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),
         band_name=str(BAND_NAMES[band]) if band else "",
         reasons=tuple(str(REASONS.get(name, name)) for name in hit.matched),
