@@ -11,6 +11,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import DECLARED
 from convmemory.core.config import config
 from convmemory.core.web.asgi_types import site_of
+from convmemory.embeddings.spaces import token_counter
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
 from memory.recall import RecallQuery, alive_passages, recall_archives
@@ -80,7 +81,9 @@ def _recall(
     conversation_id: int | None = None,
     chosen: str = "",
 ) -> dict[str, Any]:
-    given = body.model_dump(exclude={"query", "max_tokens", "partners", "space", *DECLARED}, exclude_none=True)
+    given = body.model_dump(
+        exclude={"query", "max_tokens", "partners", "space", "repository", *DECLARED}, exclude_none=True
+    )
     query = RecallQuery(body.query, conversation_id=conversation_id, filters=body.filters(), **given)
     found = recall_archives(caller=caller, chosen=chosen, query=query)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
@@ -88,7 +91,7 @@ def _recall(
     # The context leaves this server, so its links are absolute; `url` is relative, as in every answer of the API.
     site = site_of(request.scheme or "http", request.headers)
     linked = tuple(replace(message, site=site) for message in found.messages)
-    context = build_memory_context(linked, budget, partners=body.partners, alive=alive)
+    context = build_memory_context(linked, budget, partners=body.partners, alive=alive, count_tokens=token_counter())
     outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
     return {
         "query": found.query,

@@ -1,4 +1,4 @@
-"""Renders recalled messages for a model: within a token budget, in conversation order, fenced as data. Pure.
+"""Renders recalled messages for a model: within a token budget, the best conversation first, fenced as data. Pure.
 
 Each turn appears under its title, date and link. The fence has a mark derived from its content, so that no recalled
 text can close it; text inside that resembles a fence is defused as well. Only headings and speakers begin a line: the
@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache, partial
 from itertools import groupby, pairwise
 from typing import Literal
 
 from convmemory.core.errors import InvalidInput
 from convmemory.core.marks import Mark
 from convmemory.core.text import RECALL_TAG, content_hash, fenced, one_line, quoted, visible
-from convmemory.core.tokens import ESTIMATE, count_tokens
+from convmemory.core.tokens import likely_tokens
 
 # --- resurrection ---------------------------------------------------------------------------------
 # Brings recalled passages back into a context under a token budget, together with their openings. Pure.
@@ -221,7 +222,7 @@ ChunkId = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RecalledPassage:
-    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 if none was compared.
+    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, None if none was compared.
 
     `leading` is the white space right before it in its part, which separates it from the previous passage.
     """
@@ -231,7 +232,7 @@ class RecalledPassage:
     start: int
     end: int
     text: str
-    similarity: float = 0.0
+    similarity: float | None = None
     leading: str = ""
 
     @property
@@ -268,7 +269,7 @@ class RecalledMessage:
     speaker: str
     created_at: datetime | None
     passages: tuple[RecalledPassage, ...]
-    similarity: float
+    similarity: float | None
     score: float
     relevance: float | None = None
     question_opening: Opening | None = None
@@ -286,7 +287,7 @@ class RecalledMessage:
     @property
     def by_similarity(self) -> tuple[RecalledPassage, ...]:
         """Return the passages, nearest to the query first."""
-        return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
+        return tuple(sorted(self.passages, key=lambda passage: -(passage.similarity or 0)))
 
 
 # --- context --------------------------------------------------------------------------------------
@@ -314,6 +315,7 @@ class PlacedPassage:
 
 
 Lines = dict[Hashable, PlacedPassage]
+CountTokens = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +337,7 @@ def build_memory_context(
     *,
     partners: bool = True,
     alive: Collection[Hashable] = frozenset(),
-    encoding: str = ESTIMATE,
+    count_tokens: CountTokens = likely_tokens,
 ) -> MemoryContext:
     """Render the results as one text of at most `max_tokens` tokens, including the fence and links.
 
@@ -344,24 +346,27 @@ def build_memory_context(
 
     Raises: InvalidInput for a budget below 1.
     """
+    count = lru_cache(maxsize=None)(count_tokens)  # a chunk that is shortened is counted for many rooms
     if max_tokens < 1:
         raise InvalidInput(f"max_tokens={max_tokens} leaves no room for anything: use at least 1.")
     lines: Lines = {line.passage.key: line for line in _lines(results)}
-    groups = _groups(results, lines, partners, encoding)
-
-    def shorten(chunk: Chunk, tokens: int) -> Chunk | None:
-        return _shortened(chunk, tokens, encoding)
-
-    budget = max_tokens - count_tokens(enclosed("", tag=TAG, notice=NOTICE), encoding=encoding)
-    # The costs of the groups are estimates, so the budget shrinks by the excess until the rendered text fits.
+    groups = _groups(results, lines, partners, count)
+    budget = max_tokens - count(enclosed("", tag=TAG, notice=NOTICE))
+    best: MemoryContext | None = None
+    # The costs of the groups are estimates: headings that are paid twice leave room, others that are not paid lack it.
+    # The budget grows or shrinks by the difference until the rendered text fits and nothing more does.
     while True:
-        found = resurrect(groups, budget=max(budget, 0), alive=alive, shorten=shorten)
+        found = resurrect(groups, budget=max(budget, 0), alive=alive, shorten=partial(_shortened, count=count))
         text = _render([_cut(lines[chunk.key], chunk.chars) for chunk in found.brought])
-        tokens = count_tokens(text, encoding=encoding)
-        if tokens <= max_tokens:
-            return MemoryContext(text, tokens, found)
-        # The excess comes from a heading whose first message did not fit, or from a token at a seam.
-        budget -= tokens - max_tokens
+        context = MemoryContext(text, count(text), found)
+        room = max_tokens - context.tokens
+        if best is not None and not 0 <= room < max_tokens - best.tokens:
+            return best
+        if room >= 0:
+            best = context
+        if room == 0 or (room > 0 and not any(outcome.missing for outcome in found.outcomes)):
+            return context
+        budget += room
 
 
 def _lines(results: Sequence[RecalledMessage]) -> Iterator[PlacedPassage]:
@@ -397,7 +402,7 @@ def _heading(message: RecalledMessage) -> str:
     return f'"{title}"{date} {message.url}{space}{marked}'
 
 
-def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, encoding: str) -> list[HitChunks]:
+def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, count: CountTokens) -> list[HitChunks]:
     """Return the chunks of each message with their costs.
 
     The first message of a turn pays for its heading, the first chunk of a message for the speaker's name.
@@ -414,44 +419,44 @@ def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, en
             own, other = other, own
         groups.append(
             HitChunks(
-                target=_chunk(best, f"{heading}\n{best.speaker}: ", encoding),
-                other_opening=_partner(other, message, lines, encoding) if partners else None,
-                own_opening=_partner(own, message, lines, encoding) if partners else None,
-                further=tuple(_chunk(line, "", encoding) for line in others),
-                earlier=tuple(_earlier(message, lines, encoding)) if partners else (),
+                target=_chunk(best, f"{heading}\n{best.speaker}: ", count),
+                other_opening=_partner(other, message, lines, count) if partners else None,
+                own_opening=_partner(own, message, lines, count) if partners else None,
+                further=tuple(_chunk(line, "", count) for line in others),
+                earlier=tuple(_earlier(message, lines, count)) if partners else (),
             )
         )
     return groups
 
 
-def _partner(opening: Opening | None, message: RecalledMessage, lines: Lines, encoding: str) -> Chunk | None:
+def _partner(opening: Opening | None, message: RecalledMessage, lines: Lines, count: CountTokens) -> Chunk | None:
     if opening is None:
         return None
     line = lines[opening.passage.key]
     same = opening.passage.message_id == message.message_id
-    return _chunk(line, "" if same else f"\n{line.speaker}: ", encoding)
+    return _chunk(line, "" if same else f"\n{line.speaker}: ", count)
 
 
-def _earlier(message: RecalledMessage, lines: Lines, encoding: str) -> Iterator[Chunk]:
+def _earlier(message: RecalledMessage, lines: Lines, count: CountTokens) -> Iterator[Chunk]:
     """Yield the openings of the turn before; each pays for a heading, because the other one may not fit."""
     for opening in message.earlier:
         line = lines[opening.passage.key]
-        yield _chunk(line, f"\n\n{line.heading}\n{line.speaker}: ", encoding)
+        yield _chunk(line, f"\n\n{line.heading}\n{line.speaker}: ", count)
 
 
-def _chunk(line: PlacedPassage, before: str, encoding: str) -> Chunk:
+def _chunk(line: PlacedPassage, before: str, count: CountTokens) -> Chunk:
     said = quoted(line.passage.text, TAG)
-    tokens = count_tokens(f"{before}{said}{GAP}", encoding=encoding)
-    around = tokens - count_tokens(said, encoding=encoding)
-    return Chunk(line.passage.key, tokens, line.passage.similarity, line.passage.text, around=around)
+    tokens = count(f"{before}{said}{GAP}")
+    around = tokens - count(said)
+    return Chunk(line.passage.key, tokens, line.passage.similarity or 0, line.passage.text, around=around)
 
 
-def _shortened(chunk: Chunk, tokens: int, encoding: str) -> Chunk | None:
+def _shortened(chunk: Chunk, tokens: int, *, count: CountTokens) -> Chunk | None:
     """Return the chunk cut after the last of its sentences that fits into so many tokens; None if none does."""
     fitting = None
     for end in _SENTENCE_END.finditer(chunk.text):
         said = quoted(chunk.text[: end.start()] + CUT, TAG)
-        size = chunk.around + count_tokens(said, encoding=encoding)
+        size = chunk.around + count(said)
         if size > tokens:
             break
         fitting = replace(chunk, tokens=size, chars=end.start())
@@ -468,7 +473,11 @@ def _cut(line: PlacedPassage, chars: int | None) -> PlacedPassage:
 def _render(lines: Sequence[PlacedPassage]) -> str:
     if not lines:
         return ""
-    ordered = sorted(lines, key=lambda line: (line.conversation_id, line.turn_number, line.position, line.passage.key))
+    # The conversation of the best message comes first.
+    ranks = {number: rank for rank, number in enumerate(dict.fromkeys(line.conversation_id for line in lines))}
+    ordered = sorted(
+        lines, key=lambda line: (ranks[line.conversation_id], line.turn_number, line.position, line.passage.key)
+    )
     turns = []
     for _, of_turn in groupby(ordered, key=lambda line: (line.conversation_id, line.turn_number)):
         turn = list(of_turn)

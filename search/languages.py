@@ -130,6 +130,7 @@ _BY_WORD = {
     word: frozenset(language for language, common in _COMMON.items() if word in common)
     for word in frozenset().union(*_COMMON.values())
 }
+COMMON_WORDS = frozenset(_BY_WORD)
 # ASCII letters in lower case; other characters become spaces.
 _LETTERS_ALONE = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalpha() else 32 for code in range(256))
 _BY_LETTER = {letter: language for language, letters in _LETTERS.items() for letter in letters}

@@ -57,7 +57,7 @@ class HitOut(Schema):
     conversation_title: str = Field(alias="title")
     turn_number: int = Field(alias="number")
     message_id: int = Field(alias="where.message_id")
-    similarity: float = Field(description="cosine similarity, 0 to 1")
+    similarity: float | None = Field(description="cosine similarity, 0 to 1; null if no vectors were compared")
     score: float = Field(description="fused score, comparable within this query only")
     relevance: float | None = Field(
         description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"
@@ -109,7 +109,7 @@ class SectionOut(Schema):
     passage_start: int
     passage_end: int
     marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
-    similarity: float = Field(description="cosine similarity, 0 to 1")
+    similarity: float | None = Field(description="cosine similarity, 0 to 1; null if no vectors were compared")
     score: float = Field(description="fused score, comparable within this query only")
     relevance: float | None = Field(
         description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"

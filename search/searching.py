@@ -100,12 +100,12 @@ SECTIONS_FIRST = 10
 class SearchResults:
     """A page of hits, the cursor of the next one, and notes for the caller.
 
-    `total` counts the items found on all pages; in a search by distance only those that may answer. `answered` is false
-    if no result is likely to answer, so that the hits are only the nearest; None if that is unknown, also while items
-    wait that could answer. `pending` counts these, `waiting` by their kinds. `explanation` says why there are no hits,
-    or not all; the last note is its sentence. `titles` are conversations and documents whose title contains the query,
-    on the first page. `time` is the time that the query names. `is_calibrated` is false if the scale of the model's
-    similarities is unknown.
+    `total` counts the items found on all pages; in a search by distance only those that may answer. `answered` is true
+    if a hit of the first page is likely enough to answer, or a title contains the query; false if none is, so that the
+    hits are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these,
+    `waiting` by their kinds. `explanation` says why there are no hits, or not all; the last note is its sentence.
+    `titles` are conversations and documents whose title contains the query, on the first page. `time` is the time that
+    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown.
     """
 
     hits: Sequence[Hit]
@@ -276,7 +276,7 @@ class Comparable(Protocol):
     @property
     def relevance(self) -> float | None: ...
     @property
-    def similarity(self) -> float: ...
+    def similarity(self) -> float | None: ...
     @property
     def score(self) -> float: ...
 
@@ -296,7 +296,7 @@ def merge_ranked(archives: Mapping[int, Sequence[Ranked]], *, limit: int) -> lis
     if all(hit.relevance is not None for hit in every):
         strength = attrgetter("relevance")
     else:
-        strength = attrgetter("similarity" if all(hit.similarity > 0 for hit in every) else "score")
+        strength = attrgetter("similarity" if all(hit.similarity for hit in every) else "score")
     rows = []
     for number, ranked in archives.items():
         strengths = list(accumulate((strength(hit) for hit in reversed(ranked)), max))[::-1]
@@ -370,6 +370,8 @@ def _page(
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     bar = config.search_min_relevance
     answered = ranked.is_answered(bar)
+    if not start:
+        shown, answered = with_coherent_relevance(shown, answered, bar)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
     is_unlikely = answered is False and not titles
@@ -398,6 +400,22 @@ def _page(
         titles=titles,
         is_calibrated=ranked.relevance.is_calibrated,
     )
+
+
+def with_coherent_relevance(
+    hits: Sequence[Hit], answered: bool | None, bar: float
+) -> tuple[Sequence[Hit], bool | None]:
+    """Return the hits and whether they answer, so that they do if and only if the likeliest hit reaches the bar.
+
+    The probability that anything answers is fitted apart from those of the hits: if it reaches the bar and theirs do
+    not, the likeliest one, which stands for the answer, is given the bar's.
+    """
+    best = max(hits, key=lambda hit: hit.relevance or 0.0, default=None)
+    if answered is None or best is None or best.relevance is None:
+        return hits, answered
+    if answered and best.relevance < bar:
+        return [replace(hit, relevance=bar) if hit is best else hit for hit in hits], answered
+    return hits, best.relevance >= bar
 
 
 def _has_vectors(archive_id: int, documents: frozenset[int] | None) -> bool:

@@ -54,7 +54,7 @@ class OpenInvitation(NamedTuple):
 
     @property
     def notice(self) -> str:
-        """Return the notice of other pages: without the name of the space, which anybody can choose."""
+        """Return the notice of other pages: without the name of the space, which its manager chooses."""
         return gettext("%(person)s invites you to a space") % {"person": self.invited_by}
 
 

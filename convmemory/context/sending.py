@@ -139,4 +139,4 @@ def recall_left_out(
     # The keys of openings that the model already sees, so that they are not inserted again.
     openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
     alive = {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}
-    return build_memory_context(messages, max_tokens, alive=alive, encoding=encoding).text
+    return build_memory_context(messages, max_tokens, alive=alive, count_tokens=_counter(encoding)).text

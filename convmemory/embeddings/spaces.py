@@ -7,8 +7,9 @@ threads and connections, so a forked child opens its own. See docs/adr/0015-buil
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from django.utils import timezone
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
 from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.tokens import encoding_for, likely_tokens
 from convmemory.embeddings.embedder import Embedder
 from convmemory.embeddings.local import LocalEmbedder, open_local
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
@@ -129,6 +131,24 @@ def embedder_for(space: EmbeddingSpace) -> Embedder:
         return sentences  # a space built before token models had a name, by a graph without token vectors
     mean = np.frombuffer(bytes(space.token_mean), np.float32)
     return _joined(sentences, tokens.centred(mean) if len(mean) else tokens)
+
+
+def token_counter() -> Callable[[str], int]:
+    """Return a function that counts the tokens of a text with the tokenizer of the active space's model.
+
+    Without that tokenizer it estimates. One query.
+    """
+    space = EmbeddingSpace.objects.filter(is_active=True).first()
+    if space is None:
+        return likely_tokens
+    if space.provider != LOCAL:
+        return partial(likely_tokens, encoding=encoding_for(space.model))
+    try:
+        embedder = embedder_for(space)
+        embedder.count_tokens([""])  # opens the tokenizer
+    except EmbedderUnavailable:
+        return likely_tokens
+    return lambda text: embedder.count_tokens([text])[0]
 
 
 def active_space() -> EmbeddingSpace:

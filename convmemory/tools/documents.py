@@ -36,7 +36,7 @@ class FoundSection(BaseModel):
     headings: list[str]
     page: int | Optional = None
     passage: str
-    similarity: Annotated[float, Field(description="0 to 1")]
+    similarity: Annotated[float, Field(description="0 to 1")] | Optional = None
     relevance: float | Optional = None
     url: str
     space: str | Optional = None

@@ -40,7 +40,7 @@ class GroupView:
 
     @property
     def percent(self) -> int:
-        return round(100 * self.message.similarity)
+        return round(100 * (self.message.similarity or 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.text import DOCUMENTS_TAG, fenced
-from convmemory.core.tokens import ESTIMATE, count_tokens
+from convmemory.embeddings.spaces import token_counter
 from convmemory.tools.definition import Optional, SearchOutput, Tool, site
 from convmemory.tools.documents import Documents, DocumentSearchInput, document_search
 from convmemory.tools.searching import SearchInput, Space
@@ -43,7 +43,7 @@ class RecalledTurn(BaseModel):
     conversation_id: int
     turn_number: int
     message_id: int
-    similarity: float
+    similarity: float | Optional = None
     url: str
     in_context: bool
     space: str | Optional = None
@@ -76,7 +76,8 @@ def conversation_recall(
     )
     found = recall_archives(caller=caller, chosen=arguments.space, query=query)
     messages = tuple(replace(message, site=site()) for message in found.messages)
-    context = build_memory_context(messages, arguments.max_tokens, alive=alive_passages(messages, query))
+    alive = alive_passages(messages, query)
+    context = build_memory_context(messages, arguments.max_tokens, alive=alive, count_tokens=token_counter())
     notes = found.notes_for_tools
     if messages and not context.text:
         notes = (*notes, "Nothing fits into max_tokens: raise it, or read a turn with read_conversation.")
@@ -111,13 +112,14 @@ def _add_sections(
 ) -> None:
     """Add the best passages of documents after the recalled messages, as many as fit."""
     limit = min(arguments.top_k, MAX_SECTIONS)
+    count_tokens = token_counter()
     wanted = DocumentSearchInput(query=arguments.query, limit=limit, space=arguments.space)
     said: list[str] = []
     block, tokens = "", 0
     for section in document_search(caller, wanted, documents).results:
         said.append(f"{section.cite} {' > '.join([section.title, *section.headings])}\n{section.passage}")
         longer = enclosed(fenced("\n\n".join(said), DOCUMENTS_TAG), tag=DOCUMENTS_TAG, notice=DOCUMENTS_NOTICE)
-        needed = count_tokens(longer, encoding=ESTIMATE)
+        needed = count_tokens(longer)
         if answer.tokens + needed > arguments.max_tokens:
             break
         block, tokens = longer, needed

@@ -109,7 +109,7 @@ class FoundTurn(BaseModel):
     user_question: str
     passage: str
     answer: str | Optional = None
-    similarity: float
+    similarity: float | Optional = None
     relevance: float | Optional = None
     created_at: datetime
     url: str
@@ -270,7 +270,7 @@ class Snippet(BaseModel):
     conversationId: int
     turnNumber: int
     snippet: str
-    score: Annotated[float, Field(description="cosine distance, lower is closer")]
+    score: Annotated[float, Field(description="cosine distance, lower is closer")] | Optional = None
     mark: str | Optional = None
 
 
@@ -311,7 +311,7 @@ def search_chat_history(caller: Caller | None, arguments: SearchChatHistoryInput
                 conversationId=hit.object_id,
                 turnNumber=hit.number,
                 snippet=hit.heading[:SNIPPET_CHARS],
-                score=round(1 - hit.similarity, 4),
+                score=None if hit.similarity is None else round(1 - hit.similarity, 4),
                 mark=str(hit.turn.mark) if hit.turn.mark else None,
             )
             for hit in found.hits

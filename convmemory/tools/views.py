@@ -16,6 +16,7 @@ from convmemory.accounts.callers import Access
 from convmemory.accounts.pages import PageRequest, archive_choices, in_archive
 from convmemory.core.config import config
 from convmemory.core.errors import SwitchedOff
+from convmemory.embeddings.spaces import token_counter
 from convmemory.tools.recall_view import view_recall
 from convmemory.tools.recalling import MAX_TOKENS
 from memory.context import build_memory_context
@@ -111,11 +112,11 @@ def recall_page(request: PageRequest) -> HttpResponse:
                 form.cleaned_data["query"],
                 top_k=int(form.value("top_k")),
                 threshold=form.cleaned_data["threshold"],
-                min_relevance=form.value("min_relevance"),
+                min_relevance=None if (bar := form.value("min_relevance")) == config.recall_min_relevance else bar,
             )
             chosen = form.cleaned_data.get("space", "")
             found = recall_archives(caller=request.caller, chosen=chosen, query=query)
-            recalled = build_memory_context(found.messages, max_tokens)
+            recalled = build_memory_context(found.messages, max_tokens, count_tokens=token_counter())
             context |= {"found": found, "view": view_recall(found.messages, recalled, max_tokens)}
         except SwitchedOff as error:
             context["refused"], status = str(error), HTTPStatus.FORBIDDEN

@@ -189,7 +189,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),
         band_name=str(BAND_NAMES[band]) if band else "",
         reasons=tuple(str(REASONS.get(name, name)) for name in hit.matched),
-        percent=round(hit.similarity * 100),
+        percent=round((hit.similarity or 0) * 100),
         likelihood=None if hit.relevance is None else round(hit.relevance * 100),
         created_at=hit.created_at,
         place=_place_of(hit),
@@ -238,7 +238,7 @@ def band_of(hit: Scored, best_score: float, *, is_calibrated: bool = True) -> Ba
     if hit.relevance is None:
         if is_calibrated:
             share = hit.score / best_score if best_score > 0 else 0.0
-            if "words" in hit.matched or (share >= RELATED_SHARE and hit.similarity >= RELATED_COSINE):
+            if "words" in hit.matched or (share >= RELATED_SHARE and (hit.similarity or 0) >= RELATED_COSINE):
                 return "related"
             return "less likely"
         return None

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, project_name
+from convmemory.core.folding import folded
 from convmemory.documents.models import Document
 from search.pages.chips import filters_in
 from search.pages.past_searches import past_searches
@@ -80,7 +81,7 @@ def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = (
         PaletteSection(gettext("Searches"), tuple(_searches(caller, words))),
     )
     pages = [*_commands(caller.user, words, left_out)]
-    exact = [page for page in pages if page.label.casefold() == typed.casefold()]
+    exact = [page for page in pages if folded(page.label) == folded(typed)]
     go_to = PaletteSection(gettext("Go to"), (*exact, *(page for page in pages if page not in exact)))
     return [section for section in ((go_to, *found) if exact else (*found, go_to)) if section.entries]
 
@@ -93,7 +94,10 @@ def _titles(caller: Caller, words: Sequence[str]) -> tuple[tuple[PaletteEntry, .
     conversations = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None)
     documents = Document.objects.filter(archive_id=caller.archive_id) if words else Document.objects.none()
     for word in words:
-        conversations, documents = conversations.filter(title__icontains=word), documents.filter(title__icontains=word)
+        conversations, documents = (
+            conversations.filter(title__folded_contains=word),
+            documents.filter(title__folded_contains=word),
+        )
     newest = conversations.order_by("-updated_at", "-pk").annotate(kind=Value("conversation"))[:TITLES_LIMIT]
     last = documents.order_by("-pk").annotate(kind=Value("document"))[:DOCUMENTS_LIMIT]
     rows = newest.values_list("kind", "pk", "title", "agent").union(
@@ -109,14 +113,14 @@ def _titles(caller: Caller, words: Sequence[str]) -> tuple[tuple[PaletteEntry, .
 
 def _spaces(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
     for access in caller.spaces:
-        if all(word.lower() in access.name.lower() for word in words):
+        if all(folded(word) in folded(access.name) for word in words):
             yield PaletteEntry(access.name, access.role_name, "person", reverse("space", args=[access.archive_id]))
 
 
 def _projects(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
     rows = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None).exclude(project="").order_by()
     for word in words:
-        rows = rows.filter(project__icontains=word)
+        rows = rows.filter(project__folded_contains=word)
     for project in rows.values_list("project", flat=True).distinct()[:PROJECTS_LIMIT]:
         yield PaletteEntry(
             project_name(project), project, "library", f"{reverse('search')}?{urlencode({'project': project})}"
@@ -125,7 +129,7 @@ def _projects(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
 
 def _searches(caller: Caller, words: Iterable[str]) -> list[PaletteEntry]:
     saved, recent = past_searches(caller)
-    matching = [row for row in [*saved, *recent] if all(word.lower() in row.text.lower() for word in words)]
+    matching = [row for row in [*saved, *recent] if all(folded(word) in folded(row.text) for word in words)]
     return [
         PaletteEntry(
             row.text or gettext("Filters alone"),
@@ -143,7 +147,7 @@ def _commands(person: User, words: Iterable[str], left_out: Collection[str]) -> 
             continue
         if name == "password" and not person.has_usable_password():
             continue  # such as who signs in with the company's account
-        if all(word.lower() in str(label).lower() for word in words):
+        if all(folded(word) in folded(str(label)) for word in words):
             try:
                 yield PaletteEntry(str(label), "", icon, reverse(name))
             except NoReverseMatch:  # a page that this installation does not have

@@ -133,6 +133,7 @@ HIGHEST = (
 )
 """Features of which the best value counts, its margin over the median, and the value of the first hit."""
 OF_CANDIDATES = (Feature.MAX_SIM, Feature.PASSAGE_MAX_SIM, Feature.COVERAGE, Feature.NEIGHBOUR_COVERAGE)
+LIKELY = 0.5
 # From this share of the query's idf on, an item counts as containing all of its words.
 WHOLE = 0.999
 
@@ -160,11 +161,6 @@ class Evidence:
         }
         return columns | {str(name): _column(self.table, name, indices) for name in OF_CANDIDATES}
 
-    @property
-    def has_every_word(self) -> bool:
-        """Return whether one candidate contains all words of the query."""
-        return self.query[Feature.COVERAGE] >= WHOLE
-
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
@@ -189,10 +185,16 @@ class Relevance:
         chances = self._chances(indices) if is_fitted else None
         return [None] * len(indices) if chances is None else [round(float(chance), 4) for chance in chances]
 
-    def at_least(self, bar: float, indices: Order) -> Order:
-        """Return those of the candidates that answer with at least this probability; all if that is unknown."""
+    def at_least(self, bar: float, indices: Order, of_best: float = 1.0) -> Order:
+        """Return those of the candidates that answer with at least this probability; all if that is unknown.
+
+        If none is likely to answer, those with this share of the best one's probability may answer as well.
+        """
         chances = self._chances(indices)
-        return indices if chances is None else indices[chances >= bar]
+        if chances is None or not len(chances):
+            return indices
+        best = float(chances.max())
+        return indices[chances >= (min(bar, of_best * best) if of_best < 1 and best < LIKELY else bar)]
 
     def _chances(self, indices: Order) -> Scores | None:
         if self.answerable is None or self.evidence is None or self.calibration is None:

@@ -13,10 +13,9 @@ from convmemory.accounts.callers import SpaceName
 from convmemory.conversations.filters import Filters
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
-from convmemory.core.text import Span
+from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
-from search.fields import quoted_lexeme
 from search.results.passages import (
     ShownPassage,
     best_passages,
@@ -77,8 +76,9 @@ class SectionPlace:
 class Hit:
     """One ranked item: the turn or section `number` of the conversation or document `object_id`.
 
-    `similarity` is the cosine of the passage shown, from 0 to 1, and 0 if it has no vector. `score` is the fused score
-    within this query. `relevance` is the probability that it answers, None if there is no calibration for this search.
+    `similarity` is the cosine of the passage shown, from 0 to 1, None if no vectors were compared. `score` is the fused
+    score within this query. `relevance` is the probability that it answers, None if there is no calibration for this
+    search.
     `heading` is the question of a turn.
 
     `marks` are the places of the query's words in `passage`, which goes from `passage_start` to `passage_end` in the
@@ -92,7 +92,7 @@ class Hit:
     number: int
     title: str
     heading: str
-    similarity: float
+    similarity: float | None
     score: float
     relevance: float | None
     passage: str
@@ -210,6 +210,7 @@ def _hit(
     # Ranked by distance, a hit has the cosine that it was ranked by.
     is_of_passage = passage is not None and not ranked.query.by_distance
     similarity = passage.similarity if passage and is_of_passage else float(ranked.table.similarities[index])
+    is_compared = ranked.query.space is not None and (ranked.query.by_distance or bool(similarity))
     hit = Hit(
         kind=row.kind,
         source_id=turn[0],
@@ -217,7 +218,7 @@ def _hit(
         number=turn[1],
         title=row.title,
         heading=row.heading,
-        similarity=round(min(max(similarity, 0.0), 1.0), 4),
+        similarity=round(min(max(similarity, 0.0), 1.0), 4) if is_compared else None,
         score=round(float(ranked.scores[index]), 4),
         relevance=relevance,
         passage=passage.text if passage else "",
@@ -305,7 +306,7 @@ class TitleHit:
 
 def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
     """Return the owner's sources with matching titles, those that match most closely first. At most one query."""
-    lexemes = list(dict.fromkeys(word.lexeme for word in words if not word.is_stop_word))
+    lexemes = list(dict.fromkeys(word.title_lexeme or word.lexeme for word in words if not word.is_stop_word))
     is_within_one = filters.conversation_id is not None or filters.turns is not None
     if not lexemes or len(lexemes) > MAX_WORDS or is_within_one:
         return ()

@@ -18,10 +18,11 @@ from tests.support.run_database import empty_tables
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The sample conversations of one owner, and their source ids by number."""
+    """The sample conversations of one owner, their source ids by number, and their projects."""
 
     owner: User
     names: dict[int, str]
+    projects: frozenset[str]
 
 
 @pytest.fixture(scope="package")
@@ -31,5 +32,6 @@ def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
         owner = make_user()
         [samples] = read(Path(__file__).parent)
         load_haystack(Caller.of(owner), samples)
-        yield Archive(owner, dict(Conversation.objects.filter(archive_id=owner.pk).values_list("pk", "source_id")))
+        rows = Conversation.objects.filter(archive_id=owner.pk).values_list("pk", "source_id", "project")
+        yield Archive(owner, {pk: name for pk, name, _ in rows}, frozenset(project for _, _, project in rows))
         empty_tables()  # no test's transaction takes back the spaces and the tickets of what was to be indexed

@@ -2,7 +2,7 @@
 
 And such as nothing in them answers must be silenced, the others not. Spread over eight groups of owners, the archive
 gives the same answers. The floors lie two questions under what was measured when they were set; the misses are printed.
-All tests of the archive are in one file, so that one process of a run indexes it.
+All tests of the archive are in one file, so that one process of a run indexes it. `test_small_floor.py` takes seconds.
 """
 
 import json
@@ -18,6 +18,7 @@ from pytest_django import Settings
 from benchmarks.datasets.samples import read
 from benchmarks.running import Observation, load_haystack, observe_haystack
 from convmemory.accounts.callers import Caller
+from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Message
 from convmemory.core.acting import acting_for
@@ -34,11 +35,14 @@ from search.vectors.blocks import pack_codes
 from tests.retrieval.conftest import Archive
 from tests.support.groups import spread_database
 
+pytestmark = pytest.mark.slow
+
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
-MOST_FALSE_FIRES, LEAST_ANSWERED = 0.02, 0.33  # of the hook
+MOST_FALSE_FIRES, MOST_STEERING_FIRES, LEAST_ANSWERED = 0.02, 0.01, 0.33  # of the hook
 MOST_EMPTY = 1  # recalls of the 60 questions
 FIRST_IN_TIME = {"time": 0.68, "no time": 0.83}  # the share of questions that say when, or do not
+OF_PAPER = ("sessions where I asked about testing", "Explanations of MMR algorithm")
 MADE_UP = ("zzyzx quux", "zzyzx", "quux", "fnord", "blorf", "snorkwaddle")
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("questions_*.jsonl"))
@@ -191,15 +195,17 @@ def test_questions_find_turns_of_their_time(archive: Archive) -> None:
 # --- the hook of agents -----------------------------------------------------------------------------
 
 
-def fires(archive: Archive, prompts: list[str]) -> list[str]:
+def fires(archive: Archive, prompts: list[str], project: str = "") -> list[str]:
     """Return the prompts to which the hook adds something, as it asks the recall API."""
+    filters = Filters(project=project)
     with acting_for(archive.owner.pk):
         return [
             query
             for query in map(query_of, prompts)
             if query
             and recall(
-                caller=Caller.of(archive.owner), query=RecallQuery(query, min_relevance=MIN_RELEVANCE, top_k=TOP_K)
+                caller=Caller.of(archive.owner),
+                query=RecallQuery(query, min_relevance=MIN_RELEVANCE, top_k=TOP_K, filters=filters),
             ).answered
         ]
 
@@ -210,6 +216,40 @@ def test_hook_is_silent_about_prompts_without_answer(archive: Archive) -> None:
     fired = fires(archive, prompts)
     print(f"{len(fired)} of {len(prompts)}: {fired}")
     assert len(fired) <= MOST_FALSE_FIRES * len(prompts)
+
+
+@pytest.mark.django_db
+def test_hook_is_silent_about_steering_in_archive_and_in_project(archive: Archive) -> None:
+    prompts = (FOLDER / "steering.txt").read_text(encoding="utf-8").splitlines()
+    projects = sorted({name for name in archive.projects if name})
+    fired = fires(archive, prompts)
+    for place, prompt in enumerate(prompts):
+        fired += fires(archive, [prompt], projects[place % len(projects)])
+    print(f"{len(fired)} of {2 * len(prompts)}: {fired}")
+    assert len(prompts) > 100
+    assert len(fired) <= MOST_STEERING_FIRES * 2 * len(prompts), fired
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("bar", [0.0, 0.37, 0.6])
+@pytest.mark.parametrize("scope", [["user"], ["thinking"], ["user", "assistant"]])
+def test_answered_agrees_with_relevance_of_hits_shown(
+    archive: Archive, settings: Settings, scope: list[str], bar: float
+) -> None:
+    """The rule of coherence, also for the paper's own queries, and for each length of a page."""
+    settings.SEARCH_MIN_RELEVANCE = bar
+    asked = [question["query"] for question in questions()][::9] + unanswered_queries()[::9] + [*OF_PAPER, *MADE_UP]
+    for place, text in enumerate(asked):
+        query = SearchQuery(text=text, scope=frozenset(scope), limit=(1, 3, 20)[place % 3])
+        with acting_for(archive.owner.pk):
+            found = search(caller=Caller.of(archive.owner), query=query)
+        chances = [hit.relevance for hit in found.hits if hit.relevance is not None]
+        if not chances:
+            continue
+        if found.answered is False:
+            assert max(chances) < bar, text
+        if found.answered is True and not found.titles:
+            assert max(chances) >= bar, text
 
 
 @pytest.mark.django_db

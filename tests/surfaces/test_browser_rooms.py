@@ -10,7 +10,6 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.keys import create_key
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
@@ -18,17 +17,11 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import ONE_PANE, UNFOLD, WIDTHS, at_every_width, expect_to_fit
+from tests.surfaces.browser import ONE_PANE, WIDTHS, at_every_width, expect_to_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-MACHINE_TERMS = re.compile(r"\b(hits?|legs?|made up|what would be sent)\b", re.IGNORECASE)
 SAID_AT = datetime(2026, 3, 9, 14, 5, tzinfo=UTC)
-PAGES = (
-    "/", "/search", "/search?q=question", "/chat", "/documents", "/recall", "/import", "/agents", "/agents/new",
-    "/design", "/library", "/statistics", "/settings/keys", "/settings/connect", "/settings/account",
-    "/settings/appearance", "/settings/data",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,21 +72,6 @@ def change_the_title(page: Page) -> None:
 
 
 # --- reading ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.essential
-def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: Archive) -> None:
-    create_key(person=archive.owner, name="w" * 100)
-
-    def steps(page: Page) -> None:
-        for address in (*PAGES, f"/conversations/{archive.long.pk}?turn=2"):
-            page.goto(address)
-            expect_to_fit(page, address)
-            assert not MACHINE_TERMS.search(page.locator("#main").inner_text()), address
-            page.evaluate(UNFOLD)
-            expect_to_fit(page, f"{address}, unfolded")
-
-    visit(steps)
 
 
 @pytest.mark.essential

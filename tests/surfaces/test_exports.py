@@ -83,6 +83,7 @@ def test_exported_json_imports_same_turns(stored: Conversation, owner: User, tmp
     assert import_paths(caller=Caller.of(owner), paths=[path]).total("unchanged") == 8
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_long_conversation_comes_back_from_several_entries(
     owner: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

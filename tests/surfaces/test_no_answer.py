@@ -124,6 +124,25 @@ def test_hits_of_one_kind_of_evidence_have_no_relevance_and_are_never_strong(arc
     assert "is-strong" not in text
 
 
+def test_similarity_is_null_where_no_vectors_were_compared(archive: User) -> None:
+    api = Api(archive)
+    assert {hit["similarity"] for hit in api.get("/search", query=QUESTION, mode="full_text").json()["results"]} == {
+        None
+    }
+    assert all(hit["similarity"] for hit in api.get("/search", query=QUESTION).json()["results"][:1])
+    index_conversation(conversation_id=make_conversation(archive, exchange(*PAIRS), title="Again").pk)
+    text = page_of(archive, q=QUESTION, mode="full_text")
+    assert "Found by its words alone." in text
+
+
+def test_steering_is_no_question_at_bar_that_caller_names(archive: User) -> None:
+    """Stop words leave the word "same", which one turn contains: that was an answer at any bar."""
+    said = ("use the same flour as before", "Done, the same flour.")
+    index_conversation(conversation_id=make_conversation(archive, exchange(said)).pk)
+    body = {"query": "now do the same for the other one", "min_relevance": 0.9}
+    assert Api(archive).send("POST", "/memory/recall", body).json()["answered"] is False
+
+
 def test_empty_result_counts_as_unanswered(archive: User) -> None:
     found = Api(archive).get("/search", query=NONSENSE, mode="full_text").json()
     assert (found["results"], found["answered"], found["reason"]) == ([], False, "no_match")

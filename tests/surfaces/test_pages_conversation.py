@@ -114,6 +114,7 @@ def test_window_of_giants_is_shortened(owner: User) -> None:
     assert window.later == window.messages[-1].position + 1
 
 
+@pytest.mark.slow
 def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     owner: User, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:

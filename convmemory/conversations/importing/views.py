@@ -85,7 +85,8 @@ class ImportCard:
     @property
     def is_complete(self) -> bool:
         """Return whether something was imported and nothing failed, which alone has a green light."""
-        return self.outcome != "" and not self.is_partial and bool(self.row.report["total"]["conversations"])
+        report = self.row.report or {}
+        return bool(self.outcome and report["total"]["conversations"]) and not self.is_partial
 
     @property
     def is_unknown(self) -> bool:

@@ -61,7 +61,8 @@ class Command(ArchiveCommand):
                 self.stdout.write(f"{title.kind} {title.title}")
                 self.stdout.write(f"  {title.updated_at:%Y-%m-%d} {title.agent}  {title.url}{_from(title.space)}\n")
             for hit in results.hits:
-                self.stdout.write(f"{hit.similarity:.0%} - {hit.title}")
+                similarity = "by words" if hit.similarity is None else f"{hit.similarity:.0%}"
+                self.stdout.write(f"{similarity} - {hit.title}")
                 self.stdout.write(f"  {one_line(hit.heading, 110)}")
                 if hit.turn.mark:
                     self.stdout.write(f"  {hit.turn.mark}")

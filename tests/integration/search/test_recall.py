@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
@@ -52,6 +53,48 @@ def test_best_message_comes_first_with_its_place_passages_and_openings() -> None
         assert part_text(message.typed_parts[passage.part_index])[passage.start : passage.end] == passage.text
 
 
+OTHERS = [
+    ("How deep do I plant tulips?", "Three times as deep as the bulb is high."),
+    ("My rice sticks to the pot.", "Rinse it until the water is clear, and let it rest for ten minutes."),
+    ("Which tram goes to the harbour?", "Line 7, from the square; it runs until midnight."),
+    ("How do I say good evening in Finnish?", "Hyvää iltaa."),
+    ("The printer pulls two sheets at once.", "Clean the rollers with a damp cloth."),
+    ("What is the tip in a restaurant in Prague?", "Ten percent, rounded up."),
+    ("Does the passport office open on Saturdays?", "No, from Monday to Friday, eight to four."),
+    ("Who painted the ceiling of the town hall?", "A local, in 1911; his name is on the plaque."),
+    ("How long does a wool jumper take to dry?", "Two days, lying flat."),
+    ("Can I freeze soft cheese?", "It crumbles afterwards; use it for cooking."),
+    ("The dog eats grass.", "Often harmless; see a vet if it lasts."),
+    ("Which glue for a broken cup?", "Two-part epoxy, and no dishwasher afterwards."),
+    ("What does the red light on the router mean?", "It has no line to the provider."),
+    ("How do I fold a fitted sheet?", "Tuck the corners into each other."),
+    ("When does the library close?", "At six, on Thursdays at eight."),
+    ("Which bird sings at four in the morning?", "The redstart, then the blackbird."),
+    ("How many eggs for a sponge cake?", "Four for a tin of 26 centimetres."),
+]
+
+
+@pytest.mark.parametrize("count", [4, 17])
+def test_small_archive_recalls_only_messages_that_may_answer(count: int, settings: Settings) -> None:
+    settings.RECALL_MIN_RELEVANCE = 0.25
+    owner = make_user()
+    for pairs, title in ((OTHERS[:count], "This and that"), ([FUSE], "Van")):
+        indexed(owner, pairs, title=title)
+    found = recall(caller=Caller.of(owner), query=RecallQuery("which fuse protects the fan relay"))
+    assert {message.title for message in found.messages} == {"Van"}
+    assert found.total_found == len(found.messages) == 2
+
+
+def test_recalled_conversation_of_best_message_stands_first() -> None:
+    owner = make_user()
+    for pairs, title in (([*OTHERS, ("Is the fan of the van loud?", "Its relay clicks.")], "Before"), ([FUSE], "Van")):
+        indexed(owner, pairs, title=title)
+    found = recall(caller=Caller.of(owner), query=RecallQuery("which fuse protects the fan relay of the van"))
+    headings = [line for line in build_memory_context(found.messages).text.splitlines() if line.startswith('"')]
+    assert headings[0].startswith('"Van"')
+
+
+FUSE = ("Which fuse is that of the fan relay in the van?", "F14, with 30 amperes, protects the fan relay.")
 STEPS = [
     user_says("Which nails did we buy?"),  # unanswered, so it joins the next turn
     user_says("How do I mend the fence? It leans."),

@@ -13,6 +13,7 @@ from convmemory.conversations.messages.parts import AttachmentPart, TextPart, Th
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens
+from convmemory.embeddings.spaces import token_counter
 from convmemory.tools.registry import run_tool
 from convmemory.tools.searching import search_as_text
 from search.adapters.conversations import index_conversation
@@ -130,7 +131,7 @@ def test_recall_brings_question_and_answer_back_behind_fence(owner: User, bread:
     assert BREAD[0] in answer["context"]
     assert BREAD[1] in answer["context"]
     assert f"/conversations/{bread.pk}?turn=0" in answer["context"]
-    assert answer["tokens"] == count_tokens(answer["context"], encoding=ESTIMATE) <= 2_000
+    assert answer["tokens"] == token_counter()(answer["context"]) <= 2_000
     best = answer["results"][0]
     assert (best["conversation_id"], best["turn_number"], best["in_context"]) == (bread.pk, 0, True)
 

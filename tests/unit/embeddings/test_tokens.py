@@ -1,5 +1,6 @@
 """Counting tokens with a vocabulary, and without one."""
 
+import json
 import logging
 import threading
 from collections.abc import Iterator
@@ -8,8 +9,11 @@ from itertools import pairwise
 import pytest
 import tiktoken
 
+from convmemory.conversations.samples_loader import SAMPLES
 from convmemory.core import tokens
 from convmemory.core.tokens import ESTIMATE
+from convmemory.embeddings.local import open_local
+from convmemory.embeddings.options import EmbeddingOptions
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +119,23 @@ def test_estimated_token_counts(text: str, estimate: int) -> None:
     spans = tokens.token_spans(text, encoding=ESTIMATE)
     assert len(spans) == estimate
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
+def test_likely_count_is_right_in_the_median() -> None:
+    embedder = open_local(EmbeddingOptions.from_settings())
+    texts = [
+        part
+        for file in sorted(SAMPLES.iterdir(), key=str)
+        if file.name.endswith(".json")
+        for message in json.loads(file.read_text(encoding="utf-8"))["messages"]
+        if isinstance(part := message["content"], str) and len(part) > 40
+    ]
+    counts = embedder.count_tokens(texts)
+    errors = sorted(
+        abs(tokens.likely_tokens(text) / count - 1) for text, count in zip(texts, counts, strict=True) if count
+    )
+    assert len(errors) > 500
+    assert errors[len(errors) // 2] < 0.05
 
 
 def test_cut_text_has_at_most_tokens_allowed() -> None:

@@ -3,14 +3,17 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convmemory.core.errors import InvalidInput
-from convmemory.core.tokens import ESTIMATE, count_tokens
-from memory.context import NOTICE, Opening, RecalledMessage, RecalledPassage, build_memory_context
+from convmemory.core.tokens import likely_tokens
+from convmemory.embeddings.local import open_local
+from convmemory.embeddings.options import EmbeddingOptions
+from memory.context import NOTICE, MemoryContext, Opening, RecalledMessage, RecalledPassage, build_memory_context
 
 DAY = datetime(2026, 5, 3, tzinfo=UTC)
 TEXTS = st.text(max_size=80) | st.sampled_from(
@@ -55,7 +58,7 @@ def test_message_stands_under_its_link_between_openings_of_its_turn() -> None:
         "Assistant: Answer 3. … Water them at dawn.",
         found.text.splitlines()[0].replace("<", "</"),
     ]
-    assert found.tokens == count_tokens(found.text, encoding=ESTIMATE)
+    assert found.tokens == likely_tokens(found.text)
 
 
 def test_line_breaks_within_and_between_passages_survive() -> None:
@@ -72,11 +75,11 @@ def test_line_breaks_within_and_between_passages_survive() -> None:
     assert "Assistant: Do this:\n| 1. Dig.\n| Deep.\n| \n| 2. Plant. Wait. … Eat.\n" in text
 
 
-def test_turns_stand_in_order_of_conversation_whatever_their_rank() -> None:
+def test_best_conversation_stands_first_and_its_turns_in_their_order() -> None:
     results = [recalled(9, "Ninth."), recalled(2, "Second."), recalled(5, "Fifth."), recalled(1, "Other.", home=3)]
     links = re.findall(r"/conversations/\d+\?turn=\d+", build_memory_context(results).text)
     assert links == [
-        "/conversations/3?turn=1", "/conversations/7?turn=2", "/conversations/7?turn=5", "/conversations/7?turn=9"
+        "/conversations/7?turn=2", "/conversations/7?turn=5", "/conversations/7?turn=9", "/conversations/3?turn=1"
     ]  # fmt: skip
 
 
@@ -112,7 +115,7 @@ def test_budget_smaller_than_target_leaves_it_out_and_says_why() -> None:
 
 def sized(tokens: int, text: str) -> str:
     """Return a text that begins so, of about as many tokens."""
-    while count_tokens(text, encoding=ESTIMATE) < tokens:
+    while likely_tokens(text) < tokens:
         text += " It goes on for a while."
     return text
 
@@ -132,6 +135,45 @@ def test_small_budget_brings_target_question_and_opening(budget: int) -> None:
     for text in ("A loss is subtracted.", "How does brightness scoring work?", "Brightness scoring uses magnitude"):
         assert text in found.text
     assert found.tokens <= budget
+
+
+def exactly(tokens: int, text: str) -> str:
+    """Return one sentence that begins so, of exactly as many tokens of the default model."""
+    return text + " and" * (tokens - word_pieces(text))
+
+
+@cache
+def word_pieces(text: str) -> int:
+    return open_local(EmbeddingOptions.from_settings()).count_tokens([text])[0]
+
+
+@pytest.mark.parametrize(
+    ("target_is_opening", "question_is_alive", "cost"), [(False, False, 350), (True, False, 200), (False, True, 230)]
+)
+def test_context_costs_what_paper_counts_and_its_frame(
+    target_is_opening: bool, question_is_alive: bool, cost: int
+) -> None:
+    """The accounting of the paper: the question has 120 tokens, the answer's opening 80, the target 150."""
+    asked, began, target = (exactly(*each) for each in ((120, "How is it"), (80, "It is so"), (150, "Capped at")))
+    message = recalled(30, target, title="Brightness")
+    assert message.question_opening
+    assert message.answer_opening
+    question = replace(message.question_opening, passage=passage(message.question_opening.position, 0, asked))
+    opening = replace(message.answer_opening, passage=passage(message.position, 0, began))
+    passages = (opening.passage,) if target_is_opening else message.passages
+    message = replace(message, passages=passages, question_opening=question, answer_opening=opening)
+    alive = {question.passage.key} if question_is_alive else set()
+    needed = [] if target_is_opening else [target]
+    needed += [began] if question_is_alive else [began, asked]
+
+    def build(budget: int) -> MemoryContext:
+        return build_memory_context([message], budget, alive=alive, count_tokens=word_pieces)
+
+    frame = build(2_000).tokens - cost
+    assert 0 < frame < 80  # the fence, its notice, the heading and the speakers
+    whole = build(cost + frame + 2)  # a mark of an omission is counted that is not needed
+    assert all(text in whole.text for text in needed)
+    assert not all(text in build(cost + frame - 1).text for text in needed)
 
 
 def test_fence_and_notice_leave_room_in_budget_of_120() -> None:
@@ -183,8 +225,8 @@ def test_budget_holds_and_nothing_closes_fence(drawn: list[tuple[int, list[str],
         for turn, texts, asked, title in drawn
     ]
     found = build_memory_context(results, budget)
-    assert found.tokens == count_tokens(found.text, encoding=ESTIMATE) <= budget
-    assert found.resurrection.tokens <= budget
+    assert found.tokens == likely_tokens(found.text) <= budget
+    assert found.resurrection.tokens <= found.resurrection.budget
     if found.text:
         head, tail = found.text.splitlines()[0], found.text.splitlines()[-1]
         assert tail == head.replace("<", "</")
