@@ -439,7 +439,7 @@ def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready |
     except DatabaseUnavailable:
         raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
-        _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
+        _failed(file, f"{draft.title or draft.source_id}: {' '.join(str(error).split())}")
         return None
 
 
@@ -466,12 +466,14 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
         return
     except StorageFull as error:
         run.report.is_cut_short = True
-        _failed(file, f"{draft.source_id}: {error} What was read before is stored, the rest was not read.")
+        _failed(
+            file, f"{draft.title or draft.source_id}: {error} What was read before is stored, the rest was not read."
+        )
         return
     except DatabaseUnavailable:
         raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
-        _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
+        _failed(file, f"{draft.title or draft.source_id}: {' '.join(str(error).split())}")
         return
     if result.lost and result.conversation_id not in run.stored:
         file.note(
