@@ -208,7 +208,7 @@ def test_files_are_dropped_anywhere_on_page(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, at="/import")
 
 
-def test_refused_upload_shows_no_success_mark_alone_or_beside_another(visit: Callable[..., None]) -> None:
+def test_refused_upload_alone_or_with_another_shows_no_success_mark(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         page.locator("input#file").set_input_files([file_of(f"{width}.zip", DAMAGED)])
         expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
