@@ -10,11 +10,13 @@ from collections.abc import Iterable
 
 from convmemory.core.folding import WORD, folded, joined_words, normal
 from convmemory.core.text import quoted_lexeme
-from search.vectors.texts import searchable
+from search.vectors.texts import LEXICAL_CHARS, searchable
 
 MARK = "\u01bf"
 """A letter of no language of today, which PostgreSQL takes for part of a word and no stemmer changes."""
 
+# Words behind these are not folded: with the folded forms of more, a text of distinct words would outgrow a tsvector.
+FOLDED_CHARS = 100_000
 _WORD = re.compile(WORD)
 # Vowels of two letters in which Germans and Scandinavians write one with a sign; and the other way round.
 _TWO_LETTERS = re.compile("([aou])e|a(a)")
@@ -30,13 +32,13 @@ def indexed_text(text: str, language: str = "", *, has_joined: bool = True) -> t
     """
     if not text:
         return "", ""
-    plain = normal(text)
+    plain = normal(text)[:LEXICAL_CHARS]
     indexed = _lower(searchable(plain, language))
     if has_joined and (joined := dict.fromkeys(f"{MARK}{folded(word)}" for word, _ in joined_words(plain))):
         indexed = f"{indexed}\n{' '.join(joined)}"
     if indexed.isascii():
         return indexed, ""
-    marked = _WORD.sub(_marked, indexed)
+    marked = _WORD.sub(_marked, indexed[:FOLDED_CHARS]) + indexed[FOLDED_CHARS:]
     return indexed, marked if marked != indexed else ""
 
 

@@ -54,6 +54,12 @@ def sources_behind() -> QuerySet[Any, Any]:
     return with_state(active_space()).filter(behind, version__gt=0).order_by("updated_at")
 
 
+def of_older_layout_alone(source_ids: Collection[int]) -> int:
+    """Return how many of these sources are indexed as they are, by an earlier version."""
+    current = Q(state__indexed_version=F("version"), words_missing_from__isnull=True)
+    return with_state(active_space()).filter(current, pk__in=source_ids, layout__lt=Source.LAYOUT).count()
+
+
 def sources_to_index(*, limit: int) -> list[int]:
     """Return the ids of sources whose index is behind and that have no task in the queue, those waiting longest first.
 

@@ -25,7 +25,14 @@ from convmemory.ops.privacy.stored_files import find_orphans, sweep_orphans
 from memory.models import MessageEmbedding
 from search.indexing.layouts import find_lost_postings
 from search.indexing.packing import pack_again
-from search.indexing.sweeping import count_orphans, delete_orphans, find_damage, mark_damage, sources_to_index
+from search.indexing.sweeping import (
+    count_orphans,
+    delete_orphans,
+    find_damage,
+    mark_damage,
+    of_older_layout_alone,
+    sources_to_index,
+)
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, SourceIndex
 from search.tasks import enqueue_sources
 from search.vectors.blocks import ENTRY, ITEMS_PER_BLOCK
@@ -166,13 +173,23 @@ def check_behind() -> Iterator[Finding]:
         enqueue_sources(behind)
         return f"{plural(len(behind), 'source')} handed to the workers."
 
-    yield Finding(
-        "rows.behind",
-        Severity.WARNING,
-        f"{plural(len(behind), 'source')} are not indexed as they are, though no task waits.",
-        "Check that workers are running (queue.no-worker), or index them with `manage.py reembed`.",
-        enqueue_all,
-    )
+    if older := of_older_layout_alone(behind):
+        yield Finding(
+            "rows.older-layout",
+            Severity.NOTICE,
+            f"{plural(older, 'source')} were indexed by an earlier version: they are searched as it did, so that words "
+            "typed without accents or separators may not find them yet.",
+            "The sweep hands them to the workers, some at a time; nothing is embedded for it.",
+            enqueue_all,
+        )
+    if older < len(behind):
+        yield Finding(
+            "rows.behind",
+            Severity.WARNING,
+            f"{plural(len(behind) - older, 'source')} are not indexed as they are, though no task waits.",
+            "Check that workers are running (queue.no-worker), or index them with `manage.py reembed`.",
+            enqueue_all,
+        )
 
 
 def check_documents() -> Iterator[Finding]:

@@ -211,6 +211,11 @@ def missed_conversation() -> None:
     drop_all()
 
 
+def source_of_older_layout() -> None:
+    Source.objects.update(layout=Source.WITH_DERIVED_VECTORS)
+    drop_all()
+
+
 def no_worker() -> None:
     SweepRun.objects.update(started_at=timezone.now() - HOUR)
     Schedule.objects.update(next_run=timezone.now() - HOUR)
@@ -341,6 +346,7 @@ FAULTS = [
     Fault(failed_message, {"rows.messages-failed"}, "memory/embed"),
     Fault(refused_turn, {"rows.refused"}, "reembed --only failed"),
     Fault(missed_conversation, {"rows.behind"}, "Check that workers are running", fixed=True),
+    Fault(source_of_older_layout, {"rows.older-layout"}, "The sweep hands them to the workers", fixed=True),
     Fault(no_worker, {"queue.no-worker"}, "Start `manage.py up`"),
     Fault(missing_schedule, {"queue.schedule-missing"}, "manage.py worker", fixed=True),
     Fault(old_task, {"queue.waiting"}, "raise WORKERS"),

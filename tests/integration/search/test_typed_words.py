@@ -2,17 +2,25 @@
 
 import unicodedata
 from collections.abc import Iterator
+from itertools import islice, product
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 
 from convmemory.accounts.callers import Caller
+from convmemory.ops.doctor.rows_area import check_behind
+from search.adapters.conversations import index_conversation
+from search.indexing.packing import pack_again
+from search.indexing.sweeping import sources_to_index
+from search.models import Passage, Source
 from search.pipeline import rank_items
 from search.query import SearchQuery
 from search.retrieval.candidates import split_keys
 from search.searching import SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.queue import drop_all
 
 pytestmark = pytest.mark.django_db
 
@@ -188,3 +196,45 @@ def test_words_of_other_owners_are_not_found_by_folded_forms() -> None:
     owner = make_user()
     make_conversation(owner, exchange(("Nothing.", "No.")))
     assert [found(owner, typed) for typed in ("creme", "brulee", "wifi", '"creme brulee"')] == [[]] * 4
+
+
+def test_archives_of_earlier_version_are_searched_as_before_and_indexed_again_by_the_worker() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(("Une crème brûlée au wi-fi.", "Oui."), ("Plain words.", "Yes.")))
+    index_conversation(conversation_id=conversation.pk)
+    sources = Source.objects.filter(archive_id=owner.pk)
+    # As version 4 stored them.
+    with connection.cursor() as cursor:
+        words = {0: "Une crème brûlée au wi-fi.", 1: "Plain words."}
+        for number, text in words.items():
+            cursor.execute(
+                "UPDATE search_item SET spoken = setweight(to_tsvector('convmemory', %s), 'A') WHERE number = %s"
+                " AND source_id = %s",
+                [text, number, sources.get().pk],
+            )
+    pack_again([sources.get().pk])
+    sources.update(layout=Source.WITH_DERIVED_VECTORS)
+    vectors = set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
+    assert found(owner, "brûlée") == [0]
+    assert found(owner, "plain") == [1]
+    assert [found(owner, typed) for typed in ("creme", "wifi", '"creme brulee"')] == [[], [], []]
+    drop_all()
+    assert sources_to_index(limit=9) == [sources.get().pk]
+    assert [finding.id for finding in check_behind()] == ["rows.older-layout"]
+    index_conversation(conversation_id=conversation.pk)
+    assert [found(owner, typed, has_operators=True) for typed in ("creme", "wifi", '"creme brulee"')] == [[0], [0], [0]]
+    assert found(owner, "plain") == [1]
+    assert sources.get().layout == Source.LAYOUT
+    assert list(check_behind()) == []
+    assert set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)) == vectors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", ["\u0451", "\ufdfa", "a-"])
+def test_message_of_distinct_words_with_this_sign_is_stored(sign: str) -> None:
+    owner = make_user()
+    letters = map(chr, range(0x430, 0x444))
+    words = islice(product(letters, repeat=4), 60_000)
+    text = " ".join(f"{a}{b}{sign}{c}{d}" for a, b, c, d in words)
+    make_conversation(owner, exchange((text, "Yes."), ("No.", "No.")))
+    assert found(owner, "no") == [1]
