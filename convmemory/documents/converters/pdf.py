@@ -38,7 +38,7 @@ OCR_TIMEOUT_S = 60
 # PDFium's characters for a hyphen at the end of a line, which it joins to the next one; and the soft hyphen.
 HYPHENS = ("\ufffe", "\x02", "\u00ad")
 _HYPHEN = "\ufffe"
-_SPLIT_WORD = re.compile(f"[^\\W_]++(?:{_HYPHEN}[^\\W_]++)+")
+_SPLIT_WORD = re.compile(f"(?<![^\\W_])[^\\W_]++(?:{_HYPHEN}[^\\W_]++)+")
 _WORD = re.compile(r"[^\W_]++(?:-[^\W_]++)*")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\uffff]")
 
