@@ -139,7 +139,7 @@ def test_document_shows_what_was_read_of_it(browser: Client, owner: User) -> Non
     for path in ("/documents", f"/documents/{document.pk}"):
         shown = page(browser, path)
         assert "Read: 1 of 2 pages." in shown
-        assert "1 of 2 pages was not read (page 2)" in shown
+        assert "1 of 2 pages was not read (page 2): pictures without text. Run OCR over the file" in shown
     found = browser.get(f"/api/v1/documents/{document.pk}").json()
     assert found["coverage"] == [{"part": "page", "read": 1, "total": 2}]
 

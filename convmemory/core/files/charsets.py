@@ -30,7 +30,7 @@ _ESCAPES = re.compile(rb"\x1b(?:\$[@B]|\([BJI]|\$\)[CA])")
 _HIGH = re.compile(rb"[\x80-\xff]")
 # Browsers read these names as the larger encoding, which is what the programs wrote that use them.
 _LARGER = {
-    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
 }  # fmt: skip
 _LABELS = {
@@ -159,7 +159,7 @@ def other_charset(name: str, start: bytes) -> Charset | None:
     suffix = PurePath(name).suffix.lower()
     if not start.startswith(_WIDE_MARKS) and b"\0" not in start[:SAMPLE_BYTES] and suffix not in TEXT_SUFFIXES:
         return None
-    charset = charset_of(start)
+    charset = charset_of(start, declared=declared_charset(start))
     if charset.name in ("utf-8", "utf-8-sig"):
         return None
     is_binary = b"\0" in start[:SAMPLE_BYTES] and not charset.name.startswith(("utf-16", "utf-32"))
@@ -230,7 +230,8 @@ def _known(declared: str) -> str:
     """Return Python's name for a declared encoding, "" for an unknown one and for those that are no text."""
     try:
         name = codecs.lookup(declared.strip().strip("\"'")).name if declared else ""
-        return _LARGER.get(name, name) if name and codecs.lookup(name)._is_text_encoding else ""
+        # That a text is ASCII is not so where it is asked here.
+        return _LARGER.get(name, name) if name not in ("", "ascii") and codecs.lookup(name)._is_text_encoding else ""
     except (LookupError, ValueError):
         return ""
 

@@ -5,10 +5,11 @@
         return Converted([Block(text)], title=first_line_of(text))
 
 To add one, write a module with such a function and name it in `converters/detect.py`. It must be linear in the file's
-size, collect its blocks with `collected`, and read each part of a file once however often it is referenced; it may
-raise `Unreadable` with a remedy for the owner. Any other error of a library is a refusal too (`converting.py`). Loops
-over pages and other units use `file.watched(...)`: a converter that uses DOCUMENT_STALL_S of processor time without
-progress is ended.
+size, collect its blocks with `collected`, count the parts that it sees and does not read in a `Coverage` (the contract
+test plants a value in each), and read each part of a file once however often it is referenced; it may raise
+`Unreadable` with a remedy for the owner. Any other error of a library is a refusal too (`converting.py`). Loops over
+pages and other units use `file.watched(...)`: a converter that uses DOCUMENT_STALL_S of processor time without progress
+is ended.
 """
 
 import os

@@ -6,7 +6,7 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
 
-from convmemory.core.files.charsets import decode_text
+from convmemory.core.files.charsets import declared_charset, decode_text
 from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, collected
 from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.converters.web import html_blocks, tree_of
@@ -89,8 +89,8 @@ class _Reader:
 
     def _text(self, part: EmailMessage) -> Iterator[Block]:
         payload: Any = part.get_payload(decode=True)
-        declared = str(part.get_content_charset("") or "")
-        text = self._file.decoded(payload if isinstance(payload, bytes) else b"", declared)
+        data = payload if isinstance(payload, bytes) else b""
+        text = self._file.decoded(data, str(part.get_content_charset("") or "") or declared_charset(data))
         if part.get_content_type() == "text/html":
             yield from html_blocks(tree_of(text), self.coverage)
         elif text.strip():

@@ -5,6 +5,7 @@ A part that is named often is read once. Source: ECMA-376, parts 1 and 2.
 
 import posixpath
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,15 +73,18 @@ class Package:
         """Return the root of a part, None if it is missing or damaged."""
         try:
             return parsed_xml(self.archive.read(self._names[name.lower()]))
-        except (KeyError, SyntaxError, zipfile.BadZipFile, NotImplementedError):
+        except (KeyError, SyntaxError, zipfile.BadZipFile, NotImplementedError, zlib.error, EOFError, OSError):
             return None
 
     def xml_once(self, name: str) -> Any:
-        """Return the root of a part the first time, None afterwards."""
+        """Return the root of a part the first time, None afterwards; count one that is missing or damaged."""
         if name in self._read:
             return None
         self._read.add(name)
-        return self.xml(name)
+        root = self.xml(name)
+        if root is None:
+            self.coverage.miss("damaged part", "", posixpath.basename(name))
+        return root
 
     def relations(self, part: str) -> list[Relation]:
         """Return the relations of a part, those of the package for ""."""

@@ -37,8 +37,10 @@ OCR_TIMEOUT_S = 60
 
 # PDFium's characters for a hyphen at the end of a line, which it joins to the next one; and the soft hyphen.
 HYPHENS = ("\ufffe", "\x02", "\u00ad")
-_HYPHEN = re.compile("([^\\W_]?)[\ufffe\x02\u00ad]+(?=([^\\W_]?))")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
+_HYPHEN = "\ufffe"
+_SPLIT_WORD = re.compile(f"(?<![^\\W_])[^\\W_]++(?:{_HYPHEN}[^\\W_]++)+")
+_WORD = re.compile(r"[^\W_]++(?:-[^\W_]++)*")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ def convert(file: SourceFile) -> Converted:
                     f"The PDF has more than {MAX_LINES:,} lines or {file.limits.max_chars:,} characters "
                     "(MAX_DOCUMENT_CHARS): split it.",
                 )
+        whole = iter(with_whole_words([line.text for page in pages for line in page]))
+        pages = [[Line(next(whole), line.height) for line in page] for page in pages]
         notes = parts.notes
         if sum(len(line.text) for page in pages for line in page) < MIN_CHARS_PER_PAGE * count:
             parts.scans = [number for number, lines_of_page in enumerate(pages, 1) if not lines_of_page]
@@ -242,7 +246,7 @@ def _lines_of(page: Any) -> list[Line]:
 
 
 def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the first character of each line among the page's, and its text with hyphenated words joined."""
+    """Yield the first character of each line among the page's, and its text, with `_HYPHEN` where lines are joined."""
     begun: list[str] = []
     start = position = 0
     for raw in text.splitlines(keepends=True):
@@ -251,19 +255,35 @@ def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
             start = position + len(line) - len(line.lstrip())
         begun.append(line)
         if not line.endswith(HYPHENS):
-            yield start, _HYPHEN.sub(_joined, "".join(begun))
+            yield start, "".join(begun).replace("\u00ad", "").replace("\x02", _HYPHEN)
             begun = []
         position += len(raw)
     if begun:
-        yield start, _HYPHEN.sub(_joined, "".join(begun))
+        yield start, "".join(begun).replace("\u00ad", "").replace("\x02", _HYPHEN)
 
 
-def _joined(hyphen: re.Match[str]) -> str:
-    """Return what a hyphen at the end of a line becomes: nothing inside a word, itself before a number or a name."""
-    before, after = hyphen[1], hyphen[2]
-    if "\u00ad" in hyphen[0]:
-        return before
-    return f"{before}-" if not after or after.isdigit() or after.isupper() or before.isdigit() else before
+def with_whole_words(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a document with words joined that were hyphenated at line ends.
+
+    The hyphen stays where the rest of the document writes the word so, or in doubt before numbers and capitals.
+    """
+    split = {word.casefold() for line in lines if _HYPHEN in line for word in _SPLIT_WORD.findall(line)}
+    forms = {word.replace(_HYPHEN, between) for word in split for between in ("", "-")}
+    written = {word for line in lines if forms for word in _WORD.findall(line.casefold()) if word in forms}
+
+    def whole(split_word: re.Match[str]) -> str:
+        word = split_word[0]
+        for between in ("", "-"):
+            if word.replace(_HYPHEN, between).casefold() in written:
+                return word.replace(_HYPHEN, between)
+        first, *rest = word.split(_HYPHEN)
+        joined = [first]
+        for part in rest:
+            keeps = part[0].isdigit() or part[0].isupper() or joined[-1][-1].isdigit()
+            joined += ["-", part] if keeps else [part]
+        return "".join(joined)
+
+    return [_SPLIT_WORD.sub(whole, line).replace(_HYPHEN, "-") if _HYPHEN in line else line for line in lines]
 
 
 # --- blocks ---------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def convert_pptx(file: SourceFile) -> Converted:
 
 
 def _slide(package: Package, part: str, number: int) -> Iterator[Block]:
-    root = package.xml_once(part)
+    root = package.xml(part)
     if root is None:
         package.coverage.miss("slide", "slide", number)
         return

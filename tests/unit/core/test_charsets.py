@@ -55,7 +55,7 @@ def test_declared_encoding_is_used_where_it_fits() -> None:
     assert decode_text(cyrillic, declared="windows-1251") == ("Привет, мир", [])
     assert decode_text("“quoted”".encode("cp1252"), declared="iso-8859-1") == ("“quoted”", [])
     assert decode_text("Привет".encode(), declared="windows-1251")[0] == "Привет"
-    for unusable in ("utf-16", "base64", "rot13", "no-such", "\0", "utf-8"):
+    for unusable in ("utf-16", "base64", "rot13", "no-such", "\0", "utf-8", "us-ascii"):
         assert charset_of(cyrillic, declared=unusable).is_guess, unusable
 
 
@@ -93,6 +93,10 @@ def test_only_texts_are_decoded_for_importers() -> None:
     charset = other_charset("chat.md", russian)
     assert charset
     assert charset.name == "cp1251"
+    page = b'<meta charset="koi8-r">' + "да".encode("koi8-r")
+    declared = other_charset("page.html", page)
+    assert declared
+    assert (declared.name, declared.is_guess) == ("koi8-r", False)
     assert other_charset("chat.db", russian) is None
     assert other_charset("chat.md", "Größe".encode()) is None
     assert other_charset("chat.json", b'{"a": "\xfe \xff"}') is None

@@ -98,7 +98,7 @@ def test_folder_of_installation_cannot_be_listed(tmp_path: Path) -> None:
 
 def test_confined_process_reads_its_input_and_writes_its_folder(tmp_path: Path) -> None:
     code = """
-import datetime, importlib.metadata, lxml.etree, mimetypes, pypdfium2, docx, zoneinfo, threading
+import datetime, importlib.metadata, lxml.etree, mimetypes, pypdfium2, python_calamine, zoneinfo, threading
 assert (folder / "input").read_bytes() == b"input"
 with tempfile.NamedTemporaryFile() as file:
     assert Path(file.name).is_relative_to(folder / "work")

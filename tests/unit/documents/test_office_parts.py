@@ -192,3 +192,11 @@ def test_word_file_with_numbered_main_part_is_recognised(tmp_path: Path) -> None
         word__document2_dot_xml=f"<w:document {W}><w:body>{paragraph(run('words'))}</w:body></w:document>",
     )
     assert converted(tmp_path, data, "a.docx")[0].format == "docx"
+
+
+def test_damaged_part_is_noted_and_the_others_are_read(tmp_path: Path) -> None:
+    body = paragraph(run("words"), '<w:footnoteReference w:id="2"/>')
+    data = word_of(body, relations(footnotes="footnotes.xml", header="gone.xml"), footnotes="<w:footnotes")
+    heading, sections = converted(tmp_path, data, "a.docx")
+    assert text_of(sections) == "words\n\n"
+    assert heading.notes == ["2 damaged parts were not read (footnotes.xml, gone.xml)."]

@@ -8,7 +8,7 @@ import pytest
 
 from convmemory.documents.converters import pdf
 from convmemory.documents.converters.base import ConvertLimits
-from convmemory.documents.converters.pdf import lines_of_text
+from convmemory.documents.converters.pdf import lines_of_text, with_whole_words
 from tests.support.documents import converted, text_of
 from tests.support.slow_files import pdf_file
 
@@ -57,7 +57,12 @@ def test_words_hyphenated_at_line_ends_are_joined(tmp_path: Path) -> None:
     ],
 )
 def test_hyphens_of_line_ends(text: str, joined: str) -> None:
-    assert [line for _, line in lines_of_text(text)] == [joined]
+    assert with_whole_words([line for _, line in lines_of_text(text)]) == [joined]
+
+
+def test_hyphen_stays_where_document_writes_word_with_it() -> None:
+    lines = ["a well\ufffeknown OP\ufffeTIONAL value in AES\ufffeGCM", "Well-known values are OPTIONAL"]
+    assert with_whole_words(lines)[0] == "a well-known OPTIONAL value in AES-GCM"
 
 
 def test_scanned_pages_among_others_are_noted_and_counted(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.converters.number_formats import shown
 from convmemory.documents.converters.ooxml import text_of
 from convmemory.documents.converters.outlook import unpacked_rtf
-from convmemory.documents.converters.pdf import lines_of_text
+from convmemory.documents.converters.pdf import lines_of_text, with_whole_words
 from convmemory.documents.converters.plain import code_blocks, markdown_blocks
 from convmemory.documents.converters.rtf import rtf_blocks
 from convmemory.documents.converters.web import html_blocks, tree_of
@@ -508,7 +508,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.documents.converters.base": lambda text: joined_row([text, text]),
     "convmemory.documents.converters.ooxml": _drawing,
     "convmemory.documents.converters.number_formats": lambda text: [shown(7.5, text[:n]) for n in (9, 99, 250, 999)],
-    "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
+    "convmemory.documents.converters.pdf": lambda text: with_whole_words([line for _, line in lines_of_text(text)]),
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
     "convmemory.documents.converters.rtf": _rich_text,
