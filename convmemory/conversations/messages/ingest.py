@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain, dropwhile
+from itertools import chain
 from typing import Any, Literal
 
 from django.db import transaction
@@ -33,6 +33,7 @@ from convmemory.conversations.messages.message_store import (
     merge_rows,
     replace_turn,
     source_key_of,
+    without_opening,
 )
 from convmemory.conversations.messages.numbering import announce, count_turns, finish_change
 from convmemory.conversations.messages.parts import Part, ThinkingPart, part_from_json, part_text
@@ -572,25 +573,22 @@ def _first_date(rows: QuerySet) -> datetime | None:  # type: ignore[type-arg]  #
 def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationDraft:
     """Return the draft without the messages that it copied from the conversation from which it was forked.
 
-    If that conversation is not stored, the draft is unchanged. A source that names copies otherwise names the parent:
-    of its messages, those with which the draft begins are left out.
+    If that one is not stored, the draft is unchanged. A source that names copies otherwise names the parent.
     """
     messages = iter(draft.messages)
     first = next(messages, None)
     if first is None:
         return replace(draft, messages=())
     whole = chain([first], messages)
-    # The oldest conversation of the same source with this message, unless it is the draft's own.
-    key = source_key_of(first)
+    key = source_key_of(first)  # the oldest conversation of the source with this message, unless it is the draft's own
     of_source = Conversation.objects.filter(archive_id=caller.archive_id, source=draft.source)
     candidates = of_source.exclude(source_id=draft.source_id[:300])
     with_first = Message.objects.filter(archive_id=caller.archive_id, source_key=key) if key else Message.objects.none()
     original = candidates.filter(pk__in=with_first.values("conversation_id")).order_by("pk").first()
     if original is None and draft.parent_source_id:
-        original = of_source.filter(source_id=draft.parent_source_id[:300]).first()
-        rows = original.messages.order_by("position").values_list("role", "parts") if original else ()
-        said = {(role, _compared(map(part_from_json, parts))) for role, parts in rows}
-        return replace(draft, messages=dropwhile(lambda item: (item.role, _compared(item.parts)) in said, whole))
+        parent = Message.objects.filter(conversation__in=of_source.filter(source_id=draft.parent_source_id[:300]))
+        spoken = parent.exclude(role="system").order_by("position")
+        return replace(draft, messages=without_opening(whole, spoken[:MAX_COMPARED]))
     if original is None:
         return replace(draft, messages=whole)
     # Compared by key and not by position, because the original may have grown since the fork.

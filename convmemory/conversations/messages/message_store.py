@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 from django.db import connection
@@ -347,6 +347,18 @@ class _Copies:
 def _said(parts: Iterable[Part]) -> str:
     texts = (part_text(part) for part in parts if not isinstance(part, ThinkingPart))
     return content_hash("\n".join(filter(None, texts)).strip()).hex()
+
+
+def without_opening(drafts: Iterator[MessageDraft], stored: Sequence[Message]) -> Iterator[MessageDraft]:
+    """Return the drafts without those that say what the stored messages say, from the first on.
+
+    One alone is kept: two conversations can begin with the same word.
+    """
+    opening = list(islice(drafts, len(stored) + 1))
+    said = [(row.role, _said([*map(part_from_json, row.parts)])) for row in stored]
+    alike = zip(((draft.role, _said(draft.parts)) for draft in opening), said, strict=False)
+    count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], alike))
+    return chain(opening[count if count > 1 else 0 :], drafts)
 
 
 def _with_copies(
