@@ -288,7 +288,7 @@ def list_conversations(caller: Caller | None, arguments: ListConversationsInput)
 LIST_CONVERSATIONS = Tool(
     name="list_conversations",
     description=(
-        "List conversations, the latest first. Use it for 'what did I work on last week' (after=…); "
+        "List conversations, the latest first. Use it for 'what did I work on last week'; "
         "not for a topic: search for that."
     ),
     input_model=ListConversationsInput,
