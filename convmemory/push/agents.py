@@ -294,8 +294,8 @@ def skill_of(agent: Agent, command: Sequence[str]) -> str:
     """Return the skill of an agent: it names the tools of MCP, or for an agent without MCP this command."""
     words = {
         "$WHERE": "The MCP server `convmemory`",
-        "$SEARCH": "Call `search`",
-        "$READ": "`read_conversation` (from_turn and to_turn)",
+        "$SEARCH": "Call `convmemory_search`",
+        "$READ": "`convmemory_read_conversation` (from_turn and to_turn)",
     }
     if agent.local is None:
         line = _line(command)

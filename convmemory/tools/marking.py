@@ -44,7 +44,7 @@ def mark_turn(caller: Caller | None, arguments: MarkTurnInput) -> MarkTurnOutput
 
 MARK_TURN = Tool(
     name="mark_turn",
-    description="Mark a turn wrong or outdated. Use it if the user says so, as turn=3; not on a guess.",
+    description="Mark a turn wrong or outdated. Use it if the user says so; not on a guess.",
     input_model=MarkTurnInput,
     output_model=MarkTurnOutput,
     function=mark_turn,

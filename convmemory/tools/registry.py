@@ -1,7 +1,7 @@
 """The list of all tools; looks tools up and runs them by name. To add a tool, add a line to `TOOLS`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from convmemory.accounts.callers import Caller
@@ -26,6 +26,8 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
 )
 FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS, MARK_TURN)
 """The tools that MCP offers: few, because each session of each agent pays for their definitions."""
+MCP_PREFIX = "convmemory_"
+"""Of the names that MCP lists: many clients give models the bare names, and other servers have a `search`, too."""
 # Chat fills this argument with the messages that its model already sees.
 ALIVE = "alive_message_ids"
 
@@ -55,15 +57,16 @@ def tool_definitions() -> tuple[Tool[Any, Any], ...]:
 
 
 def mcp_tools() -> tuple[Tool[Any, Any], ...]:
-    """Return the tools that MCP lists. The others answer under their names, too."""
-    return tool_definitions() if config.mcp_all_tools else tuple(tool for tool in FOR_AGENTS if tool.is_offered())
+    """Return the tools that MCP lists, named with its prefix. All tools answer under their names without it, too."""
+    listed = tool_definitions() if config.mcp_all_tools else tuple(tool for tool in FOR_AGENTS if tool.is_offered())
+    return tuple(replace(tool, name=f"{MCP_PREFIX}{tool.name}") for tool in listed)
 
 
 def tool_named(name: str) -> Tool[Any, Any]:
-    """Return the tool with this name. Raises: NotFound, whose message lists the available tools."""
+    """Return the tool with this name, with or without the prefix. Raises: NotFound, which lists the available tools."""
     offered = tool_definitions()
     for tool in offered:
-        if tool.name == name:
+        if tool.name == name.removeprefix(MCP_PREFIX):
             return tool
     raise NotFound(f"There is no tool {name!r}: use one of {', '.join(tool.name for tool in offered)}.")
 

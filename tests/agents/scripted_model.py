@@ -14,7 +14,7 @@ FIRST = (
     "It was the capacitor.",
 )
 SECOND = ("And which size did the new part of that pump have back then?", "It had 40 microfarads.")
-DEFERRED = "mcp__convmemory__search"
+DEFERRED = "mcp__convmemory__convmemory_search"
 LOADERS = ("ToolSearch", "tool_search")  # Claude Code and Qwen Code load the tools of MCP by a tool of their own
 CALLER = "tool_call"  # and Qwen Code calls them by another
 SHELL = "exec_command"  # Codex does not wait for the start of MCP servers before it asks the model

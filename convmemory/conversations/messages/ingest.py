@@ -386,7 +386,6 @@ def _update_headers(conversation: Conversation, draft: ConversationDraft) -> boo
     return bool(changed)
 
 
-# --- same conversation ----------------------------------------------------------------------------
 # Finds the stored conversation that an imported one continues.
 #
 # An id of the producer decides. Where another conversation may have the id, the messages decide: those of one

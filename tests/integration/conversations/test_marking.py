@@ -152,7 +152,7 @@ def test_tool_marks_only_if_setting_and_key_allow(owner: User, kiln: Conversatio
     with pytest.raises(NotFound, match="no tool 'mark_turn'"):
         run_tool("mark_turn", arguments, Caller.of(owner))
     settings.MCP_MARKING = True
-    assert mcp_tools()[-1].name == "mark_turn"
+    assert mcp_tools()[-1].name == "convmemory_mark_turn"
     reader = caller_of_key(create_key(person=owner, read_only=True), writes=False)
     with pytest.raises(ReadOnlyKey, match="may write"):
         run_tool("mark_turn", arguments, reader)

@@ -138,7 +138,7 @@ def test_skill_of_agent_without_mcp_names_commands_of_shell(home: Path) -> None:
     command = shlex.join([interpreter(), "-I", str(Account(home).program)])
     assert f"Run `{command} search QUESTION` in the shell" in skill
     assert "MCP" not in skill
-    assert "Call `search`" in (home / ".claude/skills/convmemory/SKILL.md").read_text()
+    assert "Call `convmemory_search`" in (home / ".claude/skills/convmemory/SKILL.md").read_text()
 
 
 def test_key_lies_once_and_only_its_owner_reads_it(home: Path) -> None:

@@ -37,12 +37,21 @@ def test_tool_names_are_fixed() -> None:
         "search", "read_conversation", "recall", "list_conversations",
         "ConversationSearch", "search_chat_history", "conversation_recall", "document_search", "search_events",
     ]  # fmt: skip
-    assert [tool.name for tool in mcp_tools()] == ["search", "read_conversation", "recall", "list_conversations"]
+    assert [tool.name for tool in mcp_tools()] == [
+        "convmemory_search", "convmemory_read_conversation", "convmemory_recall", "convmemory_list_conversations",
+    ]  # fmt: skip
+
+
+def test_names_with_and_without_prefix_mean_the_same_tool() -> None:
+    for tool in TOOLS:
+        assert tool_named(tool.name) == tool_named(f"convmemory_{tool.name}") == tool
+    with pytest.raises(NotFound, match="no tool 'convmemory_magic'"):
+        tool_named("convmemory_magic")
 
 
 def test_setting_lists_every_tool_over_mcp(settings: Any) -> None:
     settings.MCP_ALL_TOOLS = True
-    assert mcp_tools() == tool_definitions()
+    assert [tool.name for tool in mcp_tools()] == [f"convmemory_{tool.name}" for tool in tool_definitions()]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -71,7 +80,8 @@ def test_search_tools_have_good_and_bad_query_and_every_filter(tool: Tool[Any, A
 
 def test_tool_that_setting_turns_off_is_in_no_list(settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
-    assert not {"recall", "conversation_recall"} & {tool.name for tool in (*tool_definitions(), *mcp_tools())}
+    names = {tool.name.removeprefix("convmemory_") for tool in (*tool_definitions(), *mcp_tools())}
+    assert not {"recall", "conversation_recall"} & names
     with pytest.raises(NotFound, match="no tool 'conversation_recall'"):
         run_tool("conversation_recall", {"query": "egg"}, None)
 
@@ -86,7 +96,7 @@ def test_tool_that_marks_fits_and_is_announced_as_writing(settings: Any) -> None
     settings.MCP_MARKING = True
     listed = [mcp_tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in mcp_tools()]
     assert estimated_tokens(json.dumps(listed, separators=(",", ":"))) <= MAX_MCP_TOKENS
-    assert [tool["name"] for tool in listed if not tool["annotations"].get("readOnlyHint")] == ["mark_turn"]
+    assert [tool["name"] for tool in listed if not tool["annotations"].get("readOnlyHint")] == ["convmemory_mark_turn"]
 
 
 def estimated_tokens(text: str) -> int:
@@ -174,8 +184,12 @@ def test_servers_version_is_projects() -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling", ["{}", "mcp__convmemory__{}", "mcp_convmemory_{}", "convmemory-{}", "convmemory_{}"]
-)
+    "spelling",
+    [
+        "{}", "mcp__convmemory__{}", "mcp_convmemory_{}", "convmemory-{}", "convmemory_{}", "convmemory_convmemory_{}",
+        "mcp__plugin_convmemory_convmemory__convmemory_{}",
+    ],
+)  # fmt: skip
 def test_every_tool_is_known_as_echo_in_agents_spellings(spelling: str) -> None:
     named_alone = [tool for tool in TOOLS if tool.name not in ("search", "recall")]  # other servers have these, too
     tools = named_alone if spelling == "{}" else TOOLS
