@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.accounts.callers import SpaceName
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.messages.outcomes import NO_OUTCOME, Outcome
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.core.text import Span
@@ -49,13 +50,15 @@ Turn = tuple[int, int]  # source, item
 class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
-    The passage is in part `passage_part` of message `passage_message_id`. `mark` is what the owner says of the turn.
+    The passage is in part `passage_part` of message `passage_message_id`. `mark` is what the owner says of the turn,
+    `outcome` what it came to.
     """
 
     message_id: int
     passage_message_id: int | None
     passage_part: int
     mark: Mark | None = None
+    outcome: Outcome = NO_OUTCOME
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ class _Row(NamedTuple):
     project: str
     kind: str
     object_id: int
+    outcome: dict[str, Any] | None
 
 
 def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
@@ -237,6 +241,7 @@ def _hit(
             passage_message_id=passage.message_id if passage else None,
             passage_part=passage.part_index if passage else 0,
             mark=mark,
+            outcome=Outcome.from_json(row.outcome),
         ),
     )
     if section is None:
