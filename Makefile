@@ -25,7 +25,7 @@ help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
-	@exec $(BIN)/python manage.py up
+	@SAMPLES=$${SAMPLES-1} exec $(BIN)/python manage.py up
 
 test: $(READY_DEV) ## Check style, prose, types and layers, and run the tests but for most with processes or a browser
 	@$(MAKE) --no-print-directory --jobs 2 test-essential lint
@@ -34,15 +34,15 @@ test-essential:
 	ISOLATION_CASES=120 $(PYTEST) -m "$(CHOSEN) and (essential or not (slow or browser))"
 
 test-rest: $(READY_DEV) ## Run the tests that `make test` leaves out, and more cases of isolation
-	$(PYTEST) -m "$(CHOSEN) and (isolation or (slow or browser) and not essential)"
+	$(PYTEST) --hypothesis-profile many -m "$(CHOSEN) and (isolation or hypothesis or (slow or browser) and not essential)"
 
 test-all: test test-rest ## Run both
 
-test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture
-	$(PYTEST) -m "$(CHOSEN) and not slow" tests/unit tests/contracts tests/architecture
+test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture that need no database
+	$(PYTEST) -m "$(CHOSEN) and not slow and not django_db" tests/unit tests/contracts tests/architecture
 
 trials: $(READY_DEV) ## Run the slow forms of tests: growth up to 100,000 characters, every foreign value
-	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 FUZZ_EXAMPLES=400 $(BIN)/pytest tests/unit/linear \
+	LINEAR_CHARS=100000 EVERY_FOREIGN_VALUE=1 $(BIN)/pytest --hypothesis-profile trials tests/unit/linear \
 	  tests/contracts/test_importers.py tests/unit/importers/test_robustness.py
 	ANONYMOUS_REQUESTS=1000 $(BIN)/pytest tests/surfaces/test_anonymous_rows.py
 

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable
 from http import HTTPStatus
 
-from django.db import DatabaseError, connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 
 from convmemory.core.config import config
 from convmemory.core.postgres.failures import UNMIGRATED, missing_migrations
 from convmemory.core.sql import load_sql
+from convmemory.core.upgrading import newer_database
 from convmemory.core.web import stopping
 
 router = Router(tags=["health"], auth=None)
@@ -58,12 +59,12 @@ def _database() -> str:
 
 
 def _migrations() -> str:
-    """Return whether migrations are missing, checked until they are complete once: they do not go back."""
+    """Return whether migrations are missing, or unknown to this version; checked until neither is so once."""
     if _migrated.is_set():
         return ""
     try:
-        if missing_migrations():
-            return UNMIGRATED
+        if problem := newer_database(DEFAULT_DB_ALIAS) or (missing_migrations() and UNMIGRATED):
+            return problem
     except DatabaseError:
         return "It is unknown which tables the database has."
     _migrated.set()

@@ -81,7 +81,9 @@ def _recall(
     conversation_id: int | None = None,
     chosen: str = "",
 ) -> dict[str, Any]:
-    given = body.model_dump(exclude={"query", "max_tokens", "partners", "space", *DECLARED}, exclude_none=True)
+    given = body.model_dump(
+        exclude={"query", "max_tokens", "partners", "space", "repository", *DECLARED}, exclude_none=True
+    )
     query = RecallQuery(body.query, conversation_id=conversation_id, filters=body.filters(), **given)
     found = recall_archives(caller=caller, chosen=chosen, query=query)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens

@@ -16,6 +16,7 @@ from django.db.models import Q
 from convmemory.conversations.messages.parts import Part, spoken_text
 from convmemory.conversations.models import Message
 from convmemory.conversations.reading import stored_message, with_home_turns
+from convmemory.core.folding import folded
 from convmemory.core.numbers import MAX_INTEGER
 from convmemory.core.sql import load_sql
 from search.adapters.conversations import KIND, element_of
@@ -232,7 +233,8 @@ def _word_features(candidates: Sequence[MessageCandidate], word_weights: Mapping
     """
     idf: dict[str, float] = {}
     for word, weight in word_weights.items():
-        idf[stem(word)] = max(weight, idf.get(stem(word), 0.0))
+        name = stem(folded(word))
+        idf[name] = max(weight, idf.get(name, 0.0))
     total = max(sum(idf.values()), 1e-6)
     names = np.zeros(len(candidates), np.float32)
     held = np.zeros((len(idf), len(candidates)), np.float32)

@@ -1,11 +1,13 @@
 """Requests and responses of the memory routes."""
 
 from datetime import datetime
+from typing import Any
 
 from ninja import Field, Schema
 
-from convmemory.conversations.filters import FilterSchema
+from convmemory.conversations.filters import Filters, FilterSchema
 from convmemory.conversations.schemas import SPACE, SPACES, SpaceOut
+from convmemory.push.repositories import Repository, identity_of
 from search.reasons import Reason
 from search.schemas import MARK, PENDING, REASON, MarkOut
 
@@ -42,6 +44,14 @@ class MemoryStatsOut(Schema):
     tokens: int
 
 
+class RepositoryIn(Schema):
+    """The repository of a folder, as the client reads it: `project` is then one on all machines."""
+
+    identity: str = Field("", max_length=300, description="its remote, or root:COMMIT; empty: none")
+    root: str = Field("", max_length=4000, description="its folder, or that of the worktree")
+    main: str = Field("", max_length=4000, description="of a linked worktree: the folder of the repository")
+
+
 class RecallIn(FilterSchema):
     """What to recall; nothing is given unasked."""
 
@@ -64,8 +74,16 @@ class RecallIn(FilterSchema):
     exclude_session: str = Field(
         "", max_length=300, description="id of the caller's own session: it and its subagents are not recalled"
     )
+    repository: RepositoryIn | None = Field(None, description="of the folder `project`, if that is known")
     max_tokens: int | None = Field(None, description="of `context`, at least 1; MAX_RECALL_TOKENS where it is left out")
     partners: bool = Field(default=True, description="bring the openings of each turn into `context`")
+
+    def filters(self, **further: Any) -> Filters:
+        """Raises: InvalidInput."""
+        about = self.repository
+        if about is not None:
+            further["repository"] = Repository(identity_of(about.identity), about.root, about.main)
+        return super().filters(**further)
 
 
 class EverywhereRecallIn(RecallIn):

@@ -140,7 +140,7 @@ def object_link(page: str, pk: int) -> str:
 def item_link(kind: str, object_id: int, number: int) -> str:
     """Return a link to the item: its owner gets the product's page, others the admin's, which asks and records."""
     address = reverse("admin:search_item_open", args=[kind, object_id, number])
-    return format_html('<a href="{}">{} {}</a>', address, adapter_of(kind).item_name, number)
+    return format_html('<a href="{}">{} {}</a>', address, adapter_of(kind).item_name, number + 1)
 
 
 def reading_link(kind: str, object_id: int, number: int) -> str:

@@ -9,7 +9,13 @@ from django.db.models import F, Func
 
 from convmemory.core.postgres.fields import OwnedWords
 
-__all__ = ["BitsField", "OwnedWords", "binary_code_of", "quoted_lexeme", "words_of"]
+__all__ = ["BitsField", "OwnedWords", "binary_code_of", "words_of"]
+
+TITLE_WORDS = r"""to_tsvector(
+    'convmemory',
+    convmemory_folded(%(expressions)s) || ' '
+    || regexp_replace(convmemory_folded(%(expressions)s), '(\w)[''.-](?=\w)', '\1', 'g')
+)"""
 
 
 class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
@@ -31,12 +37,6 @@ def binary_code_of(vector: str) -> models.GeneratedField:
 
 
 def words_of(text: str) -> models.GeneratedField:
-    """Return a stored generated column with the stemmed words of the column `text`."""
-    words: Any = Func(F(text), template="to_tsvector('convmemory', %(expressions)s)", output_field=SearchVectorField())
+    """Return a stored generated column with the stemmed words of the column `text`, folded, and without separators."""
+    words: Any = Func(F(text), template=TITLE_WORDS, output_field=SearchVectorField())
     return models.GeneratedField(expression=words, output_field=SearchVectorField(), db_persist=True)
-
-
-def quoted_lexeme(lexeme: str) -> str:
-    """Return the lexeme as a literal in tsquery syntax."""
-    escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"

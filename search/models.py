@@ -41,8 +41,8 @@ class Source(models.Model):
     version = models.PositiveBigIntegerField(default=0)
     spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its items.")
     layout = models.PositiveSmallIntegerField(
-        default=4,
-        db_default=4,
+        default=5,
+        db_default=5,
         help_text="The version of what is derived from its items' rows; an old one is brought up to the newest.",
     )
     languages = models.CharField(
@@ -62,8 +62,10 @@ class Source(models.Model):
     )
     title_words = words_of("title")
 
-    LAYOUT = 4
-    """The newest layout: vectors of items are derived from those of their passages."""
+    LAYOUT = 5
+    """The newest layout: words are indexed in two forms."""
+    WITH_DERIVED_VECTORS = 4
+    """From this layout on, vectors of items are derived from those of their passages."""
     WITHOUT_PUNCTUATION = 3
     """From this layout on, only token vectors of words are kept."""
     IN_LANGUAGES = 2

@@ -4,6 +4,7 @@
 contain the words, in the order of the conversation; otherwise all questions, marking those found by the search in `q`.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.pages import PageRequest, in_archive
@@ -26,17 +27,40 @@ from search.pages.groups import turn_url
 from search.query import MIN_QUERY_CHARS, is_too_short
 from search.searching import MAX_LIMIT, TURNS_ALONE, Hit, SearchQuery, search
 
-QUESTIONS_SHOWN = 300
+ROWS_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineRow:
-    """A turn in the outline; `url` leads to it, at the passage if one was found."""
+    """A turn in the outline; `url` leads to it, at the passage if one was found.
+
+    `place` is its place among the turns that contain the words, from 1 on.
+    """
 
     turn_number: int
     text: str
     url: str
     is_hit: bool = False
+    is_current: bool = False
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A search for words in a conversation: the number of turns that contain them, and the place of the first from
+    the turn that is read on, from 1; 0 if there is none.
+    """
+
+    words: str
+    count: int
+    place: int
+
+    @property
+    def sentence(self) -> str:
+        if not self.count:
+            return gettext("“%(words)s” does not stand here.") % {"words": self.words}
+        text = ngettext("%(count)s turn with “%(words)s”", "%(count)s turns with “%(words)s”", self.count)
+        return text % {"count": self.count, "words": self.words}
 
 
 @require_safe
@@ -45,37 +69,56 @@ def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the questions of a conversation, or the turns that contain `find`."""
     found = get_conversation(caller=request.caller, conversation_id=conversation_id)
     box, words = SearchBox.of(request), request.GET.get("find", "").strip()
-    context: dict[str, Any] = {"conversation": found, "box": box, "keep": box.query_string, "find": words}
-    context["current"] = whole_number(request, "turn")
-    context |= _found(request, found.pk, words) if words else _questions(request, found.pk, box)
+    current = whole_number(request, "turn")
+    address = reverse("outline", args=[found.pk])
+
+    def part(**values: int | str) -> str:
+        return f"{address}?{urlencode(values | box.parameters, doseq=True)}"
+
+    context: dict[str, Any] = {"conversation": found, "box": box, "find": words, "current": current}
+    context["questions_url"] = part(**({} if current is None else {"turn": current}))
+    if not words:
+        context |= _questions(request, found.pk, box, current, part)
+    elif is_too_short(words):
+        context["error"] = gettext("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}
+    else:
+        context |= _turns_with(request, found.pk, words, current or 0, box, part)
     is_panel = request.htmx and request.htmx.target != "main"
     return render(request, "conversations/outline.html#panel" if is_panel else "conversations/outline.html", context)
 
 
-def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, Any]:
-    """Return the turns whose messages contain the words."""
-    if is_too_short(words):
-        return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
-    found = find_in_conversation(caller=request.caller, conversation_id=conversation_id, words=words, limit=MAX_LIMIT)
+def _turns_with(
+    request: PageRequest, conversation_id: int, words: str, current: int, box: SearchBox, part: Callable[..., str]
+) -> dict[str, Any]:
+    """Return the turns whose messages contain the words, around the current one, and the ways to the others."""
+    found = find_in_conversation(
+        caller=request.caller, conversation_id=conversation_id, words=words, from_turn=current, limit=ROWS_SHOWN
+    )
     rows = []
-    for one in found:
-        place = {"turn": one.turn_number, "m": one.message_id, "part": one.part_index}
-        parameters = {**place, "from": one.start, "to": one.end, **SearchBox(q=words).parameters}
-        rows.append(
-            OutlineRow(
-                one.turn_number,
-                one.excerpt,
-                f"{reverse('conversation', args=[conversation_id])}?{urlencode(parameters)}#turn-{one.turn_number}",
-                is_hit=True,
-            )
-        )
-    return {"rows": rows, "is_cut": len(rows) == MAX_LIMIT}
+    for place, one in enumerate(found.texts, found.start):
+        parameters = {"turn": one.turn_number, "m": one.message_id, "part": one.part_index}
+        parameters |= {"from": one.start, "to": one.end} | box.parameters
+        address = f"{reverse('conversation', args=[conversation_id])}?{urlencode(parameters, doseq=True)}"
+        url = f"{address}#turn-{one.turn_number}"
+        rows.append(OutlineRow(one.turn_number, one.excerpt, url, is_current=place == found.at, place=place + 1))
+    earlier = found.turns[found.start - 1] if found.start else None
+    later = found.turns[found.end] if found.end < len(found.turns) else None
+    return {
+        "finding": Finding(words, len(found.turns), found.at + 1 if found.turns else 0),
+        "rows": rows,
+        "earlier": "" if earlier is None else part(find=words, turn=earlier),
+        "later": "" if later is None else part(find=words, turn=later),
+    }
 
 
-def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> dict[str, Any]:
-    start = whole_number(request, "from_turn") or 0
+def _questions(
+    request: PageRequest, conversation_id: int, box: SearchBox, current: int | None, part: Callable[..., str]
+) -> dict[str, Any]:
+    """Return the questions from `from_turn` on, or those around the current turn."""
+    from_turn = whole_number(request, "from_turn")
+    start = (current or 0) // ROWS_SHOWN * ROWS_SHOWN if from_turn is None else from_turn
     questions, following = questions_of(
-        caller=request.caller, conversation_id=conversation_id, from_turn=start, limit=QUESTIONS_SHOWN
+        caller=request.caller, conversation_id=conversation_id, from_turn=start, limit=ROWS_SHOWN
     )
     hits: dict[int, Hit] = {}
     if box.q:
@@ -96,7 +139,12 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
             if question.turn_number in hits
             else f"{address}{question.turn_number}{keep}#turn-{question.turn_number}",
             question.turn_number in hits,
+            question.turn_number == current,
         )
         for question in questions
     ]
-    return {"rows": rows, "next_turn": following}
+    return {
+        "rows": rows,
+        "earlier": part(from_turn=max(0, start - ROWS_SHOWN)) if start else "",
+        "later": "" if following is None else part(from_turn=following),
+    }

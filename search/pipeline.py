@@ -60,6 +60,7 @@ from search.retrieval.rare_words import rarest_words
 from search.retrieval.retriever import Retriever, SearchState
 from search.retrieval.signs import items_with_sign
 from search.vectors.small_owners import ComparedPassages
+from search.word_forms import phrase_query
 
 # --- stages ---------------------------------------------------------------------------------------
 # Orders candidates: a first score for all, late interaction and a second score for the best, then diversity.
@@ -354,7 +355,7 @@ def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) 
     # The operators, as typed, that exclude any of these items.
     items = best_first if nothing_left else best_first[:1]
     sources, numbers = split_keys(items)
-    said = [*text.phrases, *text.excluded]
+    said = [phrase_query(phrase) for phrase in (*text.phrases, *text.excluded)]
     parameters = {"owner": free.query.archive_id, "phrases": said, "sources": sources, "items": numbers}
     statement = load_sql("search", "phrases_found").replace("{phrase}", phrase_sql("p.phrase", free.query.languages))
     rows = PendingQuery(statement, parameters).rows()

@@ -156,7 +156,7 @@ LEFT JOIN documents_document AS d ON e.kind = 'document' AND d.id = e.object_id 
 CROSS JOIN LATERAL (
     SELECT CASE
         WHEN e.title_words @@ %(words)s::tsquery THEN e.title_words
-        ELSE to_tsvector('convmemory', translate(d.name, '._-', '   '))
+        ELSE to_tsvector('convmemory', convmemory_folded(translate(d.name, '._-', '   ')))
     END AS words
 ) AS named
 WHERE named.words @@ %(words)s::tsquery AND {filters}

@@ -79,7 +79,8 @@ class SearchQuery:
     @property
     def parsed(self) -> QueryText:
         """Return the text without its operators, and the operators."""
-        return parse_query(self.text) if self.has_operators else QueryText(self.text)
+        text = unicodedata.normalize("NFC", self.text)
+        return parse_query(text) if self.has_operators else QueryText(text)
 
     @property
     def time(self) -> TimeReading | None:

@@ -41,8 +41,8 @@ from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
+from search.pages.time_sentences import sentence_of_time
 from search.query import MIN_QUERY_CHARS, is_too_short
-from search.ranking.times.reading import TimeOrder
 from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
@@ -195,9 +195,13 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
         "notes": [note for note in results.notes if note not in shown_elsewhere],
         "why": explanation.for_pages if explanation and not is_silent else "",
         "time": results.time,
-        "is_only_favoured": results.time is not None
-        and not isinstance(results.time.meaning, TimeOrder)
-        and not results.time.days_alone(box.q),
+        "time_sentence": sentence_of_time(
+            results.time,
+            [timezone.localdate(hit.created_at) for hit in shown],
+            is_complete=not cursor and results.next_cursor is None,
+        )
+        if results.time and not cursor
+        else "",
         "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
     if not groups and not results.titles and not cursor:

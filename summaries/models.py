@@ -68,7 +68,8 @@ class ConversationSummary(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"summary of messages {self.from_position} to {self.to_position} of conversation {self.conversation_id}"
+        first, last = self.from_position + 1, self.to_position + 1
+        return f"summary of messages {first} to {last} of conversation {self.conversation_id}"
 
     @property
     def is_unfinished(self) -> bool:

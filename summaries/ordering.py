@@ -178,7 +178,7 @@ def positions_of_turns(
     One query. Raises: InvalidInput for a missing turn, or for turns in the wrong order.
     """
     if first_turn is not None and last_turn is not None and first_turn > last_turn:
-        raise InvalidInput(f"Turn {first_turn} comes after turn {last_turn}: swap the two.")
+        raise InvalidInput(f"Turn {first_turn + 1} comes after turn {last_turn + 1}: swap the two.")
     wanted = [turn for turn in (first_turn, last_turn) if turn is not None]
     rows = conversation.messages.filter(turn_number__in=wanted).values("turn_number")
     found = {
@@ -187,8 +187,8 @@ def positions_of_turns(
     }
     for turn in wanted:
         if turn not in found:
-            there = f"its turns are 0 to {conversation.last_turn}" if conversation.turn_count else "it has none"
-            raise InvalidInput(f"The conversation has no turn {turn}: {there}.")
+            there = f"its turns are 1 to {conversation.turn_count}" if conversation.turn_count else "it has none"
+            raise InvalidInput(f"The conversation has no turn {turn + 1}: {there}.")
     return (
         None if first_turn is None else found[first_turn][0],
         None if last_turn is None else found[last_turn][1],

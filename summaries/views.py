@@ -20,7 +20,7 @@ from convmemory.conversations.pages.markdown_html import render_markdown
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.endpoints.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, QuotaUsedUp
-from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
+from convmemory.core.numbers import MAX_INTEGER, number_or_refuse, parse_number
 from summaries import ordering
 from summaries.models import ConversationSummary
 from summaries.ordering import TurnRange, positions_of_turns, turn_ranges
@@ -63,26 +63,30 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
             enqueue_summary(archive_id=summary.archive_id, summary_id=summary.pk)
             return redirect("summaries", conversation_id=conversation_id)
     rows = ordering.summaries_of(caller=request.caller, conversation_id=conversation_id)
-    given = request.POST if request.method == "POST" else request.GET
+    names = ("from_turn", "to_turn", "method")
+    given = {name: request.POST.get(name, "") for name in names}
+    if request.method != "POST" and (turn := parse_number(request.GET.get("to_turn", ""))) is not None:
+        given["to_turn"] = str(turn + 1)  # the address counts from 0
     context = _head(conversation) | {
         "cards": _cards(conversation, rows),
         "is_working": any(row.is_unfinished for row in rows),
         "wrong": wrong,
-        "given": {name: given.get(name, "") for name in ("from_turn", "to_turn", "method")},
+        "given": given,
         "endpoint": endpoint_from_settings(),
     }
     return render(request, "summaries/summaries.html", context, status=status)
 
 
 def _head(conversation: Conversation) -> dict[str, Any]:
-    return {"conversation": conversation, "last_turn": conversation.last_turn}
+    return {"conversation": conversation}
 
 
 def _turn(request: HttpRequest, name: str) -> int | None:
-    """Return the turn number in a form field."""
+    """Return the turn number in a form field, in which people count from 1."""
     text = request.POST.get(name, "").strip()
-    refusal = f"{text[:40]!r} is not the number of a turn: use 0, 1, 2, …"
-    return number_or_refuse(text, refusal, minimum=0, maximum=MAX_INTEGER)
+    refusal = f"{text[:40]!r} is not the number of a turn: use 1, 2, 3, …"
+    number = number_or_refuse(text, refusal, minimum=1, maximum=MAX_INTEGER)
+    return None if number is None else number - 1
 
 
 @require_safe

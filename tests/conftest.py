@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from django.conf import settings
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.db import connection, connections
 from django.test import TransactionTestCase
 from django.test.utils import setup_databases, teardown_databases
@@ -45,14 +46,20 @@ FAST_OPTIONS = {
     "shared_buffers": "256MB",  # emptying a table looks through all of them
 }
 
+EXAMPLES = {"few": 15, "many": 100, "trials": 400}
+"""Of each test of random values: by `make test`, by `make test-rest`, by `make trials`, with `--hypothesis-profile`."""
+
+for profile, examples in EXAMPLES.items():
+    # Tests never measure time; and an example that failed is reported, not stored.
+    hypothesis_settings.register_profile(profile, max_examples=examples, deadline=None, database=None)
+hypothesis_settings.load_profile("few")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Runs after pytest-django has read the settings and before any connection is made."""
     _let_python_keep_bytecode()
     setattr(os, "fsync", lambda descriptor: None)  # noqa: B010  # no test's file has to survive a power failure
-    # Tests never measure time; and an example that failed is reported, not stored.
-    hypothesis_settings.register_profile("no deadline", deadline=None, database=None)
-    hypothesis_settings.load_profile("no deadline")
+    PBKDF2PasswordHasher.iterations = 1_000  # of a million: tests that hash for real check who hashes, and when
     own = _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"
     test_var.mkdir(parents=True, exist_ok=True)
@@ -62,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.TEMPORARY_FOLDER = own / "work"
     settings.STATIC_ROOT = test_var / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
+    os.environ["BACKUP_FOLDER"] = "off"  # but where a test is about backups
+    settings.BACKUP_FOLDER = ""
     os.environ["EMBEDDING_THREADS"] = "1"  # a second thread costs a seventh more processor time, and no core is idle
     settings.EMBEDDING_THREADS = 1
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0  # but where a test is about silence

@@ -76,8 +76,8 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
 
     def content_name(self, request: HttpRequest, obj: Conversation) -> str:
         if turn := request.GET.get("turn", ""):
-            return f"turn {whole_number(turn)} of conversation {obj.pk}"
-        return f"{obj} from message {_first_position(request)}"
+            return f"turn {whole_number(turn) + 1} of conversation {obj.pk}"
+        return f"{obj} from message {_first_position(request) + 1}"
 
     def content_of(self, request: HttpRequest, obj: Conversation) -> dict[str, Any]:
         rows = obj.messages.order_by("position")
@@ -289,8 +289,13 @@ class EventAdmin(ContentAdmin):
 
     def content_of(self, request: HttpRequest, obj: Event) -> dict[str, Any]:
         text = json.dumps(obj.payload, ensure_ascii=False, indent=1)
-        said = {"position": obj.line_number, "turn": obj.turn_number, "speaker": obj.type, "parts": [("event", text)]}
-        return {"messages_shown": [said]}
+        said = {
+            "position": obj.line_number,
+            "turn": _from_one(obj.turn_number),
+            "speaker": obj.type,
+            "parts": [("event", text)],
+        }
+        return {"messages_shown": [said | {"parts": [("event", text)]}]}
 
 
 def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_readable: bool) -> AdminTable:
@@ -332,11 +337,11 @@ def turn_link(conversation_id: int, turn: int, *, is_own: bool, is_readable: boo
     Its owner gets the product's page, an authorised reader the admin's, other staff its name alone.
     """
     if is_own:
-        return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn)
+        return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn + 1)
     if not is_readable:
-        return f"turn {turn}"
+        return f"turn {turn + 1}"
     address = reverse("admin:conversations_conversation_content", args=[conversation_id])
-    return format_html('<a href="{}?turn={}">turn {}</a>', address, turn, turn)
+    return format_html('<a href="{}?turn={}">turn {}</a>', address, turn, turn + 1)
 
 
 def content_link(conversation_id: int, turn: int) -> str:
@@ -360,13 +365,17 @@ def contents_of_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Return messages for a content page: a heading and the texts of the parts, cut to what a page can show."""
     return [
         {
-            "position": message.position,
-            "turn": message.turn_number,
+            "position": message.position + 1,
+            "turn": _from_one(message.turn_number),
             "speaker": speaker_of(message.role, message.name),  # type: ignore[arg-type]
             "parts": [(part.type, cut(part_text(part), PART_CHARS)) for part in message.typed_parts],
         }
         for message in messages
     ]
+
+
+def _from_one(turn: int | None) -> int | None:
+    return None if turn is None else turn + 1
 
 
 def _first_position(request: HttpRequest) -> int:

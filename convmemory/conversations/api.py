@@ -13,7 +13,7 @@ from ninja import P, Query, QueryEx, Router, Status
 from convmemory.accounts.authentication import caller_in, caller_of
 from convmemory.accounts.callers import MINE
 from convmemory.accounts.pages import absolute_address
-from convmemory.conversations import projects, reading, sharing
+from convmemory.conversations import project_folders, projects, reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, ExportSelection
 from convmemory.conversations.filters import FilterSchema
@@ -35,6 +35,8 @@ from convmemory.conversations.schemas import (
     MessagePage,
     MessagesIn,
     NewShareLink,
+    ProjectFolderIn,
+    ProjectFolderList,
     ProjectList,
     ProjectRenameIn,
     ProjectRenameOut,
@@ -294,6 +296,23 @@ def revoke_share_link(request: HttpRequest, link_id: int) -> Status[None]:
 def list_projects(request: HttpRequest, space: QueryEx[str, P(description=ONE_ARCHIVE)] = "") -> dict[str, Any]:
     rows = projects.projects_of(caller=caller_in(request, space))
     return {"results": [{"project": project, "conversations": count} for project, count in rows]}
+
+
+@router.get("/projects/folders", response=ProjectFolderList, summary="List the folders of a project")
+def list_project_folders(
+    request: HttpRequest,
+    project: QueryEx[str, P(description="a path, a repository's identity, or a name")],
+    space: QueryEx[str, P(description=ONE_ARCHIVE)] = "",
+) -> dict[str, Any]:
+    """With those of its repository that are kept apart."""
+    return {"results": project_folders.folders_of_project(caller=caller_in(request, space), project=project)}
+
+
+@router.post("/projects/folders", response={204: None}, summary="Keep a folder apart from its repository")
+def change_project_folder(request: HttpRequest, body: ProjectFolderIn) -> Status[None]:
+    """What was said in it is recalled there alone; a repository's other folders are one project."""
+    project_folders.keep_apart(caller=caller_of(request), **body.dict())
+    return Status(204, None)
 
 
 @router.post("/projects/rename", response=ProjectRenameOut, summary="Rename a project, or merge it with another")

@@ -16,8 +16,9 @@ from django.utils.translation import gettext, gettext_lazy
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations import curating
-from convmemory.conversations.filters import Filters
+from convmemory.conversations.filters import Filters, conditions_on_conversations
 from convmemory.conversations.models import Conversation, Figures, Tag
+from convmemory.conversations.project_folders import with_folders
 from convmemory.conversations.reading import visible_conversations
 from convmemory.core.cursors import decode_moment, decode_numbers, encode_cursor
 
@@ -38,7 +39,7 @@ PINNED = gettext_lazy("Pinned")
 
 @dataclass(frozen=True, slots=True)
 class LibraryChoice:
-    """Filters of the list, and its order; "" and False mean any. `project` includes the folders below it."""
+    """Filters of the list, and its order; "" and False mean any. `project` includes all that is below its path."""
 
     agent: str = ""
     project: str = ""
@@ -129,7 +130,10 @@ def _chosen(caller: Caller, choice: LibraryChoice, *, is_pinned: bool = False) -
     if choice.is_everything:
         return rows.filter(Q(parent__isnull=True) | Q(parent__archived_at__isnull=False))
     if choice.project:
-        rows = rows.filter(Q(project=choice.project) | Q(project__startswith=f"{choice.project.rstrip('/')}/"))
+        of_project = conditions_on_conversations(
+            with_folders(caller.archive_id, Filters(project=choice.project, archived=None))
+        )
+        rows = rows.filter(of_project | Q(project__startswith=f"{choice.project.rstrip('/')}/"))
     if choice.tag:
         tags = Tag.objects.filter(archive_id=caller.archive_id, name=choice.tag)
         rows = rows.filter(pk__in=tags.values("conversation_id"))
@@ -138,7 +142,7 @@ def _chosen(caller: Caller, choice: LibraryChoice, *, is_pinned: bool = False) -
             counted = Figures.objects.filter(archive_id=caller.archive_id, **{f"{counts}__has_key": name})
             rows = rows.filter(pk__in=counted.values("conversation_id"))
     if choice.title:
-        rows = rows.filter(title__icontains=choice.title)
+        rows = rows.filter(title__folded_contains=choice.title)
     return rows.filter(starred_at__isnull=False) if choice.starred else rows
 
 

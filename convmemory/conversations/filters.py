@@ -18,6 +18,7 @@ from pydantic import Field, create_model
 
 from convmemory.core.commands import moment
 from convmemory.core.errors import InvalidInput
+from convmemory.push.repositories import Repository
 
 FILTER = "filter"  # the key of a field's metadata
 
@@ -65,7 +66,8 @@ class Filters:
     """Which conversations count, and for one conversation which turns. None and "" mean any.
 
     `except_turns` (conversation, turn number) and `except_conversations` are excluded. Only searches use `kinds`, the
-    kinds of sources (all if empty), and `documents`, the only documents that count.
+    kinds of sources (all if empty), and `documents`, the only documents that count. `repository` is that of the folder
+    `project`, if a client says so. `has_full_names` says that names were completed (`names.with_known_names`).
     """
 
     agent: Names = field(
@@ -86,6 +88,8 @@ class Filters:
     except_conversations: tuple[int, ...] = ()
     kinds: frozenset[str] = frozenset()
     documents: frozenset[int] | None = None
+    repository: Repository | None = None
+    has_full_names: bool = False
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:
@@ -120,6 +124,8 @@ def conditions_on_conversations(filters: Filters) -> Q:
         conditions &= Q(archived_at__isnull=not filters.archived)
     if filters.conversation_id is not None:
         conditions &= Q(pk=filters.conversation_id)
+    if filters.except_conversations:
+        conditions &= ~Q(pk__in=filters.except_conversations)
     return conditions
 
 

@@ -24,7 +24,7 @@ from convmemory.core.trash import Trashable
 
 __all__ = [
     "Conversation", "Event", "Figures", "HiddenKey", "Import", "ImportedConversation", "KeptConversation", "KeptUpload",
-    "Message", "MessageSource", "ProjectRename", "StoredUse", "SyncedFile", "Tag",
+    "Message", "MessageSource", "ProjectRename", "SeparateFolder", "StoredUse", "SyncedFile", "Tag",
     "TurnMark",
 ]  # fmt: skip
 
@@ -56,6 +56,12 @@ class Conversation(Trashable):
     )
     agent = models.CharField(max_length=100, blank=True, default="")
     project = models.CharField(max_length=300, blank=True, default="")
+    repository = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Its normalised remote, or root:COMMIT."
+    )
+    worktree = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="The worktree of `project` in which it ran."
+    )
     source = models.CharField(max_length=50, default="api")
     source_id = models.CharField(max_length=300, blank=True, default="")
     parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
@@ -185,6 +191,24 @@ class ProjectRename(models.Model):
 
     def __str__(self) -> str:
         return f"renaming {self.pk}"  # no names: they are the owner's own text
+
+
+class SeparateFolder(models.Model):
+    """A folder that its owner keeps apart from the other folders of its repository; or each of its worktrees."""
+
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    folder = models.CharField(max_length=300)
+    each_worktree = models.BooleanField(default=False, help_text="Not the folder, but each of its worktrees.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["archive", "folder", "each_worktree"], name="separate_folder_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"separate folder {self.pk}"  # no path: it is the owner's own text
 
 
 class Figures(models.Model):

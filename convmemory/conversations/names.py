@@ -1,4 +1,4 @@
-"""The names of agents, projects and sources as people give them: any case, a project by the last part of its path."""
+"""The names of agents, projects and sources as people give them: in any case, a project by its path or its name."""
 
 from dataclasses import replace
 from difflib import get_close_matches
@@ -6,6 +6,7 @@ from typing import Any
 
 from convmemory.conversations.filters import EXACT, Filters, conditions_on_conversations, each_name
 from convmemory.conversations.models import Conversation, project_name
+from convmemory.conversations.project_folders import with_folders
 
 MAX_NAMES = 500
 NEAREST = 3
@@ -14,17 +15,19 @@ LEAST_SIMILARITY = 0.5
 
 
 def with_known_names(archive_id: int, filters: Filters) -> Filters:
-    """Return the filters with the full names of the owner's conversations that were meant.
+    """Return the filters with the full names of the owner's conversations that were meant, and all paths of a project.
 
     A name that a conversation has stays as it is, and so does one that is unknown or could be several. One query for
-    each name, two for an unknown one.
+    each name, two for an unknown one, three or four for projects.
     """
-    found: dict[str, Any] = {
+    if filters.has_full_names:
+        return filters
+    full: dict[str, Any] = {
         name: tuple(_meant(archive_id, name, value) for value in values)
         for name in EXACT
-        if (values := each_name(getattr(filters, name)))
+        if name != "project" and (values := each_name(getattr(filters, name)))
     }
-    return replace(filters, **found) if found else filters
+    return replace(with_folders(archive_id, filters), has_full_names=True, **full)
 
 
 def nearest_names(archive_id: int, name: str, value: str) -> list[str] | None:
@@ -43,14 +46,8 @@ def nearest_names(archive_id: int, name: str, value: str) -> list[str] | None:
 def _meant(archive_id: int, name: str, value: str) -> str:
     if _exists(archive_id, name, value):
         return value
-    known = _known(archive_id, name)
-    for matches in (
-        [full for full in known if full.casefold() == value.casefold()],
-        [full for full in known if _short(full) == _short(value)],
-    ):
-        if len(matches) == 1:
-            return matches[0]
-    return value
+    matches = [full for full in _known(archive_id, name) if full.casefold() == value.casefold()]
+    return matches[0] if len(matches) == 1 else value
 
 
 def _exists(archive_id: int, name: str, value: str) -> bool:

@@ -4,6 +4,8 @@ A project is a path in the column of each conversation; folders below it go with
 conversations that are imported later (`current_name`).
 """
 
+from collections.abc import Iterable
+
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet, Value
 from django.db.models.functions import Concat, Left, Substr
@@ -13,6 +15,7 @@ from convmemory.conversations.models import Conversation, ProjectRename
 from convmemory.conversations.signals import projects_renamed
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.text import one_line, storable
+from convmemory.push.repositories import spelled
 
 PROJECT_CHARS = 300
 LISTED = 500
@@ -40,6 +43,9 @@ def rename_project(*, caller: Caller, project: str, name: str) -> ProjectRename:
         raise InvalidInput("The project has this name already: write another one.")
     with transaction.atomic():
         rows = _in_project(caller, project)
+        if not rows.exists():
+            project = spelled(project)
+            rows = _in_project(caller, project)
         ids = list(rows.values_list("pk", flat=True)) if project else []
         if not ids:
             raise NotFound(f"There is no project {project[:100]!r}.")
@@ -71,7 +77,14 @@ def renaming_of(*, caller: Caller, rename_id: int) -> ProjectRename | None:
 
 def current_name(archive_id: int, project: str) -> str:
     """Return what the owner calls a project now that a source names. One query."""
-    for old, new in ProjectRename.objects.filter(archive_id=archive_id).order_by("pk").values_list("old", "new"):
+    renames = ProjectRename.objects.filter(archive_id=archive_id).order_by("pk").values_list("old", "new")
+    return renamed_path(project, renames)
+
+
+def renamed_path(project: str, renames: Iterable[tuple[str, str]]) -> str:
+    """Return what a project is called after these renamings, old and new name each, in order."""
+    project = spelled(project)
+    for old, new in ((spelled(old), new) for old, new in renames):
         if project == old or (project.startswith(old) and project[len(old)] in SEPARATORS):
             project = f"{new}{project[len(old) :]}"[:PROJECT_CHARS]
     return project

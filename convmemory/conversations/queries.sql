@@ -301,13 +301,13 @@ WHERE c.id = counted.id
 RETURNING counted.stored_bytes - counted.before
 
 -- name: messages_with_words
--- The first messages of one conversation that contain all of some patterns in their texts, names of tools or parameters.
+-- The messages of one conversation that match all of some patterns in their texts, names of tools or parameters.
 SELECT m.id
 FROM conversations_message AS m
 WHERE
-    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND NOT m.superseded
+    m.owner_id = %s AND m.conversation_id = %s AND NOT m.superseded
     AND (
-        SELECT lower(string_agg(t.value #>> '{}', E'\n'))
+        SELECT string_agg(t.value #>> '{}', E'\n')
         FROM (
             SELECT jsonb_path_query(m.parts, '$[*].text') AS value
             UNION ALL
@@ -315,9 +315,7 @@ WHERE
             UNION ALL
             SELECT jsonb_path_query(m.parts, '$[*].input.**')
         ) AS t
-    ) LIKE ALL(%(patterns)s)
-ORDER BY m."position"
-LIMIT %(limit)s
+    ) ~* ALL(%s)
 
 -- name: waiting_uploads
 -- How many uploads of who acts wait to be imported, in all archives, and their bytes.

@@ -1,7 +1,8 @@
 """Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -15,8 +16,10 @@ from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_
 from convmemory.conversations.messages.drafts import words_query
 from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, part_from_json, part_text
 from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.names import with_known_names
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.folding import folded, pattern_of, places_of_words
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line, storable
@@ -38,8 +41,7 @@ _VARYING = (
 """What differs between two reports of the same error, and what stands for it."""
 _MARK = re.compile("|".join({mark for _, mark in _VARYING}))
 FIND_CHARS, EXCERPT_BEFORE, EXCERPT_AFTER = 500, 30, 90
-_LIKE_SIGN = re.compile(r"([\\%_])")
-_UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
+CHECKED_AT_ONCE = 100  # messages that may contain the words, whose texts are in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def stored_messages(
     parameters: dict[str, Any] = {"messages": list(set(message_ids))}
     if with_stems:
         condition += " AND m.parts::text ~* %(pattern)s"
-        parameters["pattern"] = "|".join(_UNSURE.sub(".", stem) for stem in with_stems)
+        parameters["pattern"] = "|".join(map(pattern_of, with_stems))
     return _stored_messages(archive_id, condition, parameters)
 
 
@@ -217,13 +219,12 @@ def page_of_archives(
     chosen: str = "",
     cursor: str = "",
     source_id: str = "",
-    name_filters: Callable[[int, Filters], Filters] | None = None,
 ) -> tuple[list[tuple[Conversation, SpaceName | None]], str | None]:
     """Return a page of conversations of all archives that the caller reads, newest first, each with its space.
 
-    `chosen` restricts it to one archive (`Caller.chosen`); `name_filters` completes the filters for an archive. One
-    query for each archive, in the order of their latest changes until the page is full; a cursor is a place in all of
-    them, since ids are unique.
+    `chosen` restricts it to one archive (`Caller.chosen`). One query for each archive, and those for the names in its
+    filters, in the order of their latest changes until the page is full; a cursor is a place in all of them, since ids
+    are unique.
 
     Raises: InvalidInput, NotFound for another space.
     """
@@ -240,8 +241,8 @@ def page_of_archives(
         if len(found) > limit and changed_at < found[limit][0].updated_at:
             break  # nothing that is left is as new
         with caller.in_(access) as there:
-            wanted = name_filters(there.archive_id, filters) if name_filters else filters
-            rows = visible_conversations(there, wanted).filter(earlier).order_by("-updated_at", "-id")
+            full = with_known_names(there.archive_id, filters)
+            rows = visible_conversations(there, full).filter(earlier).order_by("-updated_at", "-id")
             found += [(row, access.space) for row in rows[: limit + 1]]
         found.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
     if len(found) <= limit:
@@ -306,46 +307,80 @@ class FoundText:
     excerpt: str
 
 
-def find_in_conversation(*, caller: Caller, conversation_id: int, words: str, limit: int) -> list[FoundText]:
-    """Return the turns that contain all of the words in one message, in reading order, each once.
+@dataclass(frozen=True, slots=True)
+class FoundTurns:
+    """All `turns` that contain some words, in order, and the texts of those from place `start` on.
 
-    Reads the stored messages, tool calls and results included, not the index. Upper and lower case are the same. Two
-    queries. Raises: NotFound.
+    `at` is the place of the first one that is not before the turn that is read; after the last it is the first.
+    """
+
+    turns: tuple[int, ...]
+    at: int
+    start: int
+    texts: tuple[FoundText, ...]
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.texts)
+
+
+def find_in_conversation(
+    *, caller: Caller, conversation_id: int, words: str, from_turn: int = 0, limit: int
+) -> FoundTurns:
+    """Return the turns that contain all of the words in one message, with the texts of `limit` around `from_turn`.
+
+    Reads the stored messages, tool calls and results included, not the index. Case and accents are the same, and words
+    with separators inside are found without them. Three queries. Raises: NotFound.
     """
     found = get_conversation(caller=caller, conversation_id=conversation_id)
-    words = words[:FIND_CHARS].lower()
-    wanted = words.split()
-    parameters: dict[str, Any] = {
-        "owner": caller.archive_id,
-        "conversation": found.pk,
-        "patterns": ["%" + _LIKE_SIGN.sub(r"\\\1", storable(word)) + "%" for word in wanted],
-        "limit": limit,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "messages_with_words"), parameters)
-        message_ids = [row[0] for row in cursor.fetchall()]
-    rows = with_home_turns(Message.objects.filter(archive_id=caller.archive_id, pk__in=message_ids)).order_by(
-        "position"
+    whole = folded(words[:FIND_CHARS])
+    wanted = whole.split()
+    patterns = [pattern_of(storable(word)) for word in wanted]
+    containing = RawSQL(  # noqa: S611 - no foreign text in it
+        load_sql("convmemory.conversations", "messages_with_words"), [caller.archive_id, found.pk, patterns]
     )
-    by_turn: dict[int, FoundText] = {}
-    for row in rows:
-        by_turn.setdefault(home_turn_of(row), _text_found(row, words, wanted))
-    return list(by_turn.values())
+    rows = with_home_turns(Message.objects.filter(archive_id=caller.archive_id, pk__in=containing)).order_by("position")
+    first_message: dict[int, int] = {}
+    for message_id, turn, parts in rows.values_list("pk", "home_turn", "parts").iterator(chunk_size=CHECKED_AT_ONCE):
+        if turn not in first_message and _contains(parts, wanted):
+            first_message[turn] = message_id
+    turns = tuple(sorted(first_message))
+    at = bisect_left(turns, from_turn)
+    at = at if at < len(turns) else 0
+    start = max(0, min(at - limit // 2, len(turns) - limit))
+    shown = {first_message[turn]: turn for turn in turns[start : start + limit]}
+    messages = Message.objects.filter(archive_id=caller.archive_id, pk__in=shown).order_by("position")
+    return FoundTurns(turns, at, start, tuple(_text_found(row, shown[row.pk], whole, wanted) for row in messages))
 
 
-def _text_found(row: Message, whole: str, wanted: Sequence[str]) -> FoundText:
+def _contains(parts: Any, words: Sequence[str]) -> bool:
+    """Return whether the values of a message's parts contain the words."""
+    texts: list[str] = []
+    queue = [parts]
+    while queue:
+        value = queue.pop()
+        if isinstance(value, dict):
+            queue += value.values()
+        elif isinstance(value, list):
+            queue += value
+        else:
+            texts.append(str(value))
+    return places_of_words("\n".join(texts), words) is not None
+
+
+def _text_found(row: Message, turn: int, whole: str, wanted: Sequence[str]) -> FoundText:
     """Return the place of the words in a message: as they are written if possible, otherwise of the first one."""
     texts = [part_text(part) for part in row.typed_parts]
     for sought in (whole, *wanted):
         for index, text in enumerate(texts):
-            if (start := text.lower().find(sought)) >= 0:
-                end = start + len(sought)
+            if places := places_of_words(text, [sought]):
+                ((start, end),) = places
                 excerpt = text[max(0, start - EXCERPT_BEFORE) : end + EXCERPT_AFTER]
-                return FoundText(home_turn_of(row), row.pk, index, start, end, one_line(excerpt, QUESTION_CHARS))
+                return FoundText(turn, row.pk, index, start, end, one_line(excerpt, QUESTION_CHARS))
     # In a parameter of a call, behind the characters that are shown of it.
     index = next((i for i, part in enumerate(row.typed_parts) if isinstance(part, ToolCallPart)), 0)
     text = texts[index] if texts else ""
-    return FoundText(home_turn_of(row), row.pk, index, 0, max(len(text), 1), one_line(text, QUESTION_CHARS))
+    return FoundText(turn, row.pk, index, 0, max(len(text), 1), one_line(text, QUESTION_CHARS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Requests and responses of the conversation routes."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
 from pydantic import AfterValidator, WithJsonSchema
@@ -120,6 +120,24 @@ class ProjectOut(Schema):
 
 class ProjectList(Schema):
     results: list[ProjectOut]
+
+
+class ProjectFolderOut(Schema):
+    folder: str
+    main: str = Field(description="of a worktree: the folder of the repository; else the folder")
+    repository: str = Field(description="its remote, or root:COMMIT; empty: none is known")
+    conversations: int
+    apart: Literal["", "folder", "worktrees"] = Field(description="whether it, or each worktree, is kept apart")
+
+
+class ProjectFolderList(Schema):
+    results: list[ProjectFolderOut]
+
+
+class ProjectFolderIn(Schema):
+    folder: str = Field(max_length=4000)
+    each_worktree: bool = Field(default=False, description="not the folder, but each of its worktrees")
+    is_apart: bool = Field(description="false joins it again")
 
 
 class ProjectRenameIn(Schema):

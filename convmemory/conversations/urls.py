@@ -11,6 +11,7 @@ urlpatterns = [
     path("library", browsing_views.library, name="library"),
     path("statistics", browsing_views.statistics, name="statistics"),
     path("library/project", browsing_views.rename_project, name="rename-project"),
+    path("library/folder", browsing_views.keep_apart, name="keep-apart"),
     path("library/change", browsing_views.change, name="change-library"),
     path("conversations/<int:conversation_id>", views.conversation, name="conversation"),
     path("conversations/<int:conversation_id>/messages/<int:position>/parts/<int:index>", views.part, name="part"),

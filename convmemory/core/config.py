@@ -33,6 +33,7 @@ from convmemory.core.setting_kinds import (
     zone,
 )
 
+OWN_BACKUPS = "backups"
 TABLE_HEAD = "| variable | default | meaning |\n|---|---|---|\n"
 
 
@@ -41,6 +42,28 @@ def folder_in_var(default: str, meaning: str) -> Setting[Path]:
         return conf.env_path(name, Config.var_dir.read() / default)
 
     return Setting(read, shown=f"`{default}/` in `CONVMEMORY_VAR`", meaning=meaning)
+
+
+def _has_own_backups() -> bool:
+    """Return whether backups go to the data folder, because nothing names another place."""
+    return not conf.env_str("BACKUP_FOLDER") and not Config.database_url.read()
+
+
+def backup_place(meaning: str) -> Setting[str]:
+    def read(name: str) -> str:
+        if _has_own_backups():
+            return str(Config.var_dir.read() / OWN_BACKUPS)
+        named = conf.env_str(name)
+        return "" if named == "off" else named
+
+    return Setting(read, shown=f"`{OWN_BACKUPS}/` in `CONVMEMORY_VAR`", meaning=meaning)
+
+
+def kept_backups(meaning: str) -> Setting[int]:
+    def read(name: str) -> int:
+        return conf.env_int(name, 3 if _has_own_backups() else 14, minimum=1, maximum=100_000)
+
+    return Setting(read, shown="3 in the data folder, 14 elsewhere", meaning=meaning)
 
 
 class Config:
@@ -370,13 +393,12 @@ class Config:
 
     # --- Backups ---
 
-    backup_folder = text(
-        "",
-        "where `manage.py up` writes backups of the embedded database: a folder, or `s3://BUCKET/PREFIX` "
-        "([operation.md](operation.md)); empty: nowhere",
+    backup_folder = backup_place(
+        "where `manage.py up` writes backups of the embedded database: a folder, better on another disk, or "
+        "`s3://BUCKET/PREFIX` ([operation.md](operation.md)); off: nowhere"
     )
     backup_every_h = whole(24, 1, 8_760, "hours from one of these backups to the next")
-    backup_keep = whole(14, 1, 100_000, "how many of them are kept; older ones are deleted")
+    backup_keep = kept_backups("how many of them are kept; older ones are deleted")
 
     # --- Imports ---
 
@@ -384,6 +406,11 @@ class Config:
         1800, 10, 86_400, "time limit of one import: 10 s to a day ([ADR 21](adr/0021-imports-in-a-child-process.md))"
     )
     import_memory_mb = whole(1024, 256, 1_048_576, "memory limit of the same, at least 256 MB")
+    samples = boolean(
+        "1: the first start of `manage.py up` on a new database loads sample conversations, as `make run` does; "
+        "`manage.py samples --remove` takes them out",
+        default=False,
+    )
     hide_keys = boolean(
         "replace keys, tokens and passwords in imported conversations, chats and documents by placeholders; those "
         "of conversations are kept, encrypted ([ADR 36](adr/0036-replace-secrets-before-storing.md)); 0: store "

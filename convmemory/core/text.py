@@ -38,6 +38,12 @@ def json_storable(value: Any) -> Any:
     return storable(str(value))
 
 
+def quoted_lexeme(lexeme: str) -> str:
+    """Return the lexeme as a literal in tsquery syntax."""
+    escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
 def cut(text: str, max_chars: int) -> str:
     """Return `text` in at most `max_chars` characters, ending in an ellipsis if it was cut."""
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"

@@ -15,13 +15,12 @@ from convmemory.core.processes.child_limits import run_under_limits
 from convmemory.core.processes.confinement import Access
 from convmemory.core.text import storable
 from convmemory.core.titles import plain_title, says_something
-from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable, collected
+from convmemory.documents.converters.base import DAMAGED, ConvertLimits, SourceFile, Unreadable, collected
 from convmemory.documents.structure import Block, SectionDraft, cut_sections
 
 TITLE_CHARS = 300
 MAX_NOTES = 20
 NESTED = "The file is nested too deeply to be read, as files made to end programs are: save it again in a simpler form."
-DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 DEFAULT_TITLES = ("Word Document", "PowerPoint Presentation", "Untitled", "untitled", "Slide 1")
 _WORD = re.compile(r"\w")
 
@@ -36,6 +35,7 @@ class Heading:
     chars: int = 0
     sections: int = 0
     notes: list[str] = field(default_factory=list)
+    coverage: list[dict[str, Any]] = field(default_factory=list)
     failure: str = ""
     error: str = ""
 
@@ -75,17 +75,24 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     named = (title for title in (converted.title, *first_heading) if title not in DEFAULT_TITLES)
     titles = (plain_title(storable(title), TITLE_CHARS) for title in named)
     title = next(filter(says_something, titles), storable(file.stem) or "Document")
+    notes = (*hidden.notes, *file.notes, *converted.notes, *converted.coverage.notes())
     heading = Heading(
         format=format,
         title=(masked_keys(title)[0] if file.limits.hide_keys else title)[:TITLE_CHARS],
         pages=converted.pages,
         chars=sections[-1].end,
         sections=len(sections),
-        notes=[storable(note) for note in (*hidden.notes, *converted.notes[:MAX_NOTES])],
+        notes=list(map(storable, _bounded(notes))),
+        coverage=converted.coverage.rows(),
     )
     yield _as_json(heading)
     for section in file.watched(hidden.sections):
         yield {name: getattr(section, name) for name in SectionDraft.__dataclass_fields__}
+
+
+def _bounded(notes: Sequence[str]) -> list[str]:
+    more = len(notes) - MAX_NOTES
+    return [*notes[:MAX_NOTES], *([f"{more:,} more notes are left out."] if more > 0 else [])]
 
 
 def _as_json(heading: Heading) -> dict[str, Any]:

@@ -276,7 +276,7 @@ def find_documents(
         raise InvalidInput(f"Documents are sorted by {', '.join(SORTS)}.")
     order = SORTS[sort]
     query = {"list": "documents", "space": chosen, "title": title, "sort": sort}
-    wanted = Q(title__icontains=title) | Q(name__icontains=title) if title else Q()
+    wanted = Q(title__folded_contains=title) | Q(name__folded_contains=title) if title else Q()
     if cursor:
         # A place in all archives: the values of the last document, by which it is sorted; ids are unique.
         place = decode_cursor(query, cursor)

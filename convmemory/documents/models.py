@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
 from convmemory.core.trash import Trashable
+from convmemory.documents.converters.coverage import plural_of
 from convmemory.documents.storage import document_storage
 from convmemory.documents.structure import path_at
 
@@ -53,6 +54,9 @@ class Document(Trashable):
     failure = models.CharField(max_length=20, choices=Failure, blank=True, default="")
     error = models.TextField(blank=True, default="", help_text="Why the last version cannot be read, and what to do.")
     notes = models.JSONField(default=list, blank=True)
+    coverage = models.JSONField(
+        default=list, db_default=[], blank=True, help_text="Parts by kind: how many were read, of how many."
+    )
     page_count = models.PositiveIntegerField(null=True, blank=True)
     char_count = models.PositiveIntegerField(default=0)
     section_count = models.PositiveIntegerField(default=0)
@@ -92,6 +96,14 @@ class Document(Trashable):
         return self.status in (self.Status.UPLOADED, self.Status.PROCESSING)
 
     @property
+    def parts_read(self) -> list[str]:
+        """Return for each kind of part how many were read: "1 of 2 pages"."""
+        return [
+            _("%(read)s of %(total)s %(parts)s") % {**row, "parts": plural_of(row["part"], row["total"])}
+            for row in self.coverage
+        ]
+
+    @property
     def sections(self) -> "models.QuerySet[Section]":
         """Return its sections, looked up by owner and document."""
         return Section.objects.filter(archive_id=self.archive_id, document_id=self.pk)
@@ -124,7 +136,7 @@ class Section(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"section {self.number} of document {self.document_id}"
+        return f"section {self.number + 1} of document {self.document_id}"
 
     @property
     def end(self) -> int:

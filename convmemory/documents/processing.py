@@ -201,7 +201,8 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
             held.digest = str(held.next_file).rpartition("/")[2]
             held.name, held.size = held.next_name, held.file.size
             held.next_file.name = held.next_name = ""
-        held.format, held.title, held.notes = heading.format, heading.title, heading.notes
+        held.format, held.title = heading.format, heading.title
+        held.notes, held.coverage = heading.notes, heading.coverage
         held.page_count, held.char_count, held.section_count = heading.pages, heading.chars, heading.sections
         held.status, held.failure, held.error = Status.READY, "", ""
         held.attempts, held.version = 0, held.version + 1

@@ -7,6 +7,12 @@ from ninja import Field, Schema
 from convmemory.conversations.schemas import SPACE, SpaceOut
 
 
+class PartOut(Schema):
+    part: str = Field(description="page, picture, footnote, …")
+    read: int
+    total: int
+
+
 class DocumentOut(Schema):
     id: int
     name: str = Field(description="the name that the file came with")
@@ -19,6 +25,7 @@ class DocumentOut(Schema):
     )
     error: str = Field(description="why it could not be read, and what to do")
     notes: list[str] = Field(description="what was left out")
+    coverage: list[PartOut] = Field(description="for each kind of part, how many were read of those in the file")
     page_count: int | None = Field(description="pages, slides or sheets")
     char_count: int = Field(description="characters of its text")
     section_count: int

@@ -89,5 +89,5 @@ def _nearest(text: str, wanted: str, expected: int) -> int:
 
 
 def squeezed(text: str) -> str:
-    """Return `text` without white space, soft hyphens and invisible characters."""
-    return "".join(char for char in text if char.isprintable() and not char.isspace())
+    """Return `text` without white space, hyphens and invisible characters."""
+    return "".join(char for char in text if char.isprintable() and not char.isspace() and char != "-")

@@ -7,6 +7,7 @@ from itertools import groupby
 from django.utils.safestring import SafeString
 
 from convmemory.conversations.pages.highlighting import MarkedSpan
+from convmemory.core.folding import folded, pattern_of, places_of_words
 from convmemory.core.text import one_line
 from convmemory.documents.drawing import Picture, picture_of
 from convmemory.documents.markdown_sections import lay_out, opening_of
@@ -168,19 +169,24 @@ def _pieces(section: Section, place: Target) -> tuple[Piece, ...]:
 
 def find_in(document: Document, text: str) -> list[FoundWords]:
     """Return the sections that contain all words of the text, in order, each with its first place of one. One query."""
-    words = text.lower().split()[:FOUND_WORDS]
+    words = folded(text).split()[:FOUND_WORDS]
+    if not words:
+        return []
     rows = document.sections.order_by("number")
     for word in words:
-        rows = rows.filter(text__icontains=word)
+        rows = rows.filter(text__iregex=pattern_of(word))
     found = []
-    for row in rows[:FOUND_SECTIONS] if words else ():
-        lower = row.text.lower()
-        word = max(words, key=len)
-        at = max(lower.find(word), 0)
-        shown = max(0, at - FOUND_CHARS // 3)
+    for row in rows:
+        places = places_of_words(row.text, words)
+        if not places:
+            continue
+        start, end = places[words.index(max(words, key=len))]
+        shown = max(0, start - FOUND_CHARS // 3)
         heading = " > ".join(row.path)
         piece = one_line(row.text[shown : shown + FOUND_CHARS], FOUND_CHARS)
-        found.append(FoundWords(row.number, heading, row.page, row.start + at, row.start + at + len(word), piece))
+        found.append(FoundWords(row.number, heading, row.page, row.start + start, row.start + end, piece))
+        if len(found) == FOUND_SECTIONS:
+            break
     return found
 
 

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 SHOWN = 50
 CHOICES = 200
 COLUMNS = (("title", gettext_lazy("Title")), ("sections", gettext_lazy("Sections")), ("size", gettext_lazy("Size")))
-ACCEPTED = ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.ods,.csv,.epub,.html,.htm,.md,.txt,.eml,text/*"
+ACCEPTED = (
+    ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.odt,.odp,.ods,.rtf,.csv,.epub,.html,.htm,.md,.txt,.eml,.mbox,.msg,.ipynb,"
+    "text/*"
+)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -7,13 +7,16 @@ written, `pause` and `resume` stop and continue both. Without a command it pushe
 import argparse
 import contextlib
 import io
+import json
 import os
 import shutil
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 if not __package__:  # `python FOLDER`, as the entries of agents call it: the folder is loaded as a package
     import importlib.util
@@ -36,10 +39,10 @@ from .application import PROGRAM, interpreter, interpreter_of, modules_of, own_m
 from .places import existing_places, is_of_chats
 from .pushing import ERROR_EXIT, OFFLINE_EXIT, in_words, push, push_once
 from .rules import Rules
-from .sending import Offline, PushError, Server, request
+from .sending import Offline, PushError, Server, detail_of, request
 from .wiring import Wiring, chosen_agents
 
-COMMANDS = ("push", "connect", "disconnect", "pause", "resume", "mcp", "hook", "search", "read")
+COMMANDS = ("push", "connect", "disconnect", "pause", "resume", "project", "mcp", "hook", "search", "read")
 FORMER_COMMAND = "convmemory"
 """Started by entries of earlier versions, and the name of a program of others."""
 
@@ -118,6 +121,19 @@ def _parser() -> argparse.ArgumentParser:
     reads = commands.add_parser("read", parents=[shared], help="read a conversation, or one turn of it")
     reads.add_argument("conversation_id", type=int)
     reads.add_argument("turn", type=int, nargs="?")
+    project = commands.add_parser(
+        "project", parents=[shared], help="the folders of a project; join it, or keep one apart"
+    )
+    project.add_argument(
+        "folder", nargs="?", type=Path, default=Path(), help="the project's folder (default: this one)"
+    )
+    changes = project.add_mutually_exclusive_group()
+    changes.add_argument("--join", metavar="PROJECT", default="", help="make it one with this project, by its path")
+    changes.add_argument("--apart", action="store_true", help="recall in this folder only what was said in it")
+    changes.add_argument("--together", action="store_true", help="undo --apart")
+    project.add_argument(
+        "--worktrees", action="store_true", help="of --apart and --together: each worktree of the folder"
+    )
     hooks = commands.add_parser("hook", parents=[shared], help="an agent's hook: adds memory to a prompt")
     hooks.add_argument("event", choices=hook.EVENTS)
     hooks.add_argument("agent", metavar="AGENT")
@@ -269,6 +285,39 @@ def _read(options: argparse.Namespace) -> int:
     return 0
 
 
+def _project(options: argparse.Namespace) -> int:
+    """Join a project with another, or keep a folder apart, and print the folders of the project."""
+    server, folder = _server(options), os.path.abspath(options.folder)
+    if options.worktrees and not (options.apart or options.together):
+        raise PushError("--worktrees goes with --apart or --together.")
+    if options.join:
+        _call(server, "POST", "/api/v1/projects/rename", {"project": folder, "name": options.join})
+        folder = options.join
+    elif options.apart or options.together:
+        change = {"folder": folder, "each_worktree": options.worktrees, "is_apart": options.apart}
+        _call(server, "POST", "/api/v1/projects/folders", change)
+    rows = _call(server, "GET", f"/api/v1/projects/folders?{urlencode({'project': folder})}")["results"]
+    for row in rows:
+        about = [
+            row["repository"],
+            "worktree" if row["folder"] != row["main"] else "",
+            "kept apart" if row["apart"] else "",
+        ]
+        print("  ".join([f"{row['conversations']:>6}", row["folder"], *filter(None, about)]))
+    if not rows:
+        print(f"Of {folder} there is no conversation.")
+    return 0
+
+
+def _call(server: Server, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the API answers. Raises: PushError."""
+    sent = json.dumps(body).encode() if body else b""
+    status, answer = request(server, method, path, sent, {"Content-Type": "application/json"})
+    if status >= 400:
+        raise PushError(f"{detail_of(answer)} (status {status})")
+    return dict(json.loads(answer)) if answer else {}
+
+
 def _hook(arguments: Sequence[str]) -> int:
     """Run the hook and return 0, whatever happens: agents take other codes for an order to stop the prompt."""
     try:
@@ -301,6 +350,7 @@ _DO = {
     "mcp": _mcp,
     "pause": _pause,
     "resume": _resume,
+    "project": _project,
     "search": _search,
     "read": _read,
 }

@@ -17,19 +17,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .account import Account
 from .agents import Agent, agent_named
 from .databases import Session
+from .repositories import Repository, repository_of
 from .rules import SWITCH, Rules
 from .sending import Offline, PushError, Server, request
 
 INPUT_S = 0.3
 INPUT_BYTES = 1024**2
 ANSWER_S = 0.8
+GIT_S = 0.2  # of them for a root commit that is in a pack
 QUERY_CHARS = 480
 MIN_WORDS = 4
 SIGNS_A_WORD, LETTERS_A_WORD = 4, 2  # of scripts without spaces: Thai and its neighbours; Chinese and Japanese
@@ -163,6 +165,7 @@ def _prompt(server: Server, agent: Agent, given: Mapping[str, Any], account: Acc
     body = {
         "query": query,
         "project": _project(given),
+        "repository": _repository(account, given),
         "exclude_session": session,
         "alive_message_ids": seen["shown"],
         "max_tokens": budget,
@@ -272,6 +275,11 @@ def _session(given: Mapping[str, Any]) -> str:
 
 def _project(given: Mapping[str, Any]) -> str:
     return str(given.get("cwd") or "")
+
+
+def _repository(account: Account, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the repository of the session's folder; with empty values if there is none."""
+    return asdict(repository_of(_project(given), home=account.home, git_s=GIT_S) or Repository("", ""))
 
 
 # --- requests and state ---------------------------------------------------------------------------

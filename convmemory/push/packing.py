@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +20,13 @@ from .databases import DATABASES, Session
 from .ledger import Ledger
 from .places import Place, is_of_chats
 from .projects import can_reduce, is_shared, name_of, reduce
+from .repositories import FOLDERS_FILE, folders_as_text
 from .rules import Rules
 
 MAX_FILES = 50  # a refused archive is halved until the file at fault is alone
 MAX_BYTES = 64 * 1024**2  # of files, before compression; an interrupted upload starts again at its archive
 CHUNK_BYTES = 1024**2
+MADE = (1980, 1, 1, 0, 0, 0)
 _COMPANIONS = {
     "amplifier": ("metadata.json", "events.jsonl"),
     "cline": ("history_item.json",),
@@ -43,7 +45,7 @@ _COMPANIONS = {
 class Item:
     """A file to send: its path, its name in the archive, and the digest of what is sent of it.
 
-    `folder` is the project of its session. With `rules`, only the sessions that they do not leave out are sent.
+    `folders` are those of its sessions. With `rules`, only the sessions that they do not leave out are sent.
     """
 
     place: Place
@@ -52,7 +54,7 @@ class Item:
     digest: str
     size: int
     companions: tuple[tuple[Path, str], ...]
-    folder: str = ""
+    folders: tuple[str, ...] = ()
     rules: Rules | None = None
 
 
@@ -124,13 +126,13 @@ def _under(rules: Rules, item: Item) -> tuple[str, Item]:
     """Return why the file is left out, or an empty string and what of it may be sent."""
     verdict = rules.of_file(item.place, item.path)
     if verdict.reason or not verdict.left_out:
-        return verdict.reason, replace(item, folder=verdict.folder)
+        return verdict.reason, replace(item, folders=verdict.folders)
     if not can_reduce(item.place, item.path):
         return "has sessions that are left out, and cannot be divided", item
     # Sent again once other sessions are left out.
     names = sorted(f"{session.id} {session.project}" for session in verdict.left_out)
     digest = hashlib.sha256("\n".join([item.digest, *names]).encode()).hexdigest()
-    return "", replace(item, digest=digest, rules=rules)
+    return "", replace(item, digest=digest, rules=rules, folders=verdict.folders)
 
 
 def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -145,8 +147,8 @@ def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def pack(items: Iterable[Item], target: Path) -> None:
-    """Write the archive. Raises: OSError, sqlite3.Error, Unreadable."""
+def pack(items: Sequence[Item], target: Path, *, home: Path) -> None:
+    """Write the archive, with the repositories of the items' folders. Raises: OSError, sqlite3.Error, Unreadable."""
     names: set[str] = set()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
         for item in items:
@@ -154,6 +156,9 @@ def pack(items: Iterable[Item], target: Path) -> None:
                 if name not in names:
                     names.add(name)
                     _add(archive, path, name, item)
+        text = folders_as_text((folder for item in items for folder in item.folders), home)
+        if text:
+            archive.writestr(zipfile.ZipInfo(FOLDERS_FILE, MADE), text)  # the same folders give the same archive
 
 
 def _name(place: Place, path: Path) -> str:

@@ -91,14 +91,16 @@ def _push_once(options: argparse.Namespace, *, is_offer: bool) -> int:
             else:
                 ledger.record_agreement(target, {item.place.agent for item in new})
         print(f"{in_words(len(waiting))} to send")
-        counts = _send_all(waiting, server, space, ledger, target)
+        counts = _send_all(waiting, server, space, ledger, target, home=home)
         print(f"{in_words(counts['taken'])} sent, {counts['refused']} refused, {counts['left']} left for the next time")
         return 0
 
 
 def _agree(items: Collection[Item], left_out: Counter[str], target: str, *, is_told: bool) -> bool:
     """Show the files by agent and folder, and return whether the user agrees to send them."""
-    folders = Counter((item.place.agent, item.folder or "(no folder is named)") for item in items)
+    folders = Counter(
+        (item.place.agent, item.folders[0] if len(item.folders) == 1 else "(no folder is named)") for item in items
+    )
     print(f"On this machine are sessions that were not sent to {target}:")
     for (agent, folder), count in folders.most_common(SHOWN_FOLDERS):
         print(f"  {agent:<16}{in_words(count):>12}  {folder}")
@@ -126,13 +128,15 @@ def _show_left_out(left_out: Counter[str]) -> None:
         print(f"  {in_words(count)} left out: {reason}")
 
 
-def _send_all(waiting: Sequence[Item], server: Server, space: int | None, ledger: Ledger, target: str) -> Counter[str]:
+def _send_all(
+    waiting: Sequence[Item], server: Server, space: int | None, ledger: Ledger, target: str, *, home: Path
+) -> Counter[str]:
     """Send the files in batches and record those that the server has or refuses; return their counts."""
     counts: Counter[str] = Counter()
     todo = list(batches(waiting))[::-1]
     while todo:
         batch = todo.pop()
-        answer = _send_batch(batch, server, space)
+        answer = _send_batch(batch, server, space, home)
         if not answer.taken and len(batch) > 1:
             half = len(batch) // 2  # halves isolate the file that fails
             todo += [batch[half:], batch[:half]]
@@ -145,12 +149,12 @@ def _send_all(waiting: Sequence[Item], server: Server, space: int | None, ledger
     return counts
 
 
-def _send_batch(batch: list[Item], server: Server, space: int | None) -> Answer:
+def _send_batch(batch: list[Item], server: Server, space: int | None, home: Path) -> Answer:
     """Pack and send a batch, without the files that cannot be packed now. Raises: Offline, PushError."""
     with tempfile.TemporaryDirectory(prefix="convmemory-push-") as folder:
         archive = Path(folder) / "transcripts.zip"
         try:
-            pack(batch, archive)
+            pack(batch, archive, home=home)
         except (OSError, sqlite3.Error, Unreadable) as error:
             return Answer(taken=False, detail=str(error), outcome="left")
         return send(archive, server=server, space=space)

@@ -23,10 +23,10 @@ SWITCH = "CONVMEMORY"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a file stays here as a whole, or an empty string; its folder if it has one; and its sessions that stay."""
+    """Why a file stays here as a whole, or an empty string; its folders; and its sessions that stay."""
 
     reason: str = ""
-    folder: str = ""
+    folders: tuple[str, ...] = ()
     left_out: tuple[Session, ...] = ()
     is_read: bool = True
 
@@ -75,12 +75,12 @@ class Rules:
         except Unreadable as error:
             return Verdict(f"cannot be read: {error}", is_read=False)
         reasons = {session: self.reason(session) for session in sessions}
-        folders = {session.project for session in sessions}
+        folders = {session.project for session in sessions if not reasons[session]}
         # A file of one session has several only if its name can mean several folders.
         is_out = all(reasons.values()) if is_shared(place, path) else any(reasons.values())
         return Verdict(
             max(reasons.values()) if reasons and is_out else "",
-            folders.pop() if len(folders) == 1 else "",
+            tuple(sorted(folders)),
             tuple(session for session, reason in reasons.items() if reason),
         )
 

@@ -10,7 +10,7 @@ from convmemory.conversations.marking import set_mark
 from convmemory.core.config import config
 from convmemory.core.errors import NotAllowed, NotFound
 from convmemory.core.marks import mark_of
-from convmemory.tools.definition import Text, Tool, ToolInput, ToolOutput
+from convmemory.tools.definition import Text, Tool, ToolInput, ToolOutput, site
 
 TOOLS_ONLY_READ = "Tools only read spaces: mark the turn on its page."
 
@@ -38,7 +38,8 @@ def mark_turn(caller: Caller | None, arguments: MarkTurnInput) -> MarkTurnOutput
         if any(space.archive_id == archive_id for space in caller.spaces):
             raise NotAllowed(TOOLS_ONLY_READ) from None
         raise
-    return MarkTurnOutput(said=f"Turn {arguments.turn} is {mark or 'not marked'}.")
+    link = f"{site()}/conversations/{arguments.conversation_id}?turn={arguments.turn}"
+    return MarkTurnOutput(said=f"Turn {arguments.turn}, {link}, is {mark or 'not marked'}.")
 
 
 MARK_TURN = Tool(

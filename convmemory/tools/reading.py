@@ -361,7 +361,6 @@ def list_conversations(caller: Caller | None, arguments: ListConversationsInput)
         filters=filters,
         limit=arguments.limit,
         cursor=arguments.cursor,
-        name_filters=with_known_names,
     )
     explanation = None
     if not rows and arguments.cursor:

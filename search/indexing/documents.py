@@ -19,7 +19,8 @@ from search.languages import configuration_of
 from search.models import Item, Source
 from search.postings.cached import unpack_from
 from search.vectors.locking import lock_for_writing, locked
-from search.vectors.texts import ItemTexts, item_texts, searchable
+from search.vectors.texts import IN_ENGLISH, ItemTexts, item_texts
+from search.word_forms import indexed_text
 
 WEIGHTS = "ABCDS"
 
@@ -119,7 +120,13 @@ def _store(source: Source, items: Mapping[int, ItemTexts], found: set[str]) -> i
     for weight in WEIGHTS:
         own = [language.get(weight, "") for language in languages]
         said = [text.lexical.get(weight, "") for text in texts]
-        parameters[weight] = [searchable(text, language) for text, language in zip(said, own, strict=True)]
+        # Tools' output is full of identifiers, whose separators are typed.
+        forms = [
+            indexed_text(text, language, has_joined=weight != IN_ENGLISH)
+            for text, language in zip(said, own, strict=True)
+        ]
+        parameters[weight] = [indexed for indexed, _ in forms]
+        parameters[f"folded_{weight}"] = [folded for _, folded in forms]
         parameters[f"of_{weight}"] = [configuration_of(language) for language in own]
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "upsert_items"), parameters)

@@ -25,6 +25,7 @@ from search.vectors.item_vectors import store_item_vectors
 from search.vectors.locking import lock_for_writing, lock_vectors
 from search.vectors.passages import asking_places, drop_punctuation, passage_texts
 from search.vectors.texts import item_texts
+from search.word_forms import has_other_forms
 
 
 def bring_up_layout(source: Source) -> None:
@@ -34,22 +35,31 @@ def bring_up_layout(source: Source) -> None:
     """
     if source.layout < Source.IN_LANGUAGES:
         _bring_up_words(source)
+        _set_layout(source, Source.IN_LANGUAGES)
     if source.layout < Source.WITHOUT_PUNCTUATION and _keep_words_alone(source):
         _set_layout(source, Source.WITHOUT_PUNCTUATION)
     if source.layout == Source.WITHOUT_PUNCTUATION:
         _derive_item_vectors(source)
+        _set_layout(source, Source.WITH_DERIVED_VECTORS)
+    if source.layout == Source.WITH_DERIVED_VECTORS:
+        _bring_up_words(source)
         _set_layout(source, Source.LAYOUT)
 
 
 def _bring_up_words(source: Source) -> None:
-    """Upgrade whether passages ask, and the words of other languages."""
+    """Upgrade whether passages ask, and words of other languages or with other forms. This embeds nothing."""
     for batch in batches_of_items(source, 0):
-        # Index the words of items again that contain other languages than English. This embeds nothing.
         texts = {item.number: item_texts(item) for item in batch.items}
-        store_documents(source, {number: text for number, text in texts.items() if text.languages or text.has_pairs})
+        store_documents(
+            source,
+            {
+                number: text
+                for number, text in texts.items()
+                if text.languages or any(map(has_other_forms, text.lexical.values()))
+            },
+        )
         if source.layout < Source.WITH_ASKING:
             _mark_asking(source, batch.items)
-    _set_layout(source, Source.IN_LANGUAGES)
     source.refresh_from_db(fields=["unpacked_from"])
 
 

@@ -3,17 +3,26 @@
 WITH given AS MATERIALIZED (
     SELECT
         t.*,
-        setweight(to_tsvector(t.of_a, t.a), 'A') || setweight(to_tsvector(t.of_b, t.b), 'B')
-            || setweight(to_tsvector(t.of_s, t.s), 'C') AS spoken,
-        setweight(to_tsvector(t.of_c, t.c), 'C') || setweight(to_tsvector(t.of_d, t.d), 'D') AS unspoken
+        setweight(w.a, 'A') || setweight(w.b, 'B') || setweight(w.s, 'C') AS spoken,
+        setweight(w.c, 'C') || setweight(w.d, 'D') AS unspoken
     FROM unnest(
         %(numbers)s::int[], %(opening_ids)s::bigint[], %(headings)s::text[], %(created_at)s::timestamptz[],
         %(hashes)s::bytea[], %(lengths)s::int[], %(A)s::text[], %(B)s::text[], %(C)s::text[], %(D)s::text[],
-        %(S)s::text[], %(of_A)s::regconfig[], %(of_B)s::regconfig[], %(of_C)s::regconfig[], %(of_D)s::regconfig[],
+        %(S)s::text[], %(folded_A)s::text[], %(folded_B)s::text[], %(folded_C)s::text[], %(folded_D)s::text[],
+        %(folded_S)s::text[], %(of_A)s::regconfig[], %(of_B)s::regconfig[], %(of_C)s::regconfig[], %(of_D)s::regconfig[],
         %(of_S)s::regconfig[]
     ) AS t (
-        number, opening_id, heading, created_at, content_hash, length, a, b, c, d, s, of_a, of_b, of_c, of_d, of_s
+        number, opening_id, heading, created_at, content_hash, length, a, b, c, d, s,
+        folded_a, folded_b, folded_c, folded_d, folded_s, of_a, of_b, of_c, of_d, of_s
     )
+    CROSS JOIN LATERAL (
+        SELECT
+            CASE t.folded_a WHEN '' THEN to_tsvector(t.of_a, t.a) ELSE convmemory_words(t.of_a, t.a, t.folded_a) END AS a,
+            CASE t.folded_b WHEN '' THEN to_tsvector(t.of_b, t.b) ELSE convmemory_words(t.of_b, t.b, t.folded_b) END AS b,
+            CASE t.folded_c WHEN '' THEN to_tsvector(t.of_c, t.c) ELSE convmemory_words(t.of_c, t.c, t.folded_c) END AS c,
+            CASE t.folded_d WHEN '' THEN to_tsvector(t.of_d, t.d) ELSE convmemory_words(t.of_d, t.d, t.folded_d) END AS d,
+            CASE t.folded_s WHEN '' THEN to_tsvector(t.of_s, t.s) ELSE convmemory_words(t.of_s, t.s, t.folded_s) END AS s
+    ) AS w
 )
 INSERT INTO search_item
     (owner_id, source_id, number, opening_id, heading, created_at, content_hash, length, error,

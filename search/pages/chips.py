@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.pages.search_box import SPOKEN, SearchBox
+from convmemory.core.folding import folded
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -216,12 +217,13 @@ def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
 
 def _full_name(typed: str, known: Iterable[Choice]) -> str:
     """Return the known value that was meant; "" if there is none."""
-    wanted = typed.lower()
+    meant = folded(typed)
     values = [choice for choice in known if choice.count or not choice.is_chosen]
     for matches in (
-        (choice.value for choice in values if choice.value.lower() == wanted),
-        (choice.value for choice in values if choice.label.lower() == wanted),
-        (choice.value for choice in values if choice.label.lower().startswith(wanted)),
+        (choice.value for choice in values if choice.value.lower() == typed.lower()),
+        (choice.value for choice in values if folded(choice.value) == meant),
+        (choice.value for choice in values if folded(choice.label) == meant),
+        (choice.value for choice in values if folded(choice.label).startswith(meant)),
     ):
         if match := next(matches, ""):
             return match

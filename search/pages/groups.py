@@ -175,12 +175,12 @@ def conclusion_of(hit: Hit) -> str:
 
 
 def _place_of(hit: Hit) -> str:
-    """Return the hit's place in its conversation or document, with the number that its address has."""
+    """Return the hit's place in its conversation or document, counted from one."""
     if not isinstance(hit.where, SectionPlace):
-        return gettext("turn %(number)s") % {"number": hit.number}
+        return gettext("turn %(number)s") % {"number": hit.number + 1}
     if hit.where.page:
         return gettext("page %(number)s") % {"number": hit.where.page}
-    return gettext("section %(number)s") % {"number": hit.number}
+    return gettext("section %(number)s") % {"number": hit.number + 1}
 
 
 def section_url(hit: Hit, box: SearchBox) -> str:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, project_name
+from convmemory.core.folding import folded
 from convmemory.documents.models import Document
 from search.pages.chips import filters_in
 from search.pages.past_searches import past_searches
@@ -77,7 +78,7 @@ def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = (
         PaletteSection(gettext("Searches"), tuple(_searches(caller, words))),
     )
     pages = [*_commands(caller.user, words, left_out)]
-    exact = [page for page in pages if page.label.casefold() == typed.casefold()]
+    exact = [page for page in pages if folded(page.label) == folded(typed)]
     go_to = PaletteSection(gettext("Go to"), (*exact, *(page for page in pages if page not in exact)))
     return [section for section in ((go_to, *found) if exact else (*found, go_to)) if section.entries]
 
@@ -86,7 +87,7 @@ def _conversations(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntr
     """Yield conversations whose titles contain the words; the newest if the text is empty."""
     rows = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None)
     for word in words:
-        rows = rows.filter(title__icontains=word)
+        rows = rows.filter(title__folded_contains=word)
     for row in rows.only("title", "agent", "updated_at").order_by("-updated_at", "-pk")[:TITLES_LIMIT]:
         yield PaletteEntry(row.title or gettext("Untitled conversation"), row.agent, "chat", row.get_absolute_url())
 
@@ -94,7 +95,7 @@ def _conversations(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntr
 def _documents(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
     rows = Document.objects.filter(archive_id=caller.archive_id)
     for word in words:
-        rows = rows.filter(title__icontains=word)
+        rows = rows.filter(title__folded_contains=word)
     for row in rows.only("title", "name").order_by("-pk")[:DOCUMENTS_LIMIT]:
         yield PaletteEntry(row.title or row.name, row.name, "note", row.get_absolute_url())
 
@@ -102,7 +103,7 @@ def _documents(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
 def _projects(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
     rows = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None).exclude(project="").order_by()
     for word in words:
-        rows = rows.filter(project__icontains=word)
+        rows = rows.filter(project__folded_contains=word)
     for project in rows.values_list("project", flat=True).distinct()[:PROJECTS_LIMIT]:
         yield PaletteEntry(
             project_name(project), project, "library", f"{reverse('search')}?{urlencode({'project': project})}"
@@ -111,7 +112,7 @@ def _projects(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
 
 def _searches(caller: Caller, words: Iterable[str]) -> list[PaletteEntry]:
     saved, recent = past_searches(caller)
-    matching = [row for row in [*saved, *recent] if all(word.lower() in row.text.lower() for word in words)]
+    matching = [row for row in [*saved, *recent] if all(folded(word) in folded(row.text) for word in words)]
     return [
         PaletteEntry(
             row.text or gettext("Filters alone"),
@@ -129,7 +130,7 @@ def _commands(person: User, words: Iterable[str], left_out: Collection[str]) -> 
             continue
         if name == "password" and not person.has_usable_password():
             continue  # such as who signs in with the company's account
-        if all(word.lower() in str(label).lower() for word in words):
+        if all(folded(word) in folded(str(label)) for word in words):
             try:
                 yield PaletteEntry(str(label), "", icon, reverse(name))
             except NoReverseMatch:  # a page that this installation does not have

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.text import Span
 from search.languages import CHARACTERS
 from search.query_text import parse_query
@@ -86,14 +87,22 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
     If the query quotes phrases and the text contains one, only the phrases are marked.
     """
     phrases = parse_query(query).phrases
-    pattern = _whole(phrases) if phrases else None
-    if pattern is None or not pattern.search(text):
-        words = {word.lower() for word in _WORDS.findall(query)} - _UNMARKED
+    plain = FoldedText.of(text)
+    pattern = _whole(list(map(folded, phrases))) if phrases else None
+    if pattern is None or not pattern.search(plain.text):
+        words = set(_WORDS.findall(folded(query))) - _UNMARKED
+        words |= {word for word, _ in joined_words(folded(query))}
         pattern = _whole(words) if words else None
-    if pattern is None or not text:
-        return (Piece(text, is_match=False),) if text else ()
-    pieces = pattern.split(text)
-    return tuple(Piece(piece, is_match=bool(index % 2)) for index, piece in enumerate(pieces) if piece)
+    matches = pattern.finditer(plain.text) if pattern else ()
+    places = [match.span() for match in matches]
+    if pattern:
+        places += [place for word, place in joined_words(plain.text) if pattern.fullmatch(word)]
+    pieces, end = [], 0
+    for start, stop in sorted(plain.span_of(*place) for place in places):
+        if start >= end:
+            pieces += [Piece(text[end:start], is_match=False), Piece(text[start:stop], is_match=True)]
+            end = stop
+    return tuple(piece for piece in (*pieces, Piece(text[end:], is_match=False)) if piece.text)
 
 
 def _whole(wanted: Collection[str]) -> re.Pattern[str]:
@@ -103,4 +112,4 @@ def _whole(wanted: Collection[str]) -> re.Pattern[str]:
         f"{f'(?!{_LETTER})' if _CLOSES.search(text) else ''}"
         for text in sorted(wanted, key=len, reverse=True)
     )
-    return re.compile(f"({'|'.join(patterns)})", re.IGNORECASE)
+    return re.compile("|".join(patterns))

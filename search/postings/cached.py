@@ -14,8 +14,8 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.text import quoted_lexeme
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
-from search.fields import quoted_lexeme
 from search.models import PostingBlock, Source
 from search.retrieval.candidates import NO_ITEMS, Ints, ItemKeys, Scores, item_keys
 

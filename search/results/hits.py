@@ -14,10 +14,9 @@ from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages.outcomes import NO_OUTCOME, Outcome
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
-from convmemory.core.text import Span
+from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
-from search.fields import quoted_lexeme
 from search.results.passages import (
     ShownPassage,
     best_passages,
@@ -309,7 +308,7 @@ class TitleHit:
 
 def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
     """Return the owner's sources with matching titles, those that match most closely first. At most one query."""
-    lexemes = list(dict.fromkeys(word.lexeme for word in words if not word.is_stop_word))
+    lexemes = list(dict.fromkeys(word.title_lexeme or word.lexeme for word in words if not word.is_stop_word))
     is_within_one = filters.conversation_id is not None or filters.turns is not None
     if not lexemes or len(lexemes) > MAX_WORDS or is_within_one:
         return ()

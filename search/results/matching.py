@@ -1,8 +1,8 @@
 """Finds the words and phrases of a query in a text, to choose a hit's passage and to mark it.
 
-Words are compared by rough stems, so that endings may differ; a phrase is its words in sequence. In scripts without
-spaces, pairs of characters are compared as well. A query also has paths and compounds as words: "src/app.ts",
-"pre-commit".
+Words are compared folded and by rough stems, so that accents, case and endings may differ; a phrase is its words in
+sequence. In scripts without spaces, pairs of characters are compared as well. A query also has paths and compounds as
+words: "src/app.ts", "pre-commit".
 """
 
 import re
@@ -11,15 +11,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
+from convmemory.core.folding import WORD, FoldedText, folded, joined_words
 from convmemory.core.text import Span
-from search.languages import is_sign, pairs_of, places_of_pairs
+from search.languages import CHARACTERS, is_sign, pairs_of, places_of_pairs
 
 # A word that weighs less than this share of the rarest word is not marked.
 STOP_SHARE = 0.15
 # Cached stems must stay small, and no query contains a longer word.
 MAX_WORD_CHARS = 256
-_WORD = re.compile(r"\w+")
-_RUN = re.compile(r"[^\W_]+")  # without underscores, at which the index splits words
+_WORD = re.compile(rf"(?:{WORD}|_)+")
+_AMONG_UNSPACED = re.compile(rf"(?<=[{CHARACTERS}])[0-9a-z]++|(?<![0-9a-z])[0-9a-z]++(?=[{CHARACTERS}])")
+_RUN = re.compile(WORD)  # without underscores, at which the index splits words
 
 
 class QueryStems:
@@ -30,11 +32,18 @@ class QueryStems:
 
     def __init__(self, weights: Mapping[str, float], phrases: Collection[str] = (), *, unmarked: str = "") -> None:
         rarest = max(weights.values(), default=0.0)
-        stems = {stem(word): weight for word, weight in weights.items()}
+        stems: dict[str, float] = {}
+        # The stems of words with separators inside, by their stems without them.
+        self._with_separators: dict[str, str] = {}
+        for word, weight in weights.items():
+            plain = folded(word)
+            stems[stem(plain)] = max(weight, stems.get(stem(plain), 0.0))
+            self._with_separators |= {stem(joined): stem(plain) for joined, _ in joined_words(plain)}
         self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
         self._total = sum(weights.values()) or 1.0
-        self._unmarked = {word for word, _ in _stems_with_places(unmarked)}
-        self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
+        self._unmarked = {word for word, _ in _stems_with_places(folded(unmarked))}
+        stems_of_phrases = ([word for word, _ in _stems_with_places(folded(phrase))] for phrase in phrases)
+        self._phrases = [words for words in stems_of_phrases if words]
         self._signs = [word for word in self._telling if is_sign(word)]
         self._compounds = {
             word: _compound_pattern(word)
@@ -47,53 +56,65 @@ class QueryStems:
 
         If the text contains a phrase, the phrase's words are marked only there.
         """
-        held: list[tuple[list[str], list[Span]]] = []
+        plain = FoldedText.of(text)
+        contained: list[tuple[list[str], list[Span]]] = []
         if self._phrases:
-            words = list(_stems_with_places(text))
-            held = [(phrase, found) for phrase in self._phrases if (found := _phrase_places(words, phrase))]
-        marked = self._telling.keys() - self._unmarked.union(*(phrase for phrase, _ in held))
+            words = list(_stems_with_places(plain.text))
+            contained = [(phrase, spans) for phrase in self._phrases if (spans := _phrase_places(words, phrase))]
+        marked = self._telling.keys() - self._unmarked.union(*(phrase for phrase, _ in contained))
+        marked |= {joined for joined, word in self._with_separators.items() if word in marked}
         # A stem is the beginning of its word: most words need not be stemmed.
         beginnings = tuple(marked)
         places = [
             match.span()
-            for match in _WORD.finditer(text)
-            if (word := match.group().lower()).startswith(beginnings) and stem(word) in marked
+            for match in _WORD.finditer(plain.text)
+            if (word := match.group()).startswith(beginnings) and stem(word) in marked
         ]
+        places += [place for word, place in joined_words(plain.text) if stem(word) in marked]
         if not text.isascii():
-            places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
-        places += [place for sign in self._signs for place in _places_of(sign, text)]
-        return _without_overlaps([*places, *(place for _, found in held for place in found)])
+            places += [match.span() for match in _AMONG_UNSPACED.finditer(plain.text) if stem(match[0]) in marked]
+            places += _joined(
+                place for place in places_of_pairs(plain.text) if plain.text[slice(*place)] in self._telling
+            )
+        places += [place for sign in self._signs for place in _places_of(sign, plain.text)]
+        places = _without_overlaps([*places, *(place for _, spans in contained for place in spans)])
+        return [plain.span_of(*place) for place in places]
 
     def held_in(self, text: str) -> list[str]:
         """Return the query's stems that the text contains, except those of little weight."""
-        lower = text.lower()
+        plain = folded(text)
+        joined = {stem(word) for word, _ in joined_words(plain)}
         # A stem is the beginning of its word, so a substring test excludes most stems at once.
-        likely = tuple([word for word in self._telling if word in lower])
-        if not likely:
+        likely = tuple([word for word in self._telling if word in plain or word in joined])
+        separated = {form: word for form, word in self._with_separators.items() if form in plain}
+        if not (likely or separated):
             return []
-        held = {stem(word) for word in _RUN.findall(lower) if word.startswith(likely)}
+        beginnings = (*likely, *separated)
+        contained = joined | {stem(word) for word in _RUN.findall(plain) if word.startswith(beginnings)}
+        contained |= {word for form, word in separated.items() if form in contained}
         for word in self._compounds.keys() & likely:
-            if any(stem(match[1]) == word for match in self._compounds[word].finditer(lower)):
-                held.add(word)
-        if not lower.isascii():
-            held.update(pairs_of(lower), self._signs)
-        return [word for word in likely if word in held]
+            if any(stem(match[1]) == word for match in self._compounds[word].finditer(plain)):
+                contained.add(word)
+        if not plain.isascii():
+            contained.update(pairs_of(plain), map(stem, _AMONG_UNSPACED.findall(plain)), self._signs)
+        return [word for word in self._telling if word in contained]
 
     def phrases_in(self, text: str) -> int:
         """Return the number of phrases that the text contains."""
         if not self._phrases:
             return 0
-        words = list(_stems_with_places(text))
+        words = list(_stems_with_places(folded(text)))
         return sum(bool(_phrase_places(words, phrase)) for phrase in self._phrases)
 
     def anchor_in(self, text: str) -> int:
         """Return the start of the first phrase, otherwise of the first word with the greatest weight, otherwise 0."""
-        words = list(_stems_with_places(text))
-        phrases = [place[0] for phrase in self._phrases for place in _phrase_places(words, phrase)]
-        if phrases:
-            return min(phrases)
-        telling = [(-self._telling[word], place[0]) for word, place in words if word in self._telling]
-        return min(telling, default=(0.0, 0))[1]
+        plain = FoldedText.of(text)
+        words = list(_stems_with_places(plain.text))
+        starts = [place[0] for phrase in self._phrases for place in _phrase_places(words, phrase)]
+        if not starts:
+            telling = [(-self._telling[word], place[0]) for word, place in words if word in self._telling]
+            starts = [min(telling)[1]] if telling else []
+        return plain.span_of(min(starts), min(starts) + 1)[0] if starts else 0
 
     def share_of(self, held: Iterable[str]) -> float:
         """Return the share of the query's weight that these stems have."""
@@ -101,7 +122,7 @@ class QueryStems:
 
     def counted(self, words: Iterable[str]) -> set[str]:
         """Return the stems of these words of the query, except those of little weight."""
-        return {stem(word) for word in words} & self._telling.keys()
+        return {stem(folded(word)) for word in words} & self._telling.keys()
 
     @property
     def longest_of_phrases(self) -> list[str]:
@@ -116,7 +137,7 @@ def _compound_pattern(word: str) -> re.Pattern[str]:
 
 
 def _stems_with_places(text: str) -> Iterator[tuple[str, Span]]:
-    return ((stem(match.group().lower()), match.span()) for match in _WORD.finditer(text))
+    return ((stem(match.group()), match.span()) for match in _WORD.finditer(text))
 
 
 def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> list[Span]:
@@ -159,11 +180,12 @@ def _without_overlaps(places: Sequence[Span]) -> list[Span]:
 
 def stems_of(text: str) -> Counter[str]:
     """Count each rough stem, and each pair of characters of scripts without spaces, in `text`."""
-    return Counter(chain((stem(match.group()) for match in _WORD.finditer(text.lower())), pairs_of(text)))
+    plain = folded(text)
+    return Counter(chain((stem(match.group()) for match in _WORD.finditer(plain)), pairs_of(plain)))
 
 
 def stem(word: str) -> str:
-    """Return a rough stem of a lower-case word, always its beginning: for marking, and for comparing messages."""
+    """Return a rough stem of a folded word, always its beginning: for marking, and for comparing messages."""
     return _stem(word[:MAX_WORD_CHARS])
 
 

@@ -1,10 +1,12 @@
 """Chooses the passage of a turn that a hit shows: its place, its text, and the marks of the query's words."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from convmemory.core.folding import folded
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import Span
 from search.query import shown_kinds_in
@@ -30,6 +32,7 @@ PLACES_PER_HIT = 400  # the passages of such a hit that are read
 # A word is rare from this share of the weight of the rarest word that any hit contains. From .75 on, marks in documents
 # were a little worse (ADR 78).
 RARE_SHARE = 0.95
+_SEPARATORS = re.compile(r"[^\w\s]")
 
 Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
@@ -199,8 +202,12 @@ def _judged_again(
     if not any(map(_is_of_document, elements.values())):
         stems = missing.union(words.longest_of_phrases)
         texts = {key: part.text for key, part in _parts(elements).items()}
-        found = ((place, texts.get(place[:2], "")[place[2] : place[3]].lower()) for place in places)
-        places = [place for place, text in found if any(stem in text for stem in stems)]
+        plain = {place: folded(texts.get(place[:2], "")[place[2] : place[3]]) for place in places}
+        places = [
+            place
+            for place, text in plain.items()
+            if any(stem in form for form in (text, _SEPARATORS.sub("", text)) for stem in stems)
+        ]
     judged = _judged(places, elements, words, missing=missing)
     return judged if any(passage.phrases or missing.intersection(passage.stems) for passage in judged) else []
 

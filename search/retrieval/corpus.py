@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import storable
 from convmemory.embeddings.models import EmbeddingSpace
 from search.retrieval.candidates import Scores, are_among
-from search.vectors.texts import searchable
+from search.word_forms import MARK, queried_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,28 +130,48 @@ MIN_STOP_WORDS = 2
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word of the query as written, and its lexeme in the index; `also` are its lexemes in other languages."""
+    """A word of the query as written, and its lexeme in the index; `also` are its lexemes in other languages.
+
+    `folded` are the lexemes of other forms of the word, each with the languages in which it counts (none: in all), and
+    `title_lexeme` is the one under which titles, which are folded, have it.
+    """
 
     written: str
     lexeme: str
     is_stop_word: bool
     also: Mapping[str, str] = field(default_factory=dict)
+    folded: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    title_lexeme: str = ""
 
 
 class PendingQueryWords:
     """A query for the words of a text that has been sent; its rows are read once, when first needed, and kept."""
 
     def __init__(self, archive_id: int, text: str, kinds: Collection[str]) -> None:
-        parameters: dict[str, Any] = {"owner": archive_id, "kinds": sorted(kinds), "text": searchable(storable(text))}
+        queried, self._forms = queried_text(storable(text))
+        parameters: dict[str, Any] = {
+            "owner": archive_id,
+            "kinds": sorted(kinds),
+            "text": queried,
+            "forms": list(dict.fromkeys(chain.from_iterable(self._forms.values()))),
+        }
         self._pending = PendingQuery(load_sql("search.retrieval", "query_words"), parameters, keeps_plan=True)
 
     @cached_property
     def words(self) -> tuple[QueryWord, ...]:
         """Return the words in the order of the query."""
-        language = _language_of_query([row[4] for row in self._rows], in_english=sum(row[2] for row in self._rows))
+        rows = [row for row in self._rows if not row[6]]
+        language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
+        forms = {row[0]: row for row in self._rows if row[6]}
         return tuple(
-            QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))
-            for written, lexeme, in_english, also, stop_word_in, spoken in self._rows  # `also` may be empty
+            QueryWord(
+                written,
+                lexeme,
+                in_english or language in stop_word_in,
+                dict(zip(spoken, also, strict=False)),  # `also` may be empty
+                *_folded([forms[form] for form in self._forms.get(written, ()) if form in forms], lexeme),
+            )
+            for written, lexeme, in_english, also, stop_word_in, spoken, _ in rows
         )
 
     @property
@@ -161,6 +182,26 @@ class PendingQueryWords:
     @cached_property
     def _rows(self) -> list[tuple[Any, ...]]:
         return self._pending.rows()
+
+
+def _folded(rows: Sequence[tuple[Any, ...]], lexeme: str) -> tuple[dict[str, frozenset[str]], str]:
+    """Return the lexemes of the other forms of a word with their languages, and the word's lexeme in titles.
+
+    A word without accents that is a stop word counts only where it is typed: German "sch\u00f6n" does not find "schon".
+    """
+    lexemes: dict[str, frozenset[str]] = {}
+    title_lexeme = lexeme
+    for form, in_english, *others in rows:
+        (is_stop_word, also, stop_word_in, spoken, _) = others
+        if not form.startswith(MARK):
+            title_lexeme = in_english
+            if is_stop_word or stop_word_in:
+                continue
+        lexemes[in_english] = frozenset()
+        for language, foreign in zip(spoken, also, strict=False):
+            if foreign != in_english:
+                lexemes[foreign] = lexemes.get(foreign, frozenset((language,))) | {language}
+    return lexemes, title_lexeme
 
 
 def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:

@@ -14,6 +14,7 @@ from search.languages import configuration_of
 from search.query_text import QueryText
 from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys
 from search.retrieval.corpus import PendingQueryWords
+from search.word_forms import phrase_query
 
 CONVERSATION = "kind = 'conversation' AND object_id = %(filter_conversation)s"
 
@@ -104,9 +105,9 @@ def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
 
 
 def phrase_sql(phrase: str, languages: Sequence[str]) -> str:
-    """Return an SQL expression that matches the phrase in texts in English and in these languages."""
+    """Return an SQL expression that matches a phrase (`phrase_query`) in texts in English and in these languages."""
     configurations = map(configuration_of, ("", *languages))
-    return " || ".join(f"phraseto_tsquery('{configuration}', {phrase})" for configuration in configurations)
+    return " || ".join(f"to_tsquery('{configuration}', {phrase})" for configuration in configurations)
 
 
 def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
@@ -122,7 +123,7 @@ def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str])
             query = f"({phrase_sql(f'%({parameter})s', languages)})"
             holds = f"(d.spoken @@ {query} OR d.unspoken @@ {query})"
             conditions.append(holds if kind == "phrase" else f"NOT {holds}")
-            parameters[parameter] = value
+            parameters[parameter] = phrase_query(value)
     return conditions, parameters
 
 

@@ -21,6 +21,9 @@ from search.retrieval.word_scores import MatchedTerms, WordCounts, joined_counts
 
 # Of a very long query, only the first terms are looked up.
 MAX_TERMS = 40
+# A word that an item has only in another form counts as this many, however often it occurs: BM25 then gives it .63 of a
+# word that occurs once, so that an item with the form that was typed comes first (ADR 122).
+FOLDED_COUNT = 0.5
 SCOPE_COLUMNS = {
     "user": ("spoken", "A"),
     "assistant": ("spoken", "B"),
@@ -88,7 +91,9 @@ def _counts(
 
     `spoken_in` are the sources with texts in languages other than English.
     """
-    lexemes = [lexeme for forms in terms.values() for lexeme in forms]
+    # The typed forms of all terms, then the folded ones.
+    every_form = [*terms.values(), *_folded_forms(query.words, terms)]
+    lexemes = [lexeme for forms in every_form for lexeme in forms]
     counted, aside = [], []
     for column, pending in digests.items():
         # The letters of the weights in scope.
@@ -96,8 +101,10 @@ def _counts(
             letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in query.scope
         )
         for keys, lengths, found in find_words(query.archive_id, HOMES[column], pending, lexemes):
-            stands = _in_their_languages(found, terms.values(), keys, spoken_in)
-            counts, said_aside = _counted(stands, terms.values(), keys, letters)
+            stands = _in_their_languages(found, every_form, keys, spoken_in)
+            counts, said_aside = _counted(stands, every_form, keys, letters)
+            typed, folded = counts[: len(terms)], counts[len(terms) :]
+            counts = np.where((typed == 0) & (folded > 0), np.float32(FOLDED_COUNT), typed)
             if not query.eligibility.admits_all:
                 counts[:, ~query.eligibility.admitted(keys)] = 0
             counted.append(WordCounts.of_matrix(keys, lengths, counts))
@@ -105,7 +112,7 @@ def _counts(
     if not aside:
         return joined_counts(counted, len(terms)), None
     items, numbers = zip(*aside, strict=True)
-    return joined_counts(counted, len(terms)), (np.concatenate(items), np.concatenate(numbers))
+    return joined_counts(counted, len(terms)), (np.concatenate(items), np.concatenate(numbers) % len(terms))
 
 
 def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
@@ -120,6 +127,15 @@ def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
             if lexeme != word.lexeme:
                 forms[lexeme] = forms.get(lexeme, EVERYWHERE) | {language}
     return dict(islice(terms.items(), MAX_TERMS))
+
+
+def _folded_forms(words: Sequence[QueryWord], terms: Mapping[str, Forms]) -> list[Forms]:
+    """Return the folded forms of each term."""
+    forms: dict[str, dict[str, frozenset[str]]] = {lexeme: {} for lexeme in terms}
+    for word in words:
+        if word.lexeme in forms:
+            forms[word.lexeme] |= {lexeme: of for lexeme, of in word.folded.items() if lexeme not in terms[word.lexeme]}
+    return list(forms.values())
 
 
 def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: int) -> dict[str, float]:

@@ -82,29 +82,39 @@ WHERE oid = to_regclass(%(table)s)
 
 -- name: query_words
 -- The words of a query, their lexemes in English and whether each is a stop word there; the same in the languages of the
--- owner's sources of some kinds, in their order, and these languages. Numbers, addresses and the like are the same in all.
+-- owner's sources of some kinds, in their order, and these languages; then the same of other forms of the words. Numbers,
+-- addresses and the like are the same in all.
 WITH spoken AS MATERIALIZED (
     SELECT DISTINCT language
     FROM search_source AS s, string_to_table(s.languages, ' ') AS language
     WHERE
         s.owner_id = %(owner)s AND s.languages <> ''
         AND (cardinality(%(kinds)s::text[]) = 0 OR s.kind = ANY(%(kinds)s::text[]))
+),
+words AS (
+    SELECT lower(token) AS word, lexemes[1] AS lexeme, dictionary = 'convmemory_stem'::regdictionary AS has_stem, FALSE AS is_form
+    FROM ts_debug('convmemory', %(text)s)
+    WHERE lexemes <> '{}'
+    UNION ALL
+    SELECT
+        form, CASE WHEN form ~ '[0-9]' THEN form ELSE (ts_lexize('convmemory_stem', form))[1] END, form !~ '[0-9]', TRUE
+    FROM unnest(%(forms)s::text[]) AS form
 )
 SELECT
-    lower(w.token),
-    w.lexemes[1],
-    ts_lexize('english_stem', lower(w.token)) = '{}',
+    w.word,
+    w.lexeme,
+    ts_lexize('english_stem', w.word) = '{}',
     ARRAY(
-        SELECT (ts_lexize(('convmemory_' || language)::regdictionary, lower(w.token)))[1]
+        SELECT (ts_lexize(('convmemory_' || language)::regdictionary, w.word))[1]
         FROM spoken
-        WHERE w.dictionary = 'convmemory_stem'::regdictionary
+        WHERE w.has_stem
         ORDER BY language
     ),
     ARRAY(
         SELECT language FROM spoken
-        WHERE ts_lexize((language || '_stem')::regdictionary, lower(w.token)) = '{}'
+        WHERE ts_lexize((language || '_stem')::regdictionary, w.word) = '{}'
         ORDER BY language
     ),
-    ARRAY(SELECT language FROM spoken ORDER BY language)
-FROM ts_debug('convmemory', %(text)s) AS w
-WHERE w.lexemes <> '{}'
+    ARRAY(SELECT language FROM spoken ORDER BY language),
+    w.is_form
+FROM words AS w

@@ -7,11 +7,13 @@ there are no postings, are ordered by how much they look like identifiers.
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 from django.db.models import Sum
 
 from convmemory.conversations.filters import Filters
+from convmemory.core.folding import normal
 from search.models import PostingBlock, Source
 from search.postings.cached import find_words, send_digest_query
 from search.query import SEARCHED_CHARS
@@ -33,7 +35,7 @@ def rarest_words(archive_id: int, text: str, filters: Filters, *, chars: int = S
     """
     words = PendingQueryWords(archive_id, text, filters.kinds).words
     counts, items = _item_counts(archive_id, words)
-    written = dict.fromkeys(match[0] for match in _WORD.finditer(text))
+    written = dict.fromkeys(match[0] for match in _WORD.finditer(normal(text)))
     rarest = min((_rarity(word, counts) for word in written), default=(True, 0, True, 0))
     has_rare = not rarest[0] and rarest[1] <= max(1, items * RARE_SHARE)
     if has_rare:
@@ -57,11 +59,13 @@ def _without_unknown(word: str, counts: Counter[str]) -> str:
 
 def _item_counts(archive_id: int, words: Iterable[QueryWord]) -> tuple[Counter[str], int]:
     """Return in how many items each written word occurs, without stop words, and how many items there are."""
-    lexemes = {word.written: word.lexeme for word in words if not word.is_stop_word}
+    lexemes = {word.written: [word.lexeme, *word.folded] for word in words if not word.is_stop_word}
     counts: Counter[str] = Counter(dict.fromkeys(lexemes, 0))
+    every_lexeme = list(chain.from_iterable(lexemes.values()))
+    word_of = np.repeat(np.arange(len(lexemes)), list(map(len, lexemes.values())))
     for home in (PostingBlock.Home.SPOKEN, PostingBlock.Home.UNSPOKEN):
-        for _, _, stands in find_words(archive_id, home, send_digest_query(archive_id, home), list(lexemes.values())):
-            items = np.unique(np.stack([stands.words, stands.places.astype(np.int64)]), axis=1)[0]
+        for _, _, stands in find_words(archive_id, home, send_digest_query(archive_id, home), every_lexeme):
+            items = np.unique(np.stack([word_of[stands.words], stands.places.astype(np.int64)]), axis=1)[0]
             per_word = np.bincount(items, minlength=len(lexemes)).tolist()
             counts.update(dict(zip(lexemes, per_word, strict=True)))
     return counts, Source.objects.filter(archive_id=archive_id).aggregate(items=Sum("item_count"))["items"] or 0

@@ -48,8 +48,9 @@ class WordCounts:
 
     @property
     def items_by_term(self) -> Ints:
-        """Return the number of items that contain each term."""
-        return np.bincount(self.terms, minlength=self.term_count)
+        """Return the number of items that contain each term as it was typed, of others in which form they have it."""
+        typed = np.bincount(self.terms[self.counts >= 1], minlength=self.term_count)
+        return np.where(typed > 0, typed, np.bincount(self.terms, minlength=self.term_count))
 
     @classmethod
     def nothing(cls) -> "WordCounts":
@@ -104,7 +105,8 @@ def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[I
     places, weight = own_places[found.places], weights[found.terms]
     norms = K1 * (1 - B + B * found.lengths / max(corpus.mean_item_length, 1.0))
     bm25 = _summed(places, weight * _saturated(found.counts, norms[found.places]), len(keys))
-    ranks = _summed(places, weight * RANKS[np.minimum(found.counts, 256).astype(np.int16) - 1], len(keys))
+    rank = RANKS[np.clip(found.counts, 1, 256).astype(np.int16) - 1] * np.minimum(found.counts, 1)
+    ranks = _summed(places, weight * rank, len(keys))
     held = np.zeros((len(weights), len(keys)), np.bool_)
     held.reshape(-1)[found.terms * len(keys) + places] = True
     total = max(float(weights.sum()), 1e-6)

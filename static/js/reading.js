@@ -69,10 +69,12 @@
     }
   }
 
-  /* --- the outline ----------------------------------------------------------------------------- */
+  /* --- the outline, and finding in it -------------------------------------------------------------- */
 
   const panel = () => one(".outline-panel");
+  const field = () => one("[data-find]", panel() ?? document);
   const KEY = "convmemory.outline";
+  let origin; // where the page was before words were looked for, to go back to with Escape
 
   function remember(isOpen) {
     try {
@@ -99,38 +101,110 @@
       all(".message").find((message) => message.getBoundingClientRect().bottom > head);
     const before = read?.getBoundingClientRect().top;
     change();
-    const main = one("#main");
-    const scroller = getComputedStyle(main).overflowY === "auto" ? main : document.scrollingElement;
-    if (read) scroller.scrollTop += read.getBoundingClientRect().top - before;
+    if (read) pane().scrollTop += read.getBoundingClientRect().top - before;
   }
 
   function closeOutline() {
     keepingPlace(() => (panel().hidden = true));
     remember(false);
+    origin = null;
+    CSS.highlights?.delete("found-words");
     one("[data-outline-link]").focus({ preventScroll: true });
   }
 
-  /** The panel has been filled: show it, with the present turn in view. */
+  /** Shows the panel; its link loads what is in it. */
   function openOutline() {
     keepingPlace(() => (panel().hidden = false));
     remember(true);
-    one("[aria-current]", panel())?.scrollIntoView({ block: "center" });
+    field().value = "";
+    field().focus({ preventScroll: true });
   }
 
   /** Puts the caret where words of the page are looked for. */
   function find() {
     if (panel()?.hidden) one("[data-outline-link]").click();
-    else one("[data-find]")?.focus();
+    else field()?.select();
   }
 
   document.addEventListener("convmemory:find", find);
 
   /** Fills the panel of a page on which it was left open, where there is room for both. */
   function reopenOutline() {
-    if (panel()?.hidden && !panel().children.length && wasOpen() && matchMedia("(min-width: 1280px)").matches) {
-      one("[data-outline-link]").click();
-    }
+    if (panel()?.hidden && !rows().length && wasOpen() && hasRoom()) one("[data-outline-link]").click();
   }
+
+  const hasRoom = () => matchMedia("(min-width: 1280px)").matches;
+  const finding = () => one("[data-finding]", panel() ?? document);
+  const rows = () => all("[data-outline-turn]", panel() ?? document);
+
+  /** Marks one row as the one that is being read. */
+  function markRow(row) {
+    for (const other of rows()) other.removeAttribute("aria-current");
+    row?.setAttribute("aria-current", "true");
+    row?.scrollIntoView({ block: "nearest" });
+  }
+
+  function markTurn() {
+    const now = one("[data-turn-now]")?.dataset.turnNow;
+    if (rows().length) markRow(rows().find((row) => row.dataset.outlineTurn === now));
+  }
+
+  /** Says which of the turns with the words is shown, as "151 / 300". */
+  function showCount(place) {
+    const steps = one("[data-find-steps]", panel());
+    steps.hidden = !finding();
+    panel().classList.toggle("is-finding", Boolean(finding()));
+    one("[data-find-count]", steps).textContent = finding() ? `${place} / ${finding().dataset.count}` : "";
+  }
+
+  /** Loads the page at an address, in the place of the present one. */
+  function load(address) {
+    history.replaceState(history.state, "", address);
+    return htmx.ajax("GET", address, { target: "#main", swap: "innerHTML" });
+  }
+
+  /** Shows a turn with the words, at the words. */
+  function goTo(row) {
+    const turn = turnInView();
+    origin ??= { address: location.href, turn: turn?.id, top: turn?.getBoundingClientRect().top };
+    markRow(row);
+    showCount(row.dataset.place);
+    one("[name=turn]", panel()).value = row.dataset.outlineTurn;
+    if (row.href !== location.href) load(row.href);
+  }
+
+  /** Goes to the next turn with the words, or the one before; after the last comes the first. */
+  function stepFound(by) {
+    const found = rows();
+    const next = found[found.findIndex((row) => row.ariaCurrent === "true") + by];
+    const edge = one(`[data-find-edge="${by}"]`, panel());
+    if (next) goTo(next);
+    else if (edge) edge.click();
+    else if (found.length) goTo(found.at(by > 0 ? 0 : -1));
+  }
+
+  /** Enter in the field: what stands in it is looked for, or the next turn that has it is shown. */
+  function findOrStep(by) {
+    if (finding()?.dataset.finding === field().value.trim()) stepFound(by);
+    else htmx.trigger(one("[data-find-form]", panel()), "find-now");
+  }
+
+  /** Closes the panel, and shows again what was read before words were looked for. */
+  async function goBack() {
+    const { address, turn, top } = origin ?? {};
+    closeOutline();
+    if (!address || address === location.href) return;
+    await load(address);
+    const read = turn && document.getElementById(turn);
+    if (read) pane().scrollTop += read.getBoundingClientRect().top - top;
+  }
+
+  document.addEventListener("htmx:configRequest", (event) => {
+    const { elt, parameters, triggeringEvent } = event.detail;
+    if (elt.matches("[data-outline-link]")) parameters.set("turn", one("[data-turn-now]")?.dataset.turnNow || 0);
+    const isLooked = elt.matches("[data-find-form]") && triggeringEvent?.type === "input";
+    if (isLooked && finding()?.dataset.finding === field().value.trim()) event.preventDefault();
+  });
 
   /* --- the turn that is being read ------------------------------------------------------------------ */
 
@@ -162,8 +236,10 @@
   /** Says in the head, in the outline and in the address which turn is being read. */
   function showTurn(turn) {
     const nav = one(".turns", page());
-    if (!nav || one("[data-turn-now]", nav).textContent === String(turn)) return;
-    one("[data-turn-now]", nav).textContent = turn;
+    const now = nav && one("[data-turn-now]", nav);
+    if (!now || now.dataset.turnNow === String(turn)) return;
+    now.dataset.turnNow = turn;
+    now.textContent = turn + 1; // people count from one, addresses from zero
     nav.hidden = false;
     for (const link of all("a", nav)) {
       const to = turn + (link.rel === "next" ? 1 : -1), fresh = link.cloneNode(true);
@@ -172,16 +248,14 @@
       link.replaceWith(fresh);
       htmx.process(fresh); // htmx keeps the address that a link had at first
     }
-    for (const row of all("[data-outline-turn]", panel())) {
-      if (row.dataset.outlineTurn === String(turn)) row.setAttribute("aria-current", "true");
-      else row.removeAttribute("aria-current");
-    }
-    one("[data-outline-turn][aria-current]", panel())?.scrollIntoView({ block: "nearest" });
+    if (!finding()) markTurn();
+    if (one("[name=turn]", panel())) one("[name=turn]", panel()).value = turn;
     history.replaceState(history.state, "", addressOfTurn(turn));
   }
 
   function follow() {
     const turn = isRead && page() && turnInView();
+    if (turn) origin = null;
     if (turn) showTurn(Number(turn.dataset.turn));
   }
 
@@ -223,46 +297,21 @@
 
   /* --- the words that were looked for -------------------------------------------------------------- */
 
-  const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Laoo}\p{scx=Mymr}\p{scx=Khmr}]/u;
-  const ENDINGS = ["ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"];
-  const isLetter = (character) => /[\p{L}\p{M}\p{N}]/u.test(character) && !UNSPACED.test(character);
-
-  /** How the word begins, whatever its ending: words are the same as in search/results/matching.py. */
-  function stem(word) {
-    const ending = ENDINGS.find((one) => word.endsWith(one) && word.length - one.length >= 3);
-    if (ending) return word.slice(0, -ending.length).replace(/[ie]+$/, "");
-    return word.length > 3 ? word.replace(/[ie]+$/, "") : word;
-  }
-
-  /** Where the word stands in the text, from its first letter to its last; no part of a longer one, where letters
-      beside it would make it longer. */
-  function* placesOf(word, text) {
-    const isSpaced = !UNSPACED.test(word);
-    const start = isSpaced ? stem(word) : word;
-    for (let at = text.indexOf(start); at >= 0; at = text.indexOf(start, at + 1)) {
-      let end = at + start.length;
-      while (isSpaced && isLetter(text.charAt(end))) end += 1;
-      const isWhole = !isLetter(text.charAt(at - 1)) && stem(text.slice(at, end)) === start;
-      if (!isSpaced || isWhole) yield [at, end];
-    }
-  }
-
-  /** Marks the words in the messages, which stay as they are. */
+  /** Marks the words in the messages, which stay as they are: any text with them, as the server looks for them. */
   function markWords() {
-    const words = one("[data-found]")?.dataset.found.match(/[\p{L}\p{M}\p{N}_]{2,}/gu) ?? [];
-    if (!globalThis.CSS?.highlights) return;
-    CSS.highlights.delete("found-words");
-    if (!words.length || !one("[data-messages]")) return;
-    const wanted = words.map((word) => word.toLowerCase());
+    if (!globalThis.CSS?.highlights || !one("[data-messages]")) return;
+    const words = finding()?.dataset.finding.toLowerCase().split(/\s+/) ?? [];
     const ranges = [];
     const walker = document.createTreeWalker(one("[data-messages]"), NodeFilter.SHOW_TEXT);
-    for (let node = walker.nextNode(); node && ranges.length < 2000; node = walker.nextNode()) {
+    for (let node = words.length && walker.nextNode(); node && ranges.length < 2000; node = walker.nextNode()) {
       const text = node.data.toLowerCase();
-      for (const [start, end] of wanted.flatMap((word) => [...placesOf(word, text)])) {
-        const range = new Range();
-        range.setStart(node, Math.min(start, node.length));
-        range.setEnd(node, Math.min(end, node.length));
-        ranges.push(range);
+      for (const word of words) {
+        for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
+          const range = new Range();
+          range.setStart(node, Math.min(at, node.length));
+          range.setEnd(node, Math.min(at + word.length, node.length));
+          ranges.push(range);
+        }
       }
     }
     CSS.highlights.set("found-words", new Highlight(...ranges));
@@ -276,6 +325,16 @@
     edit?.closest("details.menu")?.removeAttribute("open");
     if (edit) return editTitle(true);
     if (found("[data-close-outline]")) return closeOutline();
+    const step = found("[data-find-step]");
+    if (step) return stepFound(Number(step.dataset.findStep));
+    if (found("[data-all-questions]")) field().value = "";
+    const row = found(".outline-panel [data-outline-turn]");
+    if (row) {
+      origin = null; // it is where the reader wants to be
+      markRow(row);
+      if (row.dataset.place) showCount(row.dataset.place);
+      else if (!hasRoom()) panel().hidden = true;
+    }
     const address = found("[data-copy-address]");
     if (address) return void copy(new URL(address.dataset.copyAddress, location.href).href, word("Link copied"));
     const code = found(".copy-code");
@@ -289,7 +348,8 @@
 
   document.addEventListener("click", (event) => {
     const link = event.target.closest("[data-outline-link]");
-    if (!link || panel().hidden) return;
+    if (!link || event.ctrlKey || event.metaKey) return;
+    if (panel().hidden) return openOutline();
     event.preventDefault();
     event.stopImmediatePropagation();
     closeOutline();
@@ -306,9 +366,13 @@
     if (event.key === "Escape" && active.closest("[data-title-form]")) {
       editTitle(false);
       event.stopImmediatePropagation();
-    } else if (event.key === "Escape" && active.closest(".outline-panel")) {
-      closeOutline();
+    } else if (event.key === "Escape" && (active.closest(".outline-panel") || (origin && active.closest("#main")))) {
+      event.preventDefault(); // the field would be emptied
+      goBack();
       event.stopImmediatePropagation();
+    } else if (event.key === "Enter" && active === field() && panel() && !event.isComposing) {
+      event.preventDefault();
+      findOrStep(event.shiftKey ? -1 : 1);
     } else if ("JK".includes(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && page() &&
       !active.matches("input, textarea, select, [contenteditable]")) {
       one(`.turns a[rel=${event.key === "J" ? "next" : "prev"}]:not([hidden])`)?.click();
@@ -328,19 +392,30 @@
     if (event.target.matches?.(".picture img")) event.target.closest(".picture").classList.add("is-missing");
   }, true);
 
-  document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target?.id === "outline") {
-      openOutline();
-      const first = one("[data-found] a", panel());
-      if (first) markWords();
-      (first ?? one("[data-find]", panel()))?.focus({ preventScroll: true });
-    }
+  let isTyped = false; // the caret was in the field when another page came
+
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.target.id === "main") isTyped = document.activeElement === field();
+  });
+
+  document.addEventListener("htmx:afterSwap", ({ detail: { target } }) => {
     addCodeButtons();
+    markWords();
+    if (isTyped && target.id === "main") field()?.focus({ preventScroll: true });
+    if (target.matches(".outline-panel [data-outline-list]")) {
+      showCount(finding()?.dataset.place);
+      if (!finding()) return markTurn();
+      const row = rows().find((one) => one.ariaCurrent === "true");
+      row?.scrollIntoView({ block: "center" });
+      if (row) goTo(row);
+    }
   });
 
   document.addEventListener("htmx:afterSettle", (event) => {
     if (event.detail.target?.id !== "main") return;
     startReading();
+    if (isTyped) field()?.focus({ preventScroll: true }); // the turn has taken it
+    markTurn();
     reopenOutline(); // the link is htmx's only now
   });
 

@@ -45,7 +45,7 @@ PATTERNS_OF_NAMES = re.compile(
 )
 """Names with a part that varies, and placeholders."""
 METRICS = re.compile(r"convmemory_(\w+?)_(?:duration_seconds|items_total|failures_total)")
-FOREIGN_OPTIONS = {"--reuse-db"}
+FOREIGN_OPTIONS = {"--hypothesis-profile", "--reuse-db"}
 ROOTS = ("benchmarks", "convmemory", "memory", "search", "summaries", "tests")
 FOREIGN_DOTTED = re.compile(r"convmemory\.(?:dump|internal)|memory\.example\.org|messages\.jsonl\.gz|mcp\.client\.\w+")
 FOREIGN_ROUTES = {"/data", "/rerank", "POST /chat/completions", "POST /embeddings"}

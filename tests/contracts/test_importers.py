@@ -24,6 +24,7 @@ SUFFIXES = (".json", ".jsonl", ".html")
 # Parts of what others say.
 READ_WITH_OTHERS = (
     *("opencode/storage/", "vscode-copilot/workspace.json", "jan/threads/jan_01/thread.json"),
+    "kiro-workspace/workspace-sessions/L2hvbWUvYWRhL3BhbnRyeQ/sessions.json",
     *("grok-build/session/summary.json", "kimi-code/s/state.json", "mistral-vibe/session/meta.json"),
 )
 FILES = sorted(

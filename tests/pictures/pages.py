@@ -48,7 +48,7 @@ def _choose_rows(page: Page) -> None:
 
 def _open_outline(page: Page) -> None:
     page.locator("[data-outline-link]").click()
-    page.locator("#outline .outline-rows").wait_for()
+    page.locator(".outline-panel .outline-rows").wait_for()
 
 
 def _open_palette(page: Page) -> None:

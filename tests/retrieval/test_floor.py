@@ -2,7 +2,7 @@
 
 And such as nothing in them answers must be silenced, the others not. Spread over eight groups of owners, the archive
 gives the same answers. The floors lie two questions under what was measured when they were set; the misses are printed.
-All tests of the archive are in one file, so that one process of a run indexes it.
+All tests of the archive are in one file, so that one process of a run indexes it. `test_small_floor.py` takes seconds.
 """
 
 import json
@@ -34,6 +34,8 @@ from search.vectors import item_codes
 from search.vectors.blocks import pack_codes
 from tests.retrieval.conftest import Archive
 from tests.support.groups import spread_database
+
+pytestmark = pytest.mark.slow
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55

@@ -13,8 +13,9 @@ from convmemory.accounts.models import Archive
 from convmemory.core.processes.child_process import Ending
 from convmemory.documents import library, processing
 from convmemory.documents.converters.base import ConvertLimits
-from convmemory.documents.converting import write_sections
+from convmemory.documents.converting import Heading, read_heading, read_section, write_sections
 from convmemory.documents.models import Document
+from convmemory.documents.structure import SectionDraft
 from search.adapters.documents import KIND
 from search.indexing.active import index_source
 from search.models import Source
@@ -144,6 +145,21 @@ def email_of(subject: str, text: str, *, attachment: str = "") -> bytes:
     if attachment:
         message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename=attachment)
     return bytes(message)
+
+
+def converted(
+    tmp_path: Path, content: bytes | str, name: str, limits: ConvertLimits | None = None
+) -> tuple[Heading, list[SectionDraft]]:
+    """The result of converting a file, as a worker reads it."""
+    source, target = tmp_path / "file", tmp_path / "sections.jsonl"
+    source.write_bytes(content.encode() if isinstance(content, str) else content)
+    write_sections(path=source, name=name, target=target, limits=limits or ConvertLimits())
+    first, *others = target.read_text(encoding="utf-8").splitlines()
+    return read_heading(first), [read_section(line) for line in others]
+
+
+def text_of(sections: Sequence[SectionDraft]) -> str:
+    return "".join(section.text for section in sections)
 
 
 def upload(owner: User | Archive, content: bytes | str, name: str = "guide.md") -> Document:

@@ -50,6 +50,15 @@ def test_id_of_another_message_is_refused_and_nothing_is_stored(api: Api, number
     assert len(kinds(number)) == 2
 
 
+def test_turn_whose_id_a_message_has_is_refused_and_nothing_is_stored(api: Api) -> None:
+    first = {"role": "user", "content": "Weather?", "id": "turn:0:assistant"}
+    number = api.send("POST", "/conversations", {"messages": [first]}).json()["id"]
+    turn = {"turn_number": 0, "user": "Rain?", "assistant": "No."}
+    answer = api.send("POST", f"/conversations/{number}/turns", turn)
+    assert "has the id 'turn:0:assistant', which turn 0 would get" in problem_of(answer, 422)
+    assert kinds(number) == ["text"]
+
+
 def test_same_ids_in_two_archives_are_separate(api: Api, number: int) -> None:
     stranger = Api(make_user())
     other = stranger.send("POST", "/conversations", {"messages": [ASKED]}).json()["id"]

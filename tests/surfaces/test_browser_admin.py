@@ -16,6 +16,7 @@ from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.browser import Chromium, expect_to_fit
+from tests.surfaces.test_browser_accessibility import expect_no_violation_anywhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -34,20 +35,18 @@ def visit(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
     return partial(chromium.visit, live_server.url, visitor=rita, at="/admin/")
 
 
-def test_admin_pages_fit_window(visit: Callable[..., None]) -> None:
+def test_admin_pages_fit_window_and_have_no_accessibility_violations(visit: Callable[..., None]) -> None:
     conversation, embedding = Conversation.objects.get(), ItemEmbedding.objects.order_by("pk")[0]
 
     def steps(page: Page) -> None:
-        for address in (
-            "/admin/",
-            "/admin/dashboard/",
-            "/admin/search/itemembedding/",
-            f"/admin/search/itemembedding/{embedding.pk}/change/",
-            f"/admin/conversations/conversation/{conversation.pk}/change/",
-            "/admin/django_q/schedule/",
-        ):
+        for number, address in enumerate((
+            "/admin/", "/admin/dashboard/", "/admin/dashboard/map", "/admin/search/itemembedding/",
+            f"/admin/search/itemembedding/{embedding.pk}/change/", "/admin/conversations/conversation/",
+            f"/admin/conversations/conversation/{conversation.pk}/change/", "/admin/django_q/schedule/",
+        )):  # fmt: skip
             page.goto(address)
             expect_to_fit(page, address)
+            expect_no_violation_anywhere(page, address, number=number)
 
     visit(steps)
 

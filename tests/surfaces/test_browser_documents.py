@@ -64,7 +64,6 @@ def draw_as_a_worker(document: Document) -> None:
         connection.close()
 
 
-@pytest.mark.essential
 def test_upload_of_each_format_opens_at_cited_place(visit: Callable[..., None], owner: User) -> None:
     for name, make in FORMATS.items():
         document = indexed(upload(owner, make(opening_of(name)), name))

@@ -14,6 +14,7 @@ from django.test import Client
 import manage
 from convmemory.accounts.keys import caller_of_key
 from convmemory.accounts.models import AuditEntry
+from convmemory.conversations.models import Conversation
 from convmemory.core import acting
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -190,3 +191,19 @@ def test_program_is_loaded_without_garbage_collector_and_run_with_it(monkeypatch
     manage.main()
     gc.unfreeze()
     assert seen == [False, True]
+
+
+def test_samples_are_loaded_and_removed_without_what_the_person_wrote() -> None:
+    ada = make_user("ada")
+    own = make_conversation(ada, exchange(("is the okapi shy?", "Very.")))
+    out = StringIO()
+    call_command("samples", user="ada", stdout=out)
+    count = Conversation.objects.count() - 1
+    assert count > 5
+    assert f"{count} sample conversations are in the archive" in out.getvalue()
+    with pytest.raises(CommandError, match="Nothing was removed"):
+        call_command("samples", user="ada", remove=True, stdout=out, stderr=StringIO())
+    call_command("samples", user="ada", remove=True, yes=True, stdout=out, stderr=StringIO())
+    assert list(Conversation.objects.values_list("pk", flat=True)) == [own.pk]
+    call_command("samples", user="ada", remove=True, yes=True, stdout=out)
+    assert "0 sample conversations were put into the trash" in out.getvalue()

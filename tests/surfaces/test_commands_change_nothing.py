@@ -57,6 +57,7 @@ DELETIONS = {
 }
 DELETIONS_ELSEWHERE = {
     "restore": "tests/surfaces/test_backup.py",
+    "samples": "tests/surfaces/test_commands.py",
     "backup": "tests/surfaces/test_backup.py",
     "models": "tests/surfaces/test_models_command.py",
     "connect": "tests/unit/push/test_choice.py: asks before it sends sessions",

@@ -43,6 +43,7 @@ RECORDED: dict[str, tuple[str, str, str]] = {
     "import_conversations": ("{chat} --user ada", "changed", "import "),
     "reimport": ("--user ada", "changed", "import "),
     "reset_second_factor": ("ada --yes", "deleted", "second factor"),
+    "samples": ("--user ada", "changed", "sample conversations"),
     "scim_token": ("revoke {token} --yes", "revoked", "SCIM token "),
     "sync": ("--user ada --home {home} --yes", "changed", "import "),
 }

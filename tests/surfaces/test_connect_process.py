@@ -103,6 +103,45 @@ def test_hook_recalls_what_answers_and_nothing_twice_in_session(home: Path, brea
     assert outcomes(Account(home)) == {"said": 2, "nothing": 1}
 
 
+def test_hook_recalls_repository_on_second_machine_but_not_of_namesake(
+    home: Path, bread: Conversation, owner: User
+) -> None:
+    def checkout(folder: str, remote: str) -> str:
+        git = home / folder / ".git"
+        (git / "objects").mkdir(parents=True)
+        (git / "HEAD").write_text("ref: refs/heads/main")
+        (git / "config").write_text(f'[core]\n\tbare = false\n[remote "origin"]\n\turl = {remote}\n')
+        (home / folder / "oven").mkdir()
+        return str(home / folder)
+
+    Conversation.objects.filter(pk=bread.pk).update(repository="github.com/ada/bakery")
+    here = checkout("src/bakery", "git@github.com:Ada/bakery.git")
+    other = checkout("client/bakery", "https://github.com/bill/bakery")
+    assert BREAD[1] in hook(home, BREAD[0], "s1", cwd=here)
+    make_conversation(owner, exchange(("Is the oven on?", "It is.")), project=here, repository="github.com/ada/bakery")
+    assert BREAD[1] in hook(home, BREAD[0], "s2", cwd=f"{here}/oven")
+    assert hook(home, BREAD[0], "s3", cwd=other) == ""
+    # The same repository of another user, and of this one at the path of the other customer's folder.
+    Conversation.objects.filter(pk=bread.pk).update(project=other)
+    assert hook(home, BREAD[0], "s4", cwd=other) == ""
+    Conversation.objects.filter(pk=bread.pk).delete()
+    stranger = make_conversation(make_user(), exchange(BREAD), project=here, repository="github.com/ada/bakery")
+    index_conversation(conversation_id=stranger.pk)
+    assert hook(home, BREAD[0], "s5", cwd=here) == ""
+    assert outcomes(Account(home))["error-KeyError"] == 0
+
+
+def test_project_command_lists_joins_and_keeps_apart(home: Path, bread: Conversation, owner: User) -> None:
+    other = str(home / "bakery")
+    make_conversation(owner, exchange(("Is the oven on?", "It is.")), project=other)
+    assert run(home, "project", FOLDER) == f"     1  {FOLDER}\n"
+    run(home, "project", "bakery", "--join", FOLDER)
+    assert run(home, "project", "bakery") == f"     2  {FOLDER}\n"
+    assert run(home, "project", FOLDER, "--apart") == f"     2  {FOLDER}  kept apart\n"
+    assert run(home, "project", FOLDER, "--together") == f"     2  {FOLDER}\n"
+    assert run(home, "project", "gone") == f"Of {home}/gone there is no conversation.\n"
+
+
 def test_hook_is_silent_about_other_projects_sessions_and_users(home: Path, bread: Conversation) -> None:
     assert hook(home, BREAD[0], cwd="/home/ada/other") == ""
     assert hook(home, BREAD[0], "s0") == ""  # the agent's own session

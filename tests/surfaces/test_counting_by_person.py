@@ -130,7 +130,16 @@ def by_copying(ada: Adder, space: int, number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    "add", [by_api, by_appending, by_import, by_document, by_page, by_moving, by_copying], ids=lambda way: way.__name__
+    "add",
+    [
+        by_api,
+        by_document,
+        *(
+            pytest.param(way, marks=pytest.mark.slow)
+            for way in (by_appending, by_import, by_page, by_moving, by_copying)
+        ),
+    ],
+    ids=lambda way: way.__name__,
 )
 def test_five_spaces_store_no_more_than_limit_of_person(ada: Adder, add: Callable[[Adder, int, int], int]) -> None:
     statuses = [add(ada, space, number) for number, space in enumerate(ada.spaces * 2)]

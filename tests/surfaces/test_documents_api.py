@@ -147,6 +147,7 @@ def test_documents_do_not_change_conversation_search(client: Client, owner: User
     assert before == after
 
 
+@pytest.mark.slow
 def test_long_page_ends_with_further_passages_of_its_best_sections(client: Client, owner: User) -> None:
     parts = [
         f"## Bed {number}\n\n"
@@ -168,6 +169,7 @@ def test_long_page_ends_with_further_passages_of_its_best_sections(client: Clien
     assert not {section for section, _, _ in first} & {hit["section"] for hit in following["results"]}
 
 
+@pytest.mark.slow
 def test_long_page_is_full_where_sections_have_one_passage_each(client: Client, owner: User) -> None:
     for number in range(30):
         indexed(upload(owner, f"Bean number {number} grows in the sun.", f"{number}.txt"))
@@ -226,6 +228,7 @@ GLOSSARY = [
 ]
 
 
+@pytest.mark.slow
 def test_hits_name_heading_above_their_passage(client: Client, owner: User) -> None:
     parts = {"Ferns": FAQ, "Releases": CHANGES, "Words of sailors": GLOSSARY}
     for title, rows in parts.items():

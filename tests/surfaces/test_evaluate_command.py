@@ -150,6 +150,7 @@ def two_parrots() -> dict[str, Any]:
     return {"sample_id": "conv-2", "conversation": SAMPLE["conversation"] | {"session_1": said}, "qa": questions}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("judge", "is_good"), [(is_meant, True), (lambda text: not is_meant(text), False)], ids=["knows", "is wrong"]
 )

@@ -40,6 +40,7 @@ def rows() -> dict[str, int]:
     return {each._meta.db_table: each._default_manager.count() for each in apps.get_models() if each is not AuditEntry}
 
 
+@pytest.mark.slow
 def test_models_are_compared_on_owners_turns_alone(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ada, bob = make_user("ada"), make_user("bob")
     for letter in "abcdefghijkl":

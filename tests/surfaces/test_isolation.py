@@ -8,12 +8,14 @@ one database and are indexed once; each example draws a caller, a question, othe
 from the tools' own schemas. Whatever chance draws, each surface is asked at least once about rows that its caller may
 not read, and shows the caller's own text. ISOLATION_CASES is how many cases are drawn before: 240,
 120 in `make test`, and 10,000 in `make isolation`. Half of them are asked once more with the application's own filters
-switched off: then the database alone keeps owners apart.
+switched off: then the database alone keeps owners apart. And each surface is asked about rows of others without the
+policies: then the application alone does.
 """
 
 import os
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 import httpx2
@@ -25,7 +27,7 @@ from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import Login, acting_for
 from convmemory.core.models import OwnerGroup
-from convmemory.core.postgres import groups
+from convmemory.core.postgres import groups, logins
 from convmemory.documents.models import Document
 from convmemory.retention.models import RetentionRule
 from convmemory.tools.registry import tool_named
@@ -52,6 +54,7 @@ CASES = int(os.environ.get("ISOLATION_CASES", "240"))
 SURFACES_AT_ONCE = 8
 CASES_OF_ROW_SECURITY = CASES // 2
 CASES_OF_GROUPS = CASES // 4
+ROUNDS_WITHOUT_POLICIES = 2
 LEAST_STATEMENTS_WITHOUT_FILTER = 100  # different ones
 LEAST_SURFACES_OF_SPACES = 4  # of some 40 that can; chance decides in few cases
 ROUNDS_MORE = 200  # at most, of what chance has left out
@@ -141,23 +144,25 @@ def rows() -> list[int]:
     ]  # fmt: skip
 
 
+def ask_all(town: Town, tally: Tally, random: Random, names: list[str], *, is_own: bool | None = None) -> None:
+    """Ask these surfaces once each, some about the same rows."""
+    for start in range(0, len(names), SURFACES_AT_ONCE):
+        some = names[start : start + SURFACES_AT_ONCE]
+        ask = draw_ask(town, random, [TOOL_OF[name] for name in some if name in TOOL_OF], is_own)
+        for name in some:
+            tally.ask(town, name, ask)
+
+
 def ask_everything(town: Town, cases: int) -> None:
     """Ask that often, and judge that nothing leaked and nothing was left out. The cases are the same in every run."""
     tally, before, random = Tally(), rows(), Random(cases)
-
-    def ask_all(names: list[str], is_own: bool | None = None) -> None:
-        for start in range(0, len(names), SURFACES_AT_ONCE):
-            some = names[start : start + SURFACES_AT_ONCE]
-            ask = draw_ask(town, random, [TOOL_OF[name] for name in some if name in TOOL_OF], is_own)
-            for name in some:
-                tally.ask(town, name, ask)
-
+    ask = partial(ask_all, town, tally, random)
     for _ in range(cases // SURFACES_AT_ONCE + 1):
-        ask_all(random.sample(sorted(SURFACES), SURFACES_AT_ONCE))
+        ask(random.sample(sorted(SURFACES), SURFACES_AT_ONCE))
     for _ in range(ROUNDS_MORE):
-        ask_all(tally.silent(), is_own=True)
-        ask_all(tally.without_foreign(), is_own=False)
-        ask_all(tally.left_out())
+        ask(tally.silent(), is_own=True)
+        ask(tally.without_foreign(), is_own=False)
+        ask(tally.left_out())
     tally.judge(cases)
     assert all(now >= then for now, then in zip(rows(), before, strict=True)), "something was removed"
 
@@ -171,6 +176,13 @@ def test_database_alone_keeps_owners_apart(town: Town) -> None:
         ask_everything(town, CASES_OF_ROW_SECURITY)
     assert switched_off.total() > CASES_OF_ROW_SECURITY
     assert len(switched_off) >= LEAST_STATEMENTS_WITHOUT_FILTER
+
+
+def test_application_alone_keeps_owners_apart(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a filter that is missing is noticed, although the policies would hide its rows."""
+    monkeypatch.setattr(logins, "ROLES", {})  # all connections become the owner of the tables, whom no policy binds
+    for number in range(ROUNDS_WITHOUT_POLICIES):
+        ask_all(town, Tally(), Random(number), sorted(SURFACES), is_own=False)
 
 
 @pytest.mark.slow

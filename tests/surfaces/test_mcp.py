@@ -55,7 +55,7 @@ def bread(owner: User) -> Conversation:
     return made
 
 
-@pytest.fixture(params=["http", "stdio"])
+@pytest.fixture(params=["http", pytest.param("stdio", marks=pytest.mark.slow)])
 def session(request: pytest.FixtureRequest, owner: User, address: str) -> Session:
     """Runs steps in a session of `ada`'s agent."""
     if request.param == "http":
@@ -145,6 +145,7 @@ def test_links_of_answers_begin_with_requested_host(client_of: Any, address: str
     assert all(link in answer for answer in client_of(steps))
 
 
+@pytest.mark.slow
 def test_links_over_stdio_begin_with_public_url(
     owner: User, bread: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +339,7 @@ def test_malformed_lines_are_answered_and_nothing_but_protocol_is_written(owner:
     assert (entry.about_id, entry.surface, entry.what) == (owner.pk, "command", "tools over MCP")
 
 
+@pytest.mark.slow
 def test_mcp_command_reports_unknown_user_on_stderr() -> None:
     done = run_stdio("nobody")
     assert (done.returncode, done.stdout) == (1, "")

@@ -1,6 +1,10 @@
-"""The data folder of an earlier commit: it is backed up and upgraded, and an even earlier one is refused as it is."""
+"""The data folder of an earlier commit: it is backed up and upgraded.
+
+That of an even earlier commit, or of a later one, is refused as it is.
+"""
 
 import lzma
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import convmemory
 from convmemory.core.postgres import embedded, server
 from convmemory.ops.privacy.backup import verify
 from tests.conftest import FAST_OPTIONS
@@ -23,6 +28,15 @@ UPDATE = """
 from convmemory.ops.management.commands.up import Command
 Command()._update_database()
 """
+FAILING_UPDATE = """
+from django.core.management.commands import migrate
+from convmemory.ops.management.commands.up import Command
+def fail(self, *args, **options):
+    raise SystemExit("stopped between backup and migrations")
+migrate.Command.handle = fail
+Command()._update_database()
+"""
+NEWER = "INSERT INTO django_migrations (app, name, applied) VALUES ('search', '0999_engine_of_tomorrow', now())"
 SHOW = """
 from django.contrib.auth.models import User
 from convmemory.accounts.callers import Caller
@@ -53,7 +67,6 @@ def contents(installation: Installation) -> dict[str, list[tuple[Any, ...]]]:
     return {name: sorted(installation.query(f"SELECT to_jsonb(t)::text FROM {name} AS t")) for name in tables}
 
 
-@pytest.mark.essential
 def test_database_of_5e9aed6e_and_its_backup_are_upgraded(installation: Installation) -> None:
     assert "Backup before the update: " in installation.run("shell", "--no-imports", "-c", UPDATE)
     (backup,) = (installation.folder / "before-updates").glob("convmemory-*.zip")
@@ -81,3 +94,40 @@ def test_backup_of_older_database_is_refused(installation: Installation, tmp_pat
     said = installation.run("restore", str(backup), "--yes", ok=False)
     assert "without the migration accounts.0016_keys_write_to_spaces): restore it with commit 5e9aed6e" in said
     assert contents(installation) == before
+
+
+def test_backups_before_updates_are_kept_until_the_last_update_has_served_for_a_day(installation: Installation) -> None:
+    backups, earlier = (
+        installation.folder / "before-updates",
+        {f"convmemory-2025010{day}T000000.zip" for day in "12345"},
+    )
+    backups.mkdir()
+    for name in earlier:
+        (backups / name).write_bytes(b"")
+        os.utime(backups / name, (1, 1))
+    (installation.folder / "version").write_text("0.1.0\n")
+    for _ in range(2):
+        installation.run("shell", "--no-imports", "-c", FAILING_UPDATE, ok=False)
+    (first,) = set(backups.glob("convmemory-*.zip")) - {backups / name for name in earlier}
+    output = installation.run("shell", "--no-imports", "-c", UPDATE)
+    assert f"Backup of an earlier attempt at this update: {first}" in output
+    assert f"To go back, install 0.1.0 again, then run `manage.py restore {first} --yes` and `manage.py up`." in output
+    assert {path.name for path in backups.iterdir()} == {*earlier, first.name}
+    os.utime(first, (2, 2))
+    installation.run("shell", "--no-imports", "-c", UPDATE)
+    assert {path.name for path in backups.iterdir()} == {*sorted(earlier)[-2:], first.name}
+
+
+def test_database_of_newer_version_is_refused_and_its_own_backup_restored(
+    installation: Installation, tmp_path: Path
+) -> None:
+    installation.run("shell", "--no-imports", "-c", UPDATE)
+    backup = tmp_path / "before.zip"
+    installation.run("backup", str(backup))
+    installation.query(NEWER)
+    for command in ("up", "migrate", "worker"):
+        output = installation.run(command, ok=False)
+        assert "A newer version upgraded this database: search.0999_engine_of_tomorrow is unknown" in output, command
+    assert (installation.folder / "version").read_text() == f"{convmemory.__version__}\n"
+    installation.run("restore", str(backup), "--yes")
+    assert "Forty tanks of zebrafish." in installation.shell(SHOW)

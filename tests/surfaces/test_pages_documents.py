@@ -130,6 +130,20 @@ def test_pages_of_pdf_are_named(browser: Client, owner: User) -> None:
     assert "page 2" in shown
 
 
+def test_document_shows_what_was_read_of_it(browser: Client, owner: User) -> None:
+    stroke = b"q 0 0 m 100 100 l S Q"
+    scan = pdf_of([[(12, "Cover letter")], []]).replace(
+        b"<</Length 0>>stream\n", b"<</Length %d>>stream\n%s" % (len(stroke), stroke)
+    )
+    document = read(upload(owner, scan, "scan.pdf"))
+    for path in ("/documents", f"/documents/{document.pk}"):
+        shown = page(browser, path)
+        assert "Read: 1 of 2 pages." in shown
+        assert "1 of 2 pages was not read (page 2)" in shown
+    found = browser.get(f"/api/v1/documents/{document.pk}").json()
+    assert found["coverage"] == [{"part": "page", "read": 1, "total": 2}]
+
+
 def test_pdf_is_text_until_worker_has_drawn_it(browser: Client, owner: User) -> None:
     document = read(upload(owner, pdf_of([[(12, "one")], [(12, "two & three")]]), "two.pdf"))
     place = {"section": 1, "from": 11, "to": 16}

@@ -172,6 +172,26 @@ def test_library_neither_lists_nor_changes_foreign_conversations(owner: User, cl
     assert list(Tag.objects.values_list("name", flat=True)) == ["secret tag"]
 
 
+def test_folder_of_project_is_kept_apart_and_joined_again(owner: User, client: Client) -> None:
+    for title, folder, worktree in (("One", "/src/mill", ""), ("Two", "/b/mill", ""), ("Three", "/b/mill", "/b/wheel")):
+        make_conversation(owner, title=title, project=folder, repository="github.com/ada/mill", worktree=worktree)
+    make_conversation(make_user(), title="Theirs", project="/their/mill", repository="github.com/ada/mill")
+    page = text(client, "/library", data={"project": "/src/mill"})
+    assert all(shown in page for shown in ("One", "Two", "Three", "/b/wheel", "github.com/ada/mill"))
+    assert "Their" not in page
+    assert "/their" not in page
+    change = {"project": "/src/mill", "folder": "/b/mill", "each_worktree": "1", "apart": "1"}
+    for value, shown in (("1", False), ("0", True)):
+        response = client.post("/library/folder", change | {"apart": value}, follow=True)
+        assert ("Three" in response.content.decode()) == shown
+        assert "/b/wheel" in response.content.decode(), "the list still says what is kept apart"
+    client.post("/library/folder", {"folder": "/src/mill/", "apart": "1"})
+    page = text(client, "/library", data={"project": "/src/mill"})
+    assert "Two" not in page
+    assert "Join again" in page
+    assert "Name the folder" in client.post("/library/folder", {"apart": "1"}, follow=True).content.decode()
+
+
 def test_starring_answers_partial_or_redirects_back(owner: User, client: Client) -> None:
     number = make_conversation(owner).pk
     part = client.post(f"/conversations/{number}/star", {"starred": "1"}, headers=HTMX).content.decode()

@@ -11,10 +11,12 @@ from django.db import connection
 from django.test import Client
 
 from convmemory.accounts.models import ApiKey, Archive, AuditEntry, Membership, SpaceInvitation
+from convmemory.accounts.space_invitations import invitations_of_space
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation, HiddenKey
 from convmemory.core.acting import acting_for
+from convmemory.core.errors import NotAllowed
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue.fair_queue import enqueue_for
 from convmemory.documents.models import Document
@@ -98,12 +100,22 @@ def test_impossible_change_says_why(crew: Crew, values: dict[str, str], status: 
 
 
 def test_members_without_manager_role_change_no_members(crew: Crew) -> None:
-    for name in ("carl", "rosa"):
-        assert crew.browsers[name].post(crew.page, {"action": "rename", "name": "Mine"}).status_code == 403
+    before = list(Membership.objects.order_by("pk").values_list("person", "role"))
+    for name, other in (("carl", "rosa"), ("rosa", "carl")):
+        member = User.objects.get(username=other).pk
+        for values in (
+            {"action": "rename", "name": "Mine"}, {"action": "invite", "username": "stan", "role": "reader"},
+            {"action": "set", "member": member, "role": "manager"}, {"action": "remove", "member": member},
+            {"action": "withdraw", "invitation": 1},
+        ):  # fmt: skip
+            assert crew.browsers[name].post(crew.page, values).status_code == 403, values
         assert "Rename" not in text_of(crew.browsers[name], crew.page)
+        with pytest.raises(NotAllowed):
+            invitations_of_space(person=User.objects.get(username=name), space_id=crew.space)
     assert crew.browsers["stan"].post(crew.page, {"action": "rename", "name": "Mine"}).status_code == 404
     text_of(crew.browsers["stan"], crew.page, 404)
     assert Archive.objects.get(kind="space").name == "Boat house"
+    assert list(Membership.objects.order_by("pk").values_list("person", "role")) == before
 
 
 def test_usual_address_of_conversation_opens_for_members_alone(crew: Crew) -> None:

@@ -44,13 +44,13 @@ def test_range_of_turns_is_summarised_and_watched(client: Client, conversation: 
     path = f"/conversations/{conversation.pk}/summaries"
     assert f'href="{path}"' in text_of(client.get(f"/conversations/{conversation.pk}"))
     assert "No summary yet" in text_of(client.get(path))
-    response = client.post(path, {"from_turn": "1", "to_turn": "2"})
+    response = client.post(path, {"from_turn": "2", "to_turn": "3"})
     assert (response.status_code, response.headers["Location"]) == (302, path)
     row = ConversationSummary.objects.get()
     assert (row.from_position, row.to_position) == (2, 5)
     assert queued("summaries.tasks.make") == [("summaries.tasks.make", [row.pk])]
     waiting = text_of(client.get(path))
-    assert "Turns 1 to 2" in waiting
+    assert "Turns 2 to 3" in waiting
     assert 'hx-trigger="every 2s"' in waiting
     assert "<noscript>" in waiting
     make(row.pk, archive_id=row.archive_id)
@@ -72,7 +72,8 @@ def test_without_turns_everything_is_summarised(client: Client, conversation: Co
     ("given", "said"),
     [
         ({"from_turn": "2", "to_turn": "1"}, "swap the two"),
-        ({"to_turn": "9"}, "its turns are 0 to 3"),
+        ({"to_turn": "9"}, "its turns are 1 to 4"),
+        ({"from_turn": "0"}, "not the number of a turn"),
         ({"from_turn": "two"}, "not the number of a turn"),
         ({"from_turn": "9" * 40}, "not the number of a turn"),
         ({"method": "model"}, "set CHAT_MODEL"),

@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import ShareLink
+from convmemory.conversations import sharing
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from tests.factories import exchange, make_conversation, make_user, user_says
@@ -67,6 +68,7 @@ def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: Use
     assert (link["opened_count"], link["conversation_title"], link["turn"]) == (1, "Teapot", None)
     assert link["last_opened_at"]
     assert "url" not in link
+    assert sharing.links_of(caller=Caller.of(make_user("eve"))) == []
 
 
 @pytest.mark.django_db

@@ -235,6 +235,7 @@ def test_void_invitation_is_neither_shown_nor_accepted(town: Town, void: Callabl
     assert "1 invitation to a space" in town.browser.get("/").content.decode()
 
 
+@pytest.mark.slow
 def test_stranger_with_many_spaces_changes_no_search_of_invited_person(town: Town) -> None:
     """A stranger with as many spaces as possible, each with a decision that answers Rosa's question best."""
 

@@ -45,8 +45,9 @@ class House:
         self.process: subprocess.Popen[bytes] | None = None
 
     def environment(self) -> dict[str, str]:
-        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1"}
-        theirs = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
+        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1", "SAMPLES": "1"}
+        ignored = ("DATABASE_URL", "BACKUP_FOLDER")
+        theirs = {name: value for name, value in os.environ.items() if not name.startswith(ignored)}
         return theirs | ours
 
     def start(self) -> None:
@@ -139,8 +140,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         house.process.wait()
 
 
-@pytest.mark.essential
 class TestOneLife:
+    @pytest.mark.essential
     def test_port_in_use_is_said_before_anything_starts(self, house: House) -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", house.port))
@@ -152,6 +153,7 @@ class TestOneLife:
         assert f"PORT={house.port + 1} make run" in result.stderr
         assert not (house.folder / "postgres").exists()
 
+    @pytest.mark.essential
     def test_first_start_answers_and_shows_password_once(self, house: House) -> None:
         house.start()
 
@@ -160,6 +162,11 @@ class TestOneLife:
         assert re.search(
             rf"convmemory: http://127\.0\.0\.1:{house.port}\nuser:       admin\npassword:   \S{{16}} ", output
         )
+
+    def test_first_start_writes_a_backup(self, house: House) -> None:
+        house.wait_until(lambda: "Backup written and verified: " in house.output(), START_TIMEOUT_S)
+        (backup,) = (house.folder / "backups").glob("convmemory-*.zip")
+        assert verify(backup)["migrations"]
 
     def test_second_up_on_same_data_says_so_and_ends(self, house: House) -> None:
         assert house.process
@@ -197,6 +204,7 @@ class TestOneLife:
         house.wait_until(lambda: (again := house.child("qcluster")) and again.pid != worker.pid, START_TIMEOUT_S)
         assert not [process for process in family if process.is_running() and process.status() != "zombie"]
 
+    @pytest.mark.essential
     def test_sigint_to_group_ends_everything_in_time(self, house: House) -> None:
         took_s = house.stop(signal.SIGINT, group=True)
 

@@ -62,7 +62,7 @@ class HtmlWriter:
     def message(self, message: ExportedMessage) -> str:
         self._tools |= {part.id: part.name for part in message.parts if isinstance(part, ToolCallPart)}
         row, kind = message.row, message_kind(message.row, message.parts)
-        turn = "" if row.turn_number is None else f"turn {row.turn_number}"
+        turn = "" if row.turn_number is None else f"turn {row.turn_number + 1}"
         at = f"{row.created_at:%Y-%m-%d %H:%M}" if row.created_at else ""
         marked = str(message.mark) if message.mark else ""
         facts = " · ".join(filter(None, (turn, at, row.model, "superseded" if row.superseded else "", marked)))

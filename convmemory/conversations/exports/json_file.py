@@ -28,7 +28,7 @@ class JsonWriter:
         return f'{{"format": "{JSON_FORMAT}", "version": {VERSION}, "conversations": ['
 
     def conversation(self, conversation: Conversation) -> str:
-        plain = ("id", "source", "source_id", "title", "agent", "project", "parent_source_id")
+        plain = ("id", "source", "source_id", "title", "agent", "project", "repository", "worktree", "parent_source_id")
         times = ("created_at", "updated_at", "archived_at")
         self._head = _dumped(
             {

@@ -3,7 +3,7 @@
 Text that the agent itself puts before or into a prompt is no question: `harness` are the beginnings of such texts.
 """
 
-from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked
+from convmemory.conversations.importers.base import Checked
 from convmemory.conversations.importers.chat_formats import DATABASES
 from convmemory.conversations.importers.declaration import Declaration, Said, Tables
 
@@ -15,6 +15,8 @@ HARNESS = (
     *("<git-context>", "<env_context>", "<state_snapshot>"),
     *("<project_layout>", "<additional_data>", "--- Content from referenced files", "<USER_SETTINGS_CHANGE>"),
     *("<ADDITIONAL_METADATA>", "<EPHEMERAL_MESSAGE>", "<workspace_info>", "<user_instructions>"),
+    *("[CONTEXT COMPACTION", "[CONTEXT SUMMARY", "[Context compaction", "<conversation_summary>", "# Identity\n"),
+    *("<identity>", "## Included Rules", "You are operating in a workspace"),  # Kiro
 )
 
 # What clients ask a model for themselves, by the beginning of the text: a title, tags, their own memory.
@@ -239,6 +241,7 @@ AGENT_FORMATS = (
         ),
         created=("started_at",),
         started_by=("parent_session_id",),
+        repeats_parent=True,
         harness=HARNESS,
     ),
     Declaration(
@@ -372,6 +375,28 @@ AGENT_FORMATS = (
         files=(),
     ),
     Declaration(
+        name="kiro-workspace",
+        checked=Checked("Kiro", "0.8"),
+        against="schema",
+        export="The folder globalStorage/kiro.kiroagent of the editor: its workspace-sessions.",
+        kept="Title, project, model.",
+        marks=(b'"sessionId"', b'"history"', b'"workspacePath"|"workspaceDirectory"', b'"selectedModel"|"editorState"'),
+        source="kiro",
+        beside="sessions.json",
+        messages=("history",),
+        id=("sessionId",),
+        created=("beside.dateCreated",),
+        project=("workspacePath", "workspaceDirectory"),
+        key=("message.id",),
+        role=("message.role",),
+        text=("message.content", "promptLogs.*.completion"),
+        model=("promptLogs.0.completionOptions.model", "selectedModel"),
+        files=("contextItems",),
+        unwrap=("kiro-ide-message",),
+        harness=HARNESS,
+        score=97,  # the program descends from Continue and names more
+    ),
+    Declaration(
         name="continue",
         checked=Checked("Continue", "1.5"),
         against="schema",
@@ -454,7 +479,6 @@ AGENT_FORMATS = (
         against="schema",
         export="The folder ~/.gemini/antigravity/brain: its transcript.jsonl files.",
         kept="Calls and results, thinking.",
-        suffixes=frozenset({*JSON_SUFFIXES, ".system_generated"}),
         marks=(b'"USER_EXPLICIT"', b'"content"'),
         entries="messages",
         folder_id=True,

@@ -1,4 +1,4 @@
-"""What an importer is, what it reads from, the report it fills in, and the project of a conversation.
+"""What an importer is, what it reads from, and the report it fills in.
 
 An importer declares the files that it can read (`reads`), declines a source or scores it (`sniff`), then streams its
 conversations (`parse`). docs/adding-a-format.md walks through one.
@@ -20,6 +20,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft
 
 # Enough for every importer to recognise its format.
 HEAD_BYTES = 64 * 1024
+MAX_NAME_CHARS = 4_000
 MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
@@ -64,7 +65,7 @@ class Source:
     @cached_property
     def plain_name(self) -> str:
         """The file's name in lower case, without the number that a browser adds: `user.json` for `User (2).json`."""
-        name = self.path.name.lower()[:MAX_CHARS]
+        name = self.path.name.lower()[:MAX_NAME_CHARS]
         stem, dot, ending = name.rpartition(".")
         return _COPY_NUMBER.sub("", stem) + dot + ending
 
@@ -273,21 +274,3 @@ def is_newer(found: str, known: str) -> bool:
 
 def _numbers(version: str) -> list[int]:
     return [int(match[0]) for match in _NUMBER.finditer(version[:_MAX_CHARS])][:_PARTS]
-
-
-# --- projects -------------------------------------------------------------------------------------
-# The project of a conversation: its working directory, and for a git worktree the repository's.
-#
-# Only the path's text is used: the directory may be on another machine, or deleted.
-
-
-MAX_CHARS = 4_000  # Linux has no longer paths
-_WORKTREE = re.compile(r"[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\][^/\\]+")
-
-
-def project_of(directory: str) -> str:
-    """Return the directory; for `REPOSITORY/.worktrees/NAME` and `REPOSITORY/.claude/worktrees/NAME` the repository."""
-    if len(directory) > MAX_CHARS:
-        return directory
-    found = _WORKTREE.search(directory)
-    return directory[: found.start()] if found and found.start() else directory

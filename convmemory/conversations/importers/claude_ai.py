@@ -29,6 +29,7 @@ _READABLE = re.compile(rb'"(?:sender|uuid|account)"\s*:')
 _PROJECTS = re.compile(rb'"(?:prompt_template|is_private|is_starter_project)"\s*:')
 _MEMORIES = re.compile(rb'"(?:conversations_memory|project_memories)"\s*:')
 _PASSED_OVER = frozenset({"token_budget"})
+_INJECTED = "injected_prompt_block"  # text of the service among the person's words
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,11 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
     parts: list[Part] = []
     if isinstance(blocks, str):
         blocks = [{"type": "text", "text": blocks}]
+    injected: list[Part] = []
     for block in list_of(blocks):
-        if isinstance(block, Mapping) and text_of(block.get("type")) not in _PASSED_OVER:
+        if isinstance(block, Mapping) and block.get("type") == _INJECTED:
+            injected.extend(content_parts(text_of(block.get("prompt")) or text_of(block.get("text"))))
+        elif isinstance(block, Mapping) and text_of(block.get("type")) not in _PASSED_OVER:
             spoken = (text_of(block.get(key)) for key in ("title", "text", "transcript"))
             is_note = block.get("type") == "voice_note"
             content = "\n\n".join(filter(None, spoken)) if is_note else block
@@ -134,6 +138,8 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
             source_key=key_of(text_of(value.get("uuid"))),
             raw=json_bytes(value),
         )
+    if injected:
+        yield replace(_note(f"{value.get('uuid')}:injected", injected, value), raw=b"")
 
 
 def _files(value: Mapping[str, Any]) -> Iterator[AttachmentPart]:

@@ -27,9 +27,18 @@ from convmemory.core.text import one_line
 MESSAGE_TYPES = frozenset({"user", "assistant"})
 OTHER_TYPES = frozenset(
     {
-        *("summary", "file-history-snapshot", "queue-operation", "custom-title", "ai-title", "agent-name"),
+        *(
+            "summary",
+            "file-history-snapshot",
+            "file-history-delta",
+            "queue-operation",
+            "custom-title",
+            "ai-title",
+            "agent-name",
+        ),
         *("last-prompt", "mode", "permission-mode", "pr-link", "frame-link", "worktree-state", "relocated"),
         *("bridge-session", "started", "result", "progress", "attachment", "system"),
+        *("artifact-autoreact-ledger", "artifact-comment-monitor"),
         "continued-in",  # names the session in which this one goes on
         # What was sent to the model, whole prompts among it, and what it cost. Seen in 2.1.332.
         *("api-request", "api-request-shape", "api-request-blob", "tools-used", "cost-state", "atis-latch"),

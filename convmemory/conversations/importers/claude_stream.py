@@ -1,7 +1,8 @@
-"""Reads what `claude -p` prints with `--output-format stream-json` or `json`, and what claude-code-action keeps.
+"""Reads the output of `claude -p` and of claude-code-action, and sessions of Claude Code for web.
 
 Messages as in Claude Code's own sessions, as JSON lines or as one array; the session is `session_id`. The prompt is in
-it only with an option that repeats it. A session whose own file was imported is fuller and is kept.
+it only with an option that repeats it. A session whose own file was imported is fuller and is kept. A session of Claude
+Code for web is a document with the lines of such a file under `loglines`, and is the same conversation.
 
 Source: https://docs.claude.com/en/docs/claude-code/sdk (SDKMessage).
 """
@@ -13,14 +14,17 @@ from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.claude_code import MessageReader
+from convmemory.conversations.importers.claude_queue import read_prompt
+from convmemory.conversations.importers.claude_scan import session_id_of
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.places import beginning_of
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of
-from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import MAX_ID_CHARS
+from convmemory.conversations.messages.drafts import TITLE_CHARS, ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, named_by_opening
 from convmemory.conversations.messages.parts import TextPart
+from convmemory.core.text import one_line
 
 NO_PROMPT = "(The prompt is not in what `claude -p` printed.)"
 MAX_SUBAGENT_BYTES = 64 * 1024**2  # of all subagents of a session, which are read after it
@@ -40,6 +44,9 @@ class ClaudeStreamImporter:
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
+        if b'"loglines"' in source.head:
+            lines = list_of(mapping_of(beginning_of(source.head)).get("loglines"))
+            return 96 if any("uuid" in mapping_of(line) for line in lines) else None
         if b'"session_id"' not in source.head:
             return None
         beginning = beginning_of(source.head)
@@ -48,6 +55,9 @@ class ClaudeStreamImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
+        if b'"session_id"' not in source.head and b'"loglines"' in source.head:
+            yield from _web_session(source, report)
+            return
         sessions = _Sessions()
         for item in _items(source, report):
             sessions.look_at(item.value)
@@ -75,6 +85,38 @@ class ClaudeStreamImporter:
                     parent_source_id=key_of(session.id, max_chars=MAX_ID_CHARS),
                     unless_source="claude-code",
                 )
+
+
+def _web_session(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+    project = title = name = ""
+    agents = {"": False}  # the main thread first
+    for item in _items(source, FileReport(path=""), names=("loglines",)):
+        name = name or session_id_of(item.value)
+        project = project or text_of(item.value.get("cwd"))
+        agent = _agent_of(item.value)
+        if agent in agents or len(agents) < MAX_SESSIONS:
+            agents[agent] = agents.get(agent, False) or item.value.get("type") in _MESSAGES
+        else:
+            report.skip(item.number, "the session has more subagents than are read")
+        if item.value.get("type") == "user" and not agent:
+            title = title or one_line(read_prompt(item.value).typed, TITLE_CHARS)
+    for agent in (agent for agent, has_messages in agents.items() if has_messages):
+        lines = _items(source, FileReport(path="") if agent else report, names=("loglines",))
+        draft = ConversationDraft(
+            messages=MessageReader(report).read(line for line in lines if _agent_of(line.value) == agent),
+            source="claude-code",
+            source_id=key_of(f"{name}:agent-{agent}" if agent else name, max_chars=MAX_ID_CHARS),
+            title="" if agent else title,
+            agent="claude-code",
+            project=project,
+            parent_source_id=key_of(name, max_chars=MAX_ID_CHARS) if agent else "",
+        )
+        yield draft if name else named_by_opening(draft)
+
+
+def _agent_of(value: Mapping[str, Any]) -> str:
+    """Return the id of the subagent that a line belongs to; "" for the main thread."""
+    return text_of(value.get("agentId")) or "sidechain" if value.get("isSidechain") is True else ""
 
 
 @dataclass(slots=True)
@@ -149,10 +191,10 @@ def _named(item: JsonObject) -> JsonObject:
     return JsonObject(item.number, item.index, item.offset, {**item.value, "uuid": given}, item.raw)
 
 
-def _items(source: Source, report: FileReport) -> Iterator[JsonObject]:
+def _items(source: Source, report: FileReport, *, names: tuple[str, ...] = ()) -> Iterator[JsonObject]:
     head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if head.startswith(b"[") or (head.startswith(b"{") and not source.head_objects):
-        for element in read_elements(source.path, report=report):
+        for element in read_elements(source.path, report=report, names=names):
             if isinstance(element.value, dict):
                 yield JsonObject(element.number, 0, 0, element.value, element.raw)
             else:

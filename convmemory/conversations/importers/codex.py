@@ -11,10 +11,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.codex_scan import (
+    Recovered,
     Scan,
     is_harness_text,
     joined,
@@ -34,6 +36,7 @@ from convmemory.conversations.messages.identity import MAX_ID_CHARS, named_by_op
 from convmemory.conversations.messages.parts import AttachmentPart, Role, TextPart, ToolResultPart
 
 AGENT = "codex"
+NO_ANSWER = "(The answer is no longer in the rollout, which a compaction rewrote.)"
 
 _ENVELOPE = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"})
 _BARE = frozenset({"function_call", "function_call_output", "tool_call", "tool_result", "function_result"})
@@ -81,6 +84,7 @@ class CodexImporter:
             title=scan.title if len(pages) == 1 else scan.name,
             agent=AGENT,
             project=scan.cwd,
+            repository=scan.repository,
             created_at=scan.created_at if len(pages) == 1 else None,
             parent_source_id=key_of(scan.parent_id, max_chars=MAX_ID_CHARS),
         )
@@ -95,16 +99,36 @@ def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) ->
     seen: set[str] = set()
     keys = MessageKeys()
     newest = pages[-1][0]
+    told: set[str] = set()  # digests of the prompts of earlier files
     for page, is_current in pages:
         page_report = report if page is newest else FileReport(path=page.name)
-        reader = RecordReader(page_report, scan if page is newest else scan_rollout(page.path, page_report), keys)
-        for record in read_records(page.path):
-            beyond = page.counts_until is not None and record.offset >= page.counts_until
-            for draft in reader.read(record, superseded=beyond or not is_current):
+        page_scan = scan if page is newest else scan_rollout(page.path, page_report)
+        gone = [item for item in page_scan.recovered if item.digest not in told and not scan.inherited]
+        told.update(page_scan.digests)
+        if prompts := sum(item.is_prompt for item in gone):
+            report.note(f"{prompts} prompts are only in a compaction of {page.name}, without their answers")
+        reader = RecordReader(page_report, page_scan, keys)
+        for number, record in chain(((record.number, record) for record in read_records(page.path)), [(None, None)]):
+            beyond = record is not None and page.counts_until is not None and record.offset >= page.counts_until
+            recovered: list[MessageDraft] = []
+            while gone and (number is None or gone[0].number < number):
+                recovered.extend(_recovered(gone.pop(0)))
+            read = reader.read(record, superseded=beyond or not is_current) if record is not None else ()
+            for draft in chain(recovered, read):
                 # Files of a thread can repeat each other's messages.
                 if draft.source_key not in seen:
                     seen.add(draft.source_key)
                     yield draft
+
+
+def _recovered(item: Recovered) -> Iterator[MessageDraft]:
+    parts, key = tuple(content_parts(item.text)), f"compacted:{item.digest}"
+    if not item.is_prompt:
+        yield MessageDraft("system", parts, source_key=key, injected=True)
+        return
+    yield MessageDraft("user", parts, source_key=key, is_copy=True)
+    # A prompt without an answer would be a turn with the next one.
+    yield MessageDraft("assistant", (TextPart(NO_ANSWER),), source_key=f"{key}:answer", is_copy=True)
 
 
 # --- codex records --------------------------------------------------------------------------------

@@ -21,9 +21,13 @@ from convmemory.conversations.messages.drafts import TITLE_CHARS
 from convmemory.core.text import one_line
 
 _NOT_READ = re.compile(rb'"type"\s*:\s*"(?:compacted|world_state)"')
+_STATE = re.compile(rb'"type"\s*:\s*"world_state"')
+_COMPACTED = re.compile(rb'"type"\s*:\s*"compacted"')
+MAX_RECOVERED = 10_000  # prompts of one file
 _HARNESS = (
     *("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<turn_aborted>", "<skill>"),
     *("<user_shell_command>", "<permissions instructions>", "<collaboration_mode>", "<INSTRUCTIONS>", "<subagent_"),
+    "Another language model started to solve this problem",
     *("<model_switch>", "<personality_spec>", "# Files mentioned by the user:", "<goal_context>", "<hook_prompt"),
 )
 
@@ -45,12 +49,23 @@ class _RollBack:
     turns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A prompt that only a compaction repeats, at the line of that record, or the summary that replaced a session."""
+
+    number: int
+    text: str
+    digest: str
+    is_prompt: bool
+
+
 @dataclass
 class Scan:
     """The result of the first pass. `inherited` are ids of turns that a fork repeats from its original."""
 
     name: str = ""
     cwd: str = ""
+    repository: str = ""
     version: str = ""
     parent_id: str = ""
     created_at: datetime | None = None
@@ -60,6 +75,8 @@ class Scan:
     inherited: frozenset[str] = frozenset()
     steps: list[_Prompt | _RollBack] = field(default_factory=list)
     openings: dict[UserKind, str] = field(default_factory=dict)  # the first prompt of each kind
+    recovered: list[Recovered] = field(default_factory=list)
+    first_recovered: str = ""  # if no prompt precedes it
 
     @cached_property
     def user_kind(self) -> UserKind:
@@ -77,7 +94,13 @@ class Scan:
 
     @property
     def title(self) -> str:
-        return self.name or self.openings.get(self.user_kind, "")
+        return self.name or self.first_recovered or self.openings.get(self.user_kind, "")
+
+    @property
+    def digests(self) -> Iterator[str]:
+        """Yield the digests of all prompts of the file."""
+        yield from (step.digest for step in self.steps if isinstance(step, _Prompt))
+        yield from (prompt.digest for prompt in self.recovered)
 
     def superseded(self) -> set[str]:
         """Return the numbers of rolled back prompts, counted from 1."""
@@ -92,7 +115,7 @@ class Scan:
 
     @property
     def is_empty(self) -> bool:
-        return not self.items and not self.openings
+        return not self.items and not self.openings and not self.recovered
 
 
 def read_records(path: Path, *, on_issue: OnIssue = ignore_issue) -> Iterator[JsonObject]:
@@ -103,12 +126,17 @@ def read_records(path: Path, *, on_issue: OnIssue = ignore_issue) -> Iterator[Js
 def scan_rollout(path: Path, report: FileReport) -> Scan:
     """Read the file once. Raises: InvalidInput."""
     scan = Scan()
-    for record in read_records(path, on_issue=report.line_issue):
+    seen: set[str] = set()
+    for record in read_objects(path, on_issue=report.line_issue, passing_over=_STATE, passing_over_long=_COMPACTED):
         kind, payload = parted(record.value)
+        if kind == "compacted":
+            _recover(scan, record.number, payload, seen)
+            continue
         scan.created_at = scan.created_at or first_time(payload if kind == "session_meta" else record.value)
         if kind == "session_meta":
             # Read the session's own record; it is repeated at each resumption, the first one counts.
             scan.cwd = scan.cwd or text_of(payload.get("cwd"))
+            scan.repository = scan.repository or text_of(mapping_of(payload.get("git")).get("repository_url"))
             scan.version = text_of(payload.get("cli_version")) or scan.version
             source = mapping_of(payload.get("source"))
             spawned = mapping_of(mapping_of(source.get("subagent")).get("thread_spawn"))
@@ -133,8 +161,24 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
         prompt = prompt_of(kind, payload)
         if prompt:
             scan.steps.append(_Prompt(prompt[0], _digest(prompt[1])))
+            seen.add(_digest(prompt[1]))
             scan.openings.setdefault(prompt[0], one_line(prompt[1], TITLE_CHARS))
     return scan
+
+
+def _recover(scan: Scan, number: int, payload: Mapping[str, Any], seen: set[str]) -> None:
+    """Note the prompts that a compaction repeats of records that are gone: programs rewrite a rollout in its place."""
+    repeated = (prompt_of("response_item", mapping_of(item)) for item in list_of(payload.get("replacement_history")))
+    texts = [(text, True) for _, text in filter(None, repeated)]
+    if text_of(payload.get("message")).strip():
+        texts.append((text_of(payload["message"]), False))
+    for text, is_prompt in texts:
+        digest = _digest(text)
+        if digest not in seen and len(scan.recovered) < MAX_RECOVERED:
+            seen.add(digest)
+            scan.recovered.append(Recovered(number, text, digest, is_prompt))
+            if is_prompt and not scan.openings:
+                scan.first_recovered = scan.first_recovered or one_line(text, TITLE_CHARS)
 
 
 def turn_ids(path: Path) -> frozenset[str]:

@@ -363,8 +363,8 @@ class Block(dict[str, Any]):
         return cls(type="tool_result", tool_use_id=id, name=name, content=content, is_error=is_error)
 
     @classmethod
-    def attachment(cls, name: object, media_type: object = "") -> "Block":
-        return cls(type="file", file={"filename": name, "mime_type": media_type})
+    def attachment(cls, name: object, media_type: object = "", text: object = "") -> "Block":
+        return cls(type="file", file={"filename": name, "mime_type": media_type, "content": text})
 
 
 def listed_blocks(content: object) -> list[AnyBlock]:

@@ -1,9 +1,12 @@
-"""Sessions of GitHub Copilot CLI: `~/.copilot/session-state/<folder>/events.jsonl`.
+"""Sessions of GitHub Copilot CLI and of Copilot in JetBrains' editors, which log the same events.
 
-A person's text is in `content`; `transformedContent` includes the program's additions. The session's id is in the first
+The first are `~/.copilot/session-state/<folder>/events.jsonl`, the others `~/.copilot/jb/<id>/partition-<n>.jsonl`, in
+which an answer is in `text`, a call only in the event of its start, and many prompts only as they were rendered. A
+person's text is in `content`; `transformedContent` includes the program's additions. The session's id is in the first
 event, not in the folder's name.
 
-Source: github/copilot-cli, versions 1.0.64 to 1.0.76; the events of github/copilot-sdk.
+Source: github/copilot-cli, versions 1.0.64 to 1.0.76; the events of github/copilot-sdk; rajbos/ai-engineering-fluency,
+`jetbrains.ts`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +25,13 @@ from convmemory.conversations.messages.parts import Role
 MAX_SUMMARY_BYTES = 64 * 1024  # the title is on one of the first lines
 SUMMARY = "summary: "
 
+_RENDERED, _STARTED = "user.message_rendered", "tool.execution_start"
+_BEGINNINGS = ("session.start", "partition.created")
 _MESSAGES: dict[str, Role] = {
     "user.message": "user",
+    _RENDERED: "user",
+    _STARTED: "assistant",
+    "assistant.thinking": "assistant",
     "assistant.message": "assistant",
     "tool.execution_complete": "tool",
     "session.error": "system",
@@ -32,6 +40,7 @@ _MESSAGES: dict[str, Role] = {
 _REWIND = "session.snapshot_rewind"
 _SILENT = (
     "session.",
+    "partition.",
     "hook.",
     "assistant.",
     "tool.",
@@ -56,26 +65,29 @@ class CopilotCliImporter:
         """See `Importer.sniff`."""
         for item in source.head_objects:
             data = item.value.get("data")
-            if isinstance(data, dict) and text_of(item.value.get("type")) in ("session.start", *_MESSAGES):
+            if isinstance(data, dict) and text_of(item.value.get("type")) in (*_BEGINNINGS, *_MESSAGES):
                 return 95
         return None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        # The ids of events that a rewind took back.
-        timeline = Timeline()
+        # The ids of events that a rewind took back, and of those that other events tell in full.
+        timeline, told = Timeline(), set()
         for item in read_objects(source.path):
-            if item.value.get("type") == _REWIND:
-                timeline.rewind_to(text_of(mapping_of(item.value.get("data")).get("upToEventId")))
-            elif text_of(item.value.get("type")) in _MESSAGES:
+            kind, data = text_of(item.value.get("type")), mapping_of(item.value.get("data"))
+            if kind == _REWIND:
+                timeline.rewind_to(text_of(data.get("upToEventId")))
+            elif kind in _MESSAGES:
                 timeline.add(_key(item))
-        taken_back = timeline.superseded
+            if kind == "user.message":
+                told.add((_RENDERED, text_of(data.get("turnId"))))
+            told.update((_STARTED, text_of(call.get("toolCallId"))) for call in _requests(data))
         events = read_objects(source.path, on_issue=report.line_issue)
         first = next(events, None)
         if first is None:
             report.note("a session without any event")
             return
-        start = mapping_of(first.value.get("data")) if first.value.get("type") == "session.start" else {}
+        start = mapping_of(first.value.get("data")) if first.value.get("type") in _BEGINNINGS else {}
         context = mapping_of(start.get("context"))
         report.written_by(text_of(start.get("copilotVersion")), self.checked)
         # The session's title, a line of `workspace.yaml` in the events' folder.
@@ -88,26 +100,35 @@ class CopilotCliImporter:
             found = next((line for line in lines if line.startswith(SUMMARY)), "")
             title = text_of(found.removeprefix(SUMMARY).strip().strip("\"'")).strip("|>-")
         draft = ConversationDraft(
-            messages=_messages(chain([first], events), taken_back, report),
+            messages=_messages(chain([first], events), timeline.superseded, told, report),
             source=self.name,
             title=title,
             agent=self.name,
             project=text_of(context.get("gitRoot")) or text_of(context.get("cwd")),
-            created_at=time_of(start.get("startTime")) or time_of(first.value.get("timestamp")),
+            created_at=time_of(start.get("startTime") or start.get("createdAt"))
+            or time_of(first.value.get("timestamp")),
         )
-        yield named(draft, text_of(start.get("sessionId")), former=source.path.parent.name)
+        own_id = text_of(start.get("sessionId")) or text_of(start.get("conversationId"))
+        yield named(draft, own_id, former=source.path.parent.name)
 
 
-def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileReport) -> Iterator[MessageDraft]:
+def _messages(
+    events: Iterator[JsonObject], taken_back: set[str], told: set[tuple[str, str]], report: FileReport
+) -> Iterator[MessageDraft]:
     tools = ToolNames()
+    turn_model = ""
     for item in events:
         kind, key = text_of(item.value.get("type")), _key(item)
+        data = mapping_of(item.value.get("data"))
+        if kind == "assistant.turn_start":
+            turn_model = text_of(data.get("model"))
         role = _MESSAGES.get(kind)
         if role is None:
             if not kind.startswith(_SILENT):
                 report.unknown(kind or "(no type)")
             continue
-        data = mapping_of(item.value.get("data"))
+        if (kind, text_of(data.get("turnId" if kind == _RENDERED else "toolCallId"))) in told:
+            continue
         source = text_of(data.get("source"))
         for draft in record_messages(
             role=role,
@@ -115,7 +136,7 @@ def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileRe
             key=key,
             unknown=report.unknown,
             created_at=time_of(item.value.get("timestamp")),
-            model=text_of(data.get("model")),
+            model=text_of(data.get("model")) or turn_model,
             injected=role == "system" or source not in ("", "user"),
             raw=item.raw,
         ):
@@ -129,19 +150,30 @@ def _key(item: JsonObject) -> str:
 def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
     if kind == "tool.execution_complete":
         result, error = data.get("result"), mapping_of(data.get("error"))
+        values = [text_of(mapping_of(item).get("value")) for item in list_of(mapping_of(result).get("result"))]
         said: object = error.get("message") or (
-            mapping_of(result).get("content") if isinstance(result, dict) else result
+            mapping_of(result).get("content", "\n".join(values)) if isinstance(result, dict) else result
         )
         yield Block.result(
             id=data.get("toolCallId"), name=data.get("toolName"), content=said, is_error=data.get("success") is False
         )
         return
-    yield Block.thinking(text_of(data.get("reasoningText")))
+    if kind == _STARTED:
+        yield Block.call(id=data.get("toolCallId"), name=data.get("toolName"), input=data.get("arguments"))
+        return
+    if kind == "assistant.thinking":
+        yield Block.thinking(text_of(data.get("text")) or text_of(data.get("content")))
+        return
+    yield Block.thinking(text_of(data.get("reasoningText")) or text_of(mapping_of(data.get("thinking")).get("text")))
     yield Block.text(next(filter(None, (text_of(data.get(key)) for key in _TEXTS)), ""))
     for file in map(mapping_of, list_of(data.get("attachments"))):
         yield Block.attachment(file.get("displayName") or file.get("path"), file.get("mimeType"))
-    for call in map(mapping_of, list_of(data.get("toolRequests"))):
+    for call in _requests(data):
         yield Block.call(id=call.get("toolCallId"), name=call.get("name"), input=call.get("arguments"))
 
 
-_TEXTS = ("content", "summaryContent", "message")
+def _requests(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return map(mapping_of, list_of(data.get("toolRequests")))
+
+
+_TEXTS = ("content", "text", "renderedMessage", "summaryContent", "message")

@@ -7,6 +7,7 @@ Source: the transcripts themselves, Cursor 2; there is no published schema.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from convmemory.conversations.importers.json_arrays import column_json, dumped, 
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.values import key_of, list_of, mapping_of, seconds_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.identity import is_global_id, named_by_opening
 
@@ -112,6 +113,7 @@ def user_blocks(content: object) -> Iterator[AnyBlock]:
 
 _CHATS = "workbench.panel.aichat.view.aichat.chatdata"
 _PERSON = (1, "user")
+_GIVEN_UP = "\0given up"
 
 
 def is_cursor_database(source: Source) -> bool:
@@ -133,13 +135,16 @@ def database_chats(source: Source, report: FileReport) -> Iterator[ConversationD
 def _composers(database: Database, report: FileReport) -> Iterator[ConversationDraft]:
     if not database.has("cursorDiskKV", "key", "value"):
         return
-    rows = database.rows("cursor_composers")
+    stored = database.rows("cursor_keys", ["composerData:", "composerData;"])
+    composers = dict.fromkeys(text_of(row["key"]).partition(":")[2] for row in stored)
+    # Messages whose composer is gone name it in their keys.
+    owners = (text_of(row["key"]).split(":")[1] for row in database.rows("cursor_keys", ["bubbleId:", "bubbleId;"]))
+    composers.update(dict.fromkeys(owners))
     without_text = 0
-    for key in [text_of(row["key"]) for row in rows]:
-        composer = _value(database, key)
+    for id in filter(None, composers):
+        composer = {"composerId": id, **_value(database, f"composerData:{id}")}
         bubbles = list(_bubbles(database, composer))
         if bubbles:
-            id = key.partition(":")[2]
             workspace = mapping_of(mapping_of(composer.get("workspaceIdentifier")).get("uri"))
             parent = mapping_of(composer.get("subagentInfo")).get("parentComposerId")
             yield ConversationDraft(
@@ -162,7 +167,10 @@ def _composers(database: Database, report: FileReport) -> Iterator[ConversationD
 
 
 def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the messages in order: those that the composer contains, or those that it lists."""
+    """Yield the messages in order: those that the composer contains, or those that it lists.
+
+    Without a list, all that name it come in the order of time; with one, the others were given up.
+    """
     held = composer.get("conversation")
     if isinstance(held, list) and held:
         yield from map(mapping_of, held)
@@ -170,31 +178,39 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
     listed = composer.get("fullConversationHeadersOnly")
     headers = list(map(mapping_of, list_of(listed)))
     prefix = f"bubbleId:{text_of(composer.get('composerId'))}"
-    keys = {f"{prefix}:{text_of(header.get('bubbleId'))}" for header in headers}
     # A range of keys, because ";" follows ":" in ASCII. One query per chat: each costs a round trip to the child.
-    rows = database.rows("cursor_values", [f"{prefix}:", f"{prefix};"]) if keys else ()
-    stored = {row["key"]: mapping_of(column_json(row["value"])) for row in rows if row["key"] in keys}
+    rows = database.rows("cursor_values", [f"{prefix}:", f"{prefix};"])
+    stored = {text_of(row["key"]): mapping_of(column_json(row["value"])) for row in rows}
     for header in headers:
         # Once, even if it is listed several times.
         bubble = stored.pop(f"{prefix}:{text_of(header.get('bubbleId'))}", None)
         if bubble:
             yield {"bubbleId": header.get("bubbleId"), "type": header.get("type"), **bubble}
+    for key, bubble in sorted(stored.items(), key=lambda item: seconds_of(_sent_at(item[1]))):
+        if bubble:
+            yield {"bubbleId": key.rpartition(":")[2], **bubble, _GIVEN_UP: bool(headers)}
 
 
 def _bubble_messages(bubbles: list[Mapping[str, Any]], model: str, report: FileReport) -> Iterator[MessageDraft]:
     for number, bubble in enumerate(bubbles, 1):
         own_model = text_of(mapping_of(bubble.get("modelInfo")).get("modelName"))
-        timing = mapping_of(bubble.get("timingInfo"))
-        sent_at = timing.get("clientRpcSendTime") or timing.get("clientStartTime")
-        yield from record_messages(
+        is_given_up = bubble.get(_GIVEN_UP) is True
+        for draft in record_messages(
             role="user" if bubble.get("type") in _PERSON else "assistant",
             blocks=_blocks(bubble),
             key=text_of(bubble.get("bubbleId")) or text_of(bubble.get("id")) or f"message:{number}",
             unknown=report.unknown,
-            created_at=time_of(bubble.get("createdAt")) or time_of(sent_at),
+            created_at=_sent_at(bubble),
             model=own_model or model,
-            raw=dumped(bubble),
-        )
+            raw=dumped({name: value for name, value in bubble.items() if name != _GIVEN_UP}),
+        ):
+            yield replace(draft, superseded=True) if is_given_up else draft
+
+
+def _sent_at(bubble: Mapping[str, Any]) -> datetime | None:
+    timing = mapping_of(bubble.get("timingInfo"))
+    sent_at = timing.get("clientRpcSendTime") or timing.get("clientStartTime")
+    return time_of(bubble.get("createdAt")) or time_of(sent_at)
 
 
 def _blocks(bubble: Mapping[str, Any]) -> Iterator[Block]:

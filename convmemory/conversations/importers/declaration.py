@@ -110,6 +110,7 @@ class Declaration:
     project: tuple[str, ...] = ()
     archived: tuple[str, ...] = ()
     started_by: tuple[str, ...] = ()  # the conversation that started this one
+    repeats_parent: bool = False  # it begins with messages of the one that started it
     current: tuple[str, ...] = ()
     system: tuple[str, ...] = ()  # a system prompt of the whole conversation
     key: tuple[str, ...] = ("id", "uuid", "message_id", "messageId")
@@ -137,6 +138,7 @@ class Declaration:
     folder_id: bool = False  # the folder's name has the conversation's id
     question: str = ""  # stands for the question where the source has only answers
     answer: str = ""  # stands for each answer where the source has only questions
+    closing: str = ""  # stands at the end of a conversation in which nothing answers
     unless: str = ""  # the source of fuller copies of these conversations
     score: int = SCORE  # less for names that many programs use
     foreign: tuple[bytes, ...] = ()  # none occurs in the first 64 KB: other programs write the same otherwise

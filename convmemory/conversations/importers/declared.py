@@ -17,7 +17,7 @@ from typing import Any
 
 from convmemory.conversations.importers.base import HEAD_BYTES, Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.declaration import SUPERSEDED, Declaration, Run, Tables
-from convmemory.conversations.importers.declared_content import is_message
+from convmemory.conversations.importers.declared_content import is_message, readable_role
 from convmemory.conversations.importers.declared_messages import EntryReader, PlacedEntry, name_of
 from convmemory.conversations.importers.json_arrays import column_json, dumped, load_json, read_elements_at
 from convmemory.conversations.importers.lines import (
@@ -49,7 +49,10 @@ MAX_OPENING = 50  # entries that are searched for what describes the conversatio
 MAX_HELD_BYTES = 128 * 1024**2  # of messages that are sorted into conversations, and of tables that are joined
 MAX_BESIDE_BYTES = 4 * 1024**2
 FOLDERS_ABOVE = 5
-_RANDOM_ID = re.compile(r"(?=[a-zA-Z]{0,64}[0-9])(?=[0-9]{0,64}[a-zA-Z])[a-zA-Z0-9]{16,64}")
+# Of 16 letters and digits, or of a time with microseconds or random digits: no two conversations have such an id.
+_RANDOM_ID = re.compile(
+    r"(?=[a-zA-Z]{0,64}[0-9])(?=[0-9]{0,64}[a-zA-Z])[a-zA-Z0-9]{16,64}|\b\d{10}\.\d{6}\b|\b\d{8}_\d{6}_[0-9a-f]{4,12}\b"
+)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 SNIFFED_ENTRIES = 20
 
@@ -118,7 +121,11 @@ class DeclaredImporter:
         if of.entries == "messages":
             return is_message(of, entry)
         messages = [item for _, item, _ in islice(_placed(of, messages_of(of, entry), ""), SNIFFED_ENTRIES)]
-        return any(is_message(of, message) for message in messages or [entry])
+        names = tuple(joined.by for joined in of.joined)  # of records elsewhere, which hold the text
+        return any(
+            is_message(of, message) or (readable_role(of, message) and first(message, names) is not None)
+            for message in messages or [entry]
+        )
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`. Raises: also TooLarge."""
@@ -154,7 +161,9 @@ class _Reader:
             path = (self.source.path.parent / self.of.beside).resolve()
             if path.is_file() and path.stat().st_size <= MAX_BESIDE_BYTES:
                 try:
-                    self._beside = mapping_of(load_json(path))
+                    described = load_json(path)
+                    rows = [row for row in map(mapping_of, list_of(described)) if self.source.path.stem in row.values()]
+                    self._beside = next(iter(rows), mapping_of(described))
                 except (InvalidInput, TooLarge) as error:
                     self.report.note(f"{self.of.beside} beside it was not read: {error}")
         if SHOWN_DATE.search(self.source.head):
@@ -233,7 +242,7 @@ class _Reader:
 
     def _joined(self, entry: _Entry) -> _Entry:
         for joined in self.of.joined:
-            given = entry.get(joined.by)
+            given = values_at(entry, joined.by) if "*" in joined.by else entry.get(joined.by)
             records = self._records[joined.into]
             if isinstance(given, list):
                 entry = {**entry, joined.into: [records.get(str(name), {}) for name in given]}
@@ -325,6 +334,7 @@ class _Reader:
             parent_source_id=key_of(name_of(first(header, of.started_by)), max_chars=MAX_ID_CHARS),
             archived=bool(first(header, of.archived)),
             unless_source=of.unless,
+            is_fork=of.repeats_parent and first(header, of.started_by) is not None,
         )
         if not given:
             draft = named_by_opening(draft)

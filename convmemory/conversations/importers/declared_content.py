@@ -33,7 +33,7 @@ _THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", 
 _SPOKEN = frozenset(
     {"", "text", "input_text", "output_text", "main_text", "request", "response", "content", "markdown", "paragraph"}
     | {"contentblock", "code", "translation", "info", "agent_message", "assistant_message", "string", "summary_text"}
-    | {"compact"}
+    | {"compact", "message"}
 )
 _SILENT = frozenset(
     {"step-start", "step-finish", "source-url", "source-document", "reference", "custom_element", "finish", "citation"}
@@ -59,6 +59,7 @@ _INPUTS = (
 )
 _OUTPUTS = ("result", "aggregated_output", "output", "publicResult", "run.result", "errorText")
 _FILE_NAMES = ("file_name", "fileName", "filename", "name", "title", "path", "url", "fileUri", "id")
+_FILE_TEXTS = ("extracted_content", "content", "text")
 _FILE_TYPES = ("mime_type", "mimeType", "mediaType", "contentType", "type")
 
 
@@ -135,7 +136,8 @@ def blocks_of_entry(
     for file in _listed(first(entry, of.files)):
         name = file if isinstance(file, str) else first(file, _FILE_NAMES)
         if name:
-            blocks.append(Block.attachment(text_of(name), text_of(first(file, _FILE_TYPES))))
+            text = "" if isinstance(file, str) else first(file, _FILE_TEXTS)
+            blocks.append(Block.attachment(text_of(name), text_of(first(file, _FILE_TYPES)), text_of(text)))
     return blocks
 
 

@@ -44,6 +44,15 @@ class EntryReader:
 
     def read(self, entries: Iterable[PlacedEntry]) -> Iterator[MessageDraft]:
         """Yield the messages of these entries, each once."""
+        is_answered, last = False, None
+        for draft in self._drafts(entries):
+            is_answered, last = is_answered or draft.role == "assistant", draft
+            yield draft
+        if self.of.closing and last is not None and not is_answered:
+            # Without an answer there is no turn, and search finds only turns.
+            yield MessageDraft("assistant", (TextPart(self.of.closing),), created_at=last.created_at, source_key="end")
+
+    def _drafts(self, entries: Iterable[PlacedEntry]) -> Iterator[MessageDraft]:
         if system := text_of(first(self.header, self.of.system)):
             yield MessageDraft("system", (TextPart(system),), source_key="system", injected=True)
         if self.of.question:

@@ -29,6 +29,7 @@ from convmemory.conversations.importers.cursor import CursorImporter
 from convmemory.conversations.importers.declared import DeclaredImporter
 from convmemory.conversations.importers.gemini_cli import GeminiCliImporter
 from convmemory.conversations.importers.goose import GooseImporter
+from convmemory.conversations.importers.junie import JunieImporter
 from convmemory.conversations.importers.librechat import LibreChatImporter
 from convmemory.conversations.importers.markdown_chat import MarkdownImporter
 from convmemory.conversations.importers.opencode import OpenCodeImporter
@@ -40,7 +41,8 @@ from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.conversations.importers.vscode_copilot import VSCodeCopilotImporter
 from convmemory.conversations.importers.zed import ZedImporter
 from convmemory.core.errors import InvalidInput, TooLarge
-from convmemory.core.files.decoding import GZIP_START, wide_encoding
+from convmemory.core.files.charsets import other_charset
+from convmemory.core.files.decoding import GZIP_START
 
 AUTO = "auto"
 _REGISTERED: tuple[Importer, ...] = (
@@ -58,6 +60,7 @@ _REGISTERED: tuple[Importer, ...] = (
     ExportImporter(),
     GeminiCliImporter(),
     GooseImporter(),
+    JunieImporter(),
     LibreChatImporter(),
     MarkdownImporter(),
     OpenCodeImporter(),
@@ -87,9 +90,31 @@ COMPANIONS = frozenset(
         *("prod-mc-billing.json", "prod-mc-auth-mgmt-api.json", "signals.json", "workspace.json", "index.json"),
         *("channels.json", "groups.json", "dms.json", "mpims.json", "integration_logs.json", "canvases.json"),
         *("file_conversations.json", "lists.json", "org_users.json"),
+        *("journal.jsonl", "session_index.jsonl", "sessions-index.json"),
         *(PurePosixPath(of.beside).name.lower() for of in (*CHAT_FORMATS, *AGENT_FORMATS) if of.beside),
     }
 )
+# Where programs keep conversations in hidden folders, which are walked only there: all else in them is passed over.
+STORES = (
+    *(
+        ".claude/projects",
+        ".claude/history.jsonl",
+        ".codex/sessions",
+        ".codex/archived_sessions",
+        ".codex/history.jsonl",
+    ),
+    *(".copilot/session-state", ".copilot/history-session-state", ".copilot/jb", ".cursor/projects", ".cline/data"),
+    *(".gemini/tmp", ".gemini/antigravity", ".qwen/projects", ".qwen/tmp", ".grok/sessions", ".kimi/sessions"),
+    *(".kimi-code/sessions", ".factory/sessions", ".hermes/sessions", ".hermes/state.db", ".hermes/profiles"),
+    *(".openclaw/agents", ".clawdbot/agents", ".moltbot/agents", ".pi/agent/sessions", ".amplifier/projects"),
+    *(".specstory/history", ".continue/sessions", ".lmstudio/conversations", ".openhands/conversations"),
+    *(".vibe/logs", ".junie/sessions", ".crush/crush.db", ".kiro/sessions", ".system_generated"),
+    *(f".local/share/{name}" for name in ("opencode", "kilo", "amp", "goose", "kiro-cli", "amazon-q", "zed", "crush")),
+    *(".local/state/warp-terminal", ".config/goose", ".config/io.datasette.llm", ".config/amp"),
+    *(f".config/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium", "Cursor", "Kiro")),
+)
+_ARCHIVED = re.compile(r"\.jsonl\.(?:reset|deleted|imported)[.-]\d")  # OpenClaw's sessions that are over
+_HIDDEN = frozenset(store.partition("/")[0] for store in STORES)
 _BY_CONTENT = 40  # the least score of an importer that recognises the content, and not only the name
 MAX_ENDINGS = 30  # that are counted apart
 REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are reported although no importer reads them
@@ -102,7 +127,7 @@ ZIP_START = b"PK\x03\x04"
 class DetectedSource:
     """A source with the importers that claim it, the likeliest first, or without one and with the reason.
 
-    An archive must be unpacked first; `is_archive` is also true of a compressed file and of one in UTF-16 or UTF-32.
+    An archive must be unpacked first; `is_archive` is also true of a compressed file and of one that is not in UTF-8.
     """
 
     source: Source
@@ -125,7 +150,7 @@ def require_format(format: str) -> None:
 
 @dataclass(slots=True)
 class Walk:
-    """One walk over paths. `ignored` counts, by ending, files of a folder that are not transcripts by their names."""
+    """One walk over paths. `ignored` counts, by ending, files of a folder that are no transcripts."""
 
     format: str = AUTO
     ignored: Counter[str] = field(default_factory=Counter)
@@ -201,19 +226,25 @@ class Walk:
             if importer.reads.folder_entries is None:
                 return
             passed_over = importer.reads.folder_entries
-        folders: list[os.DirEntry[str]] = []
+        folders: list[str] = []
         for entry in entries:
             # A name with a dot in front may be the very name that an importer asks for.
             is_hidden = entry.name.startswith(".") and entry.name not in self._suffixes
-            if entry.name in passed_over or is_hidden or entry.name.endswith(_PASSED_OVER):
+            if entry.name in passed_over or entry.name.endswith(_PASSED_OVER):
                 continue
             if _is_folder(entry):
-                folders.append(entry)
-            else:
+                stores = [store for store in STORES if is_hidden and store.partition("/")[0] == _home_of(entry.name)]
+                inside = [store.partition("/")[2] for store in stores] if is_hidden else [""]
+                folders.extend(f"{entry.name}/{name}".rstrip("/") for name in inside)
+            elif not is_hidden:
                 yield from self._listed_file(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
         # Files before folders: a session precedes its subagents, whose files are in a folder next to it.
-        for entry in folders:
-            yield from self._folder(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
+        for name in folders:
+            below, its_label = path / name, f"{label}/{name}".removeprefix("./")
+            if os.path.isfile(below):
+                yield from self._listed_file(below, its_label)
+            elif os.path.isdir(below):
+                yield from self._folder(below, its_label)
 
     def _listed_file(self, path: Path, label: str) -> Iterator[DetectedSource]:
         try:
@@ -234,13 +265,13 @@ class Walk:
 
     def _may_be_transcript(self, path: Path) -> bool:
         """Return whether the file has the name of a transcript, or none in particular and begins like JSON."""
-        if path.name.lower().endswith(self._suffixes):
+        if path.name.lower().endswith(self._suffixes) or _ARCHIVED.search(path.name[-100:]):
             return True
         if path.suffix.lower() not in _MAY_BE_JSON:
             return False
         with path.open("rb") as file:
             start = file.read(64)
-        return begins_like_json(start) or bool(wide_encoding(start))
+        return begins_like_json(start) or other_charset("", start) is not None
 
     def _ignore(self, path: Path) -> None:
         ending = path.suffix.lower()[:20]
@@ -258,6 +289,11 @@ class Walk:
             return True  # ChatGPT's page with the same conversations as the JSON in its folder
         if found.importer is not None:
             return False
+        if found.reason.startswith(UNKNOWN) and ".jsonl" not in source.plain_name:
+            # Settings and lists of a program, and what an agent keeps of a session in the folder beside its transcript.
+            is_of_program = any(_home_of(part) in _HIDDEN for part in PurePosixPath(source.label).parts)
+            if is_of_program or any(os.path.isfile(f"{folder}.jsonl") for folder in source.path.parents[:4]):
+                return True
         is_expected = source.path.name.lower().endswith(tuple(_EXPECTED)) and not is_of_session(source.path)
         return not is_expected and not known_refusal(source)
 
@@ -287,8 +323,8 @@ class Walk:
 
 
 def _must_be_decoded(source: Source) -> bool:
-    """Return whether the file is compressed with gzip, or in UTF-16 or UTF-32, of which importers know nothing."""
-    return source.head.startswith(GZIP_START) or bool(wide_encoding(source.head[:8]))
+    """Return whether the file is compressed with gzip, or not in UTF-8, of which importers know nothing."""
+    return source.head.startswith(GZIP_START) or other_charset(source.path.name, source.head) is not None
 
 
 def _reads_kind(importer: Importer, source: Source) -> bool:
@@ -312,6 +348,12 @@ def _order(entry: os.DirEntry[str]) -> tuple[bool, bool, str]:
     siblings.
     """
     return (entry.name.startswith("agent-"), "_" in entry.name and _is_folder(entry), entry.name)
+
+
+def _home_of(folder: str) -> str:
+    """Return the name of a program's hidden folder, of which people have several: `.claude` for `.claude-work`."""
+    name = folder.partition("-")[0]
+    return folder if folder in _HIDDEN or name not in _HIDDEN else name
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

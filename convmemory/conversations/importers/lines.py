@@ -64,17 +64,18 @@ def read_objects(
     on_issue: OnIssue = ignore_issue,
     until: int | None = None,
     passing_over: "re.Pattern[bytes] | None" = None,
+    passing_over_long: "re.Pattern[bytes] | None" = None,
 ) -> Iterator[JsonObject]:
     """Yield the objects of the file in order, up to byte `until`. Holds one line in memory.
 
     Lines in whose first `LINE_HEAD_BYTES` the pattern `passing_over` is found are neither parsed nor reported, whatever
-    their length.
+    their length; with `passing_over_long`, those that are too long to be read.
 
     Raises: InvalidInput if the file cannot be read.
     """
     try:
         with open_transcript(path) as file:
-            for number, offset, line in _lines(file, on_issue, until, passing_over):
+            for number, offset, line in _lines(file, on_issue, until, passing_over, passing_over_long):
                 yield from objects_of_line(line, number=number, offset=offset, on_issue=on_issue)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -115,7 +116,11 @@ def unreadable(path: Path, error: OSError) -> InvalidInput:
 
 
 def _lines(
-    file: BinaryIO, on_issue: OnIssue, until: int | None, passing_over: "re.Pattern[bytes] | None"
+    file: BinaryIO,
+    on_issue: OnIssue,
+    until: int | None,
+    passing_over: "re.Pattern[bytes] | None",
+    passing_over_long: "re.Pattern[bytes] | None",
 ) -> Iterator[tuple[int, int, bytes]]:
     offset = number = 0
     while until is None or offset < until:
@@ -124,7 +129,8 @@ def _lines(
             return
         number += 1
         start, offset = offset, offset + len(line)
-        passed_over = passing_over is not None and passing_over.search(line, 0, LINE_HEAD_BYTES) is not None
+        pattern = passing_over if len(line) <= MAX_LINE_BYTES or passing_over_long is None else passing_over_long
+        passed_over = pattern is not None and pattern.search(line, 0, LINE_HEAD_BYTES) is not None
         rest = line
         while len(line) > MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
             rest = file.readline(CHUNK_BYTES)

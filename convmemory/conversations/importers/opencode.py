@@ -82,6 +82,9 @@ class OpenCodeImporter:
             return
         value = mapping_of(load_json(source.path))
         messages = list(objects_in(value.get("messages"), "message", report))
+        made = [_made(mapping_of(item.get("info")))[0] for item in messages]
+        if all(made):  # versions of 2026 list them in another order
+            messages = [item for _, item in sorted(zip(made, messages, strict=True), key=lambda pair: pair[0])]
         entries = [(mapping_of(item.get("info")), objects_in(item.get("parts"), "part", report)) for item in messages]
         yield _draft(mapping_of(value.get("info")), _numbered(entries, report), former=source.path.stem)
 

@@ -185,6 +185,8 @@ def conversation_of_row(
         title=str(row["title"]),
         agent=str(row["agent"]),
         project=str(row["project"]),
+        repository=str(row.get("repository", "")),
+        worktree=str(row.get("worktree", "")),
         created_at=_time(row["created_at"]),
         updated_at=_time(row["updated_at"]),
         archived_at=_time(row["archived_at"]),

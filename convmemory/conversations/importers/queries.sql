@@ -1,8 +1,8 @@
--- name: cursor_composers
--- The keys of all composers of Cursor's editor.
+-- name: cursor_keys
+-- The keys of a range under which Cursor's editor stores values.
 SELECT key
 FROM cursorDiskKV
-WHERE key >= 'composerData:' AND key < 'composerData;'
+WHERE key >= ? AND key < ?
 
 -- name: cursor_values
 -- The values that Cursor's editor stores under the keys of a range.

@@ -21,7 +21,7 @@ PAGE_HEAD = """# Formats
 
 This page is written from the code by `make formats`; the import page shows the same. A file is recognised by what is
 in it, whatever its name. Importing again updates and adds, never doubles. [Adding a format](adding-a-format.md) takes
-10 to 20 lines.
+10 to 20 lines. Files that are no conversations are [documents](documents.md).
 
 *Checked against* says what the newest version was compared with: a **file** that the program wrote, or a published
 **schema** only. If a file of yours is not read as it should be, the import's report names the places.
@@ -60,7 +60,7 @@ _SERVICES: Mapping[str, _Texts] = {
         "Gemini",
         "schema",
         "takeout.google.com → deselect all → My Activity → only Gemini Apps, as JSON or HTML.",
-        "Prompts by day; answers where the export has them.",
+        "Prompts and answers, by the chats that they link, else by day.",
     ),
 }
 _PROGRAMS: Mapping[str, _Texts] = {
@@ -91,16 +91,16 @@ _AGENTS: Mapping[str, _Texts] = {
         "Prompts of sessions whose files are gone.",
     ),
     "claude-stream": (
-        "claude -p, claude-code-action",
+        "claude -p, claude-code-action, Claude Code for web",
         "schema",
-        "`claude -p --output-format stream-json > FILE`, or the action's claude-execution-output.json.",
+        "`claude -p --output-format stream-json > FILE`, the action's claude-execution-output.json, a session as JSON.",
         "Answers, tools, subagents; the prompt where it is in the output.",
     ),
     "codex": ("Codex CLI", "file", "The folder ~/.codex/sessions.", "Everything that was said, rolled back or not."),
     "copilot-cli": (
-        "Copilot CLI",
+        "Copilot CLI, Copilot in JetBrains",
         "file",
-        "The folder ~/.copilot/session-state.",
+        "The folders ~/.copilot/session-state and ~/.copilot/jb.",
         "Tools, thinking, rewound messages.",
     ),
     "gemini-cli": ("Gemini CLI", "file", "The folder ~/.gemini/tmp.", "Tools, thinking, rewinds."),
@@ -129,8 +129,19 @@ _AGENTS: Mapping[str, _Texts] = {
         "Tools, edited requests.",
     ),
     "goose": ("Goose", "schema", "~/.local/share/goose/sessions.", "Tools, thinking."),
-    "zed": ("Zed", "schema", "threads/threads.db in Zed's data folder.", "Tools, thinking."),
-    "pi": ("pi", "file", "The folder ~/.pi/agent/sessions.", "Branches, tools, thinking."),
+    "zed": (
+        "Zed",
+        "schema",
+        "threads/threads.db in Zed's data folder; text threads in conversations/*.zed.json.",
+        "Tools, thinking.",
+    ),
+    "pi": (
+        "pi, OpenClaw",
+        "file",
+        "The folders ~/.pi/agent/sessions and ~/.openclaw/agents, with OpenClaw's databases and archives.",
+        "Branches, tools, thinking.",
+    ),
+    "junie": ("Junie", "schema", "The folder ~/.junie/sessions.", "Prompts, results, calls with their output."),
     "aider": ("Aider", "file", "The file .aider.chat.history.md of a repository.", "Prompts, answers, model."),
     "amplifier": ("Amplifier", "file", "The folder ~/.amplifier/projects.", "Tools, thinking, events."),
 }

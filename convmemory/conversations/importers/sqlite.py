@@ -22,6 +22,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 from convmemory.conversations.importers.lines import unreadable
 from convmemory.core.errors import InvalidInput, TooLarge
 from convmemory.core.files.decoding import count_decoded
@@ -30,6 +32,7 @@ from convmemory.core.processes.child_limits import EXIT_MEMORY
 from convmemory.core.sql import load_sql
 
 STATEMENTS = "convmemory.conversations.importers"
+MAX_VALUE_BYTES = 64 * 1024**2  # of one compressed value
 MAX_COPY_BYTES = 4 * 1024**3
 LOCK_WAIT_S = 2.0  # then a copy is read, because a lock can last as long as its program runs
 COPY_ATTEMPTS = 3  # a copy is used only if nothing changed while it was made
@@ -290,3 +293,21 @@ def _decoded(batch: Mapping[str, Any], contents: bytes) -> Iterator[dict[str, An
                 row[column] = item[0] if item else None
         count_decoded(end - row_start)
         yield row
+
+
+def decompressed(data: bytes) -> bytes:
+    """Return the content of a value that is a zstd frame.
+
+    Raises: InvalidInput if the frame is damaged, cut off or too large; TooLarge for the upload as a whole.
+    """
+    reader = zstandard.ZstdDecompressor(max_window_size=MAX_VALUE_BYTES * 2).stream_reader(data)
+    found = bytearray()
+    try:
+        while chunk := reader.read(_CHUNK):
+            count_decoded(len(chunk))
+            found += chunk
+            if len(found) > MAX_VALUE_BYTES:
+                raise InvalidInput(f"it holds more than {MAX_VALUE_BYTES // 1024**2} MB")
+    except zstandard.ZstdError as error:
+        raise InvalidInput(f"its compressed data is damaged: {error}") from error
+    return bytes(found)

@@ -5,6 +5,7 @@ The lines are a log of changes to one JSON value, which is replayed. The project
 Source: microsoft/vscode `objectMutationLog.ts`, `chatModel.ts`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.threads import named
 from convmemory.conversations.importers.values import list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.identity import is_global_id
 from convmemory.core.errors import TooLarge
 
 _SILENT = frozenset(
@@ -28,7 +30,9 @@ _SILENT = frozenset(
     }
 )
 _TEXTS = frozenset({"", "markdownContent", "markdownVuln", "warning", "treeData"})
-_BYTES_OF_KIND = (b'"kind":0', b'"kind": 0')
+_LOG = re.compile(
+    rb'\A(?:\xef\xbb\xbf)?\s{0,9}\{"kind"\s?:\s?(?:0|[1-3](?=.{0,64000}"requests"))\s?,\s?"[vk]"', re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class VSCodeCopilotImporter:
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         head = source.head
-        if head.lstrip().startswith(b"{") and any(mark in head[:200] for mark in _BYTES_OF_KIND) and b'"v"' in head:
+        if _LOG.search(head):
             return 90
         known = b'"responderUsername"' in head or b'"requesterUsername"' in head or b'"creationDate"' in head
         return 85 if b'"requests"' in head and b'"message"' in head and known else None
@@ -78,7 +82,8 @@ class VSCodeCopilotImporter:
             created_at=time_of(session.get("creationDate")),
         )
         # "Chat: Export Chat…" writes no id, and proposes the same name for every file.
-        yield named(draft, text_of(session.get("sessionId")), former=path.stem)
+        own_id = text_of(session.get("sessionId")) or (path.stem if is_global_id(path.stem) else "")
+        yield named(draft, own_id, former=path.stem)
 
 
 def _messages(requests: list[Mapping[str, Any]], report: FileReport) -> Iterator[MessageDraft]:
@@ -189,9 +194,11 @@ def replayed(path: Path, report: FileReport) -> Any:
     for item in read_objects(path, on_issue=report.line_issue):
         if item.value.get("kind") == INITIAL:
             root["value"] = item.value.get("v")
-        elif "value" not in root:
-            report.skip(item.number, "a change without a beginning")
-        elif not _changed(root, item):
+            continue
+        if "value" not in root:
+            report.repair(item.number, "the log begins with a change: what was said before it is missing")
+            root["value"] = {}
+        if not _changed(root, item):
             report.skip(item.number, "a change that leads nowhere")
     return root.get("value")
 

@@ -1,28 +1,34 @@
-"""Threads of Zed's agent: `threads/threads.db`, one zstd-compressed JSON document each.
+"""Threads of Zed: the agent's in `threads/threads.db`, one zstd-compressed JSON document each, and text threads.
 
-Messages have no times and, before 0.3.0, another format; both are read.
+Messages have no times and, before 0.3.0, another format; both are read. A text thread, `conversations/*.zed.json`, is
+one text with the byte at which each message starts.
 
-Source: zed-industries/zed `crates/agent/src/db.rs`, `crates/agent/src/legacy_thread.rs`.
+Source: zed-industries/zed `crates/agent/src/db.rs`, `crates/agent/src/legacy_thread.rs`,
+`crates/assistant_text_thread/src/text_thread.rs`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import zstandard
-
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import Block, record_messages
-from convmemory.conversations.importers.json_arrays import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
-from convmemory.conversations.importers.threads import MessageKeys
+from convmemory.conversations.importers.json_arrays import (
+    column_json,
+    dumped,
+    load_json,
+    objects_in,
+)
+from convmemory.conversations.importers.sqlite import decompressed
+from convmemory.conversations.importers.threads import MessageKeys, named
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import InvalidInput
-from convmemory.core.files.decoding import count_decoded
 
 VERSION = "0.3.0"
-CHUNK_BYTES = 1024 * 1024
+_TEXT_THREAD = re.compile(rb'"zed"\s*:\s*"context"')
 _COLUMNS = ("parent_id", "folder_paths", "created_at")
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -33,17 +39,27 @@ class ZedImporter:
 
     name: str = "zed"
     checked: Checked = Checked("Zed's thread format", VERSION)
-    reads: Reads = Reads(suffixes=frozenset({".db"}))
+    reads: Reads = Reads(suffixes=frozenset({".db", ".json"}))
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
         if not source.is_sqlite:
-            return None
+            return 92 if _TEXT_THREAD.search(source.head) and b'"text"' in source.head else None
         columns = source.tables.get("threads", frozenset())
         return 90 if columns.issuperset({"id", "summary", "data_type", "data"}) else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
+        if not source.is_sqlite:
+            thread = mapping_of(load_json(source.path))
+            draft = ConversationDraft(
+                messages=_messages_of_text(thread, report),
+                source=self.name,
+                title=text_of(thread.get("summary")),
+                agent=self.name,
+            )
+            yield named(draft, text_of(thread.get("id")))
+            return
         with source.database.opened() as database:
             columns = f"id, summary, updated_at, data_type, data, {database.columns('threads', _COLUMNS)}"
             for row in database.rows("rows", columns=columns, table="threads", order="updated_at, id"):
@@ -57,7 +73,7 @@ class ZedImporter:
                     if not isinstance(data, bytes) or kind not in ("zstd", "json"):
                         raise InvalidInput(f"its data is of type {kind[:40]!r}, which is not known")
                     if kind == "zstd":
-                        data = _decompressed(data)
+                        data = decompressed(data)
                     thread = column_json(data.decode("utf-8", "replace"))
                     if not isinstance(thread, dict):
                         raise InvalidInput("its data is no JSON object, or holds too many values")
@@ -77,22 +93,37 @@ class ZedImporter:
                 )
 
 
-def _decompressed(data: bytes) -> bytes:
-    """Decompress a thread.
-
-    Raises: InvalidInput if the frame is damaged, cut off or too large; TooLarge for the upload as a whole.
-    """
-    reader = zstandard.ZstdDecompressor(max_window_size=MAX_DOCUMENT_BYTES * 2).stream_reader(data)
-    found = bytearray()
-    try:
-        while chunk := reader.read(CHUNK_BYTES):
-            count_decoded(len(chunk))
-            found += chunk
-            if len(found) > MAX_DOCUMENT_BYTES:
-                raise InvalidInput(f"it holds more than {MAX_DOCUMENT_BYTES // 1024**2} MB")
-    except zstandard.ZstdError as error:
-        raise InvalidInput(f"its compressed data is damaged: {error}") from error
-    return bytes(found)
+def _messages_of_text(thread: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:
+    """Yield the messages of a text thread; versions before 0.4.0 name their roles in a table."""
+    text = text_of(thread.get("text")).encode("utf-8", "replace")
+    listed = list(objects_in(thread.get("messages"), "message", report))
+    starts = [value.get("start") for value in listed]
+    if not all(type(start) is int and 0 <= start <= len(text) for start in starts):
+        raise InvalidInput("The messages of the text thread do not say where they start.")
+    metadata, keys = mapping_of(thread.get("message_metadata")), MessageKeys()
+    if not listed:
+        return
+    ordered = sorted(zip(starts, listed, strict=True), key=lambda pair: pair[0])
+    for (start, value), end in zip(ordered, [*sorted(starts)[1:], len(text)], strict=True):
+        described = mapping_of(value.get("metadata")) or mapping_of(metadata.get(str(value.get("id"))))
+        role, said = (
+            _ROLES.get(text_of(described.get("role")).lower()),
+            text[start:end].decode("utf-8", "replace").strip(),
+        )
+        if not said:
+            continue
+        if role is None:
+            report.unknown(f"role {text_of(described.get('role'))}")
+        yield from record_messages(
+            role=role or "system",
+            blocks=[Block.text(said)],
+            key=keys.key(role or "system", said),
+            unknown=report.unknown,
+            injected=role not in ("user", "assistant"),
+            raw=dumped(value),
+        )
+    if text[: min(starts, default=len(text))].strip():
+        report.skip("the beginning of the text", "it belongs to no message")
 
 
 def _messages(thread: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:

@@ -20,7 +20,8 @@ from typing import IO, Any, cast
 
 from convmemory.conversations.importers.values import key_of, time_of
 from convmemory.core.errors import InvalidInput, TooLarge
-from convmemory.core.files.decoding import GZIP_START, DecodedBytes, DecodeLimits, wide_encoding
+from convmemory.core.files.charsets import notes_on, other_charset
+from convmemory.core.files.decoding import GZIP_START, DecodedBytes, DecodeLimits
 from convmemory.core.processes.child_limits import DISK_FULL
 
 CHUNK_BYTES = 1024 * 1024
@@ -45,11 +46,12 @@ class UnpackLimits(DecodeLimits):
 
 @dataclass(slots=True)
 class Unpacked:
-    """The folder of the unpacked files, and notes about skipped ones."""
+    """The folder of the unpacked files, and notes about skipped ones and about those in another encoding."""
 
     root: Path
     files: int = 0
     notes: list[str] = field(default_factory=list)
+    recoded: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
@@ -195,9 +197,10 @@ class _Writer:
                 # An entry's declared size can be false, so the bytes that were written count.
                 if is_decoded:
                     self.decoded.add(len(chunk))
-                # Importers read UTF-8 only.
-                if is_first and (encoding := wide_encoding(chunk[:8])):
-                    decoder = codecs.getincrementaldecoder(encoding)("replace")
+                if is_first and (charset := other_charset(path.name, chunk)):
+                    decoder = codecs.getincrementaldecoder(charset.name)("replace")
+                    for note in notes_on(charset):
+                        self.unpacked.recoded.append(f"{path.relative_to(self.unpacked.root).as_posix()}: {note}")
                 is_first = False
                 target.write(decoder.decode(chunk).encode() if decoder else chunk)
             if decoder:

@@ -90,7 +90,7 @@ def finish(row: Import, report: ImportReport) -> None:
         reasons = [f"{file.path}: {error}" for file in report.files for error in file.errors[:1]]
         reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
         if report.ignored:
-            reasons.append(f"files that are no transcripts by their names: {report.ignored_by_ending}")
+            reasons.append(f"files that are no transcripts: {report.ignored_by_ending}")
         said = "Nothing is imported yet" if row.is_preview else "Nothing could be imported"
         error = storable("; ".join([said, *reasons[:3]]))[:2_000]
         _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=error, **values)

@@ -7,6 +7,7 @@ messages are read before the transaction begins, except for the rest of a very l
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -14,11 +15,17 @@ from typing import IO, Any
 from django.db import DataError, connection, transaction
 
 from convmemory.accounts.callers import Caller
-from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Importer, Source, project_of
+from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Importer, Source
 from convmemory.conversations.importers.detect import AUTO, ZIP_START, DetectedSource, Walk
 from convmemory.conversations.importers.mapping import importer_of, proposal
 from convmemory.conversations.importers.values import clean
-from convmemory.conversations.importing.archives import UnpackLimits, size_of, unpack_upload
+from convmemory.conversations.importing.archives import (
+    MAX_NOTES,
+    Unpacked,
+    UnpackLimits,
+    size_of,
+    unpack_upload,
+)
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -30,6 +37,7 @@ from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InTrash
 from convmemory.core.files.decoding import DecodedBytes, decoding
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes.child_limits import DISK_FULL
+from convmemory.push.repositories import FOLDERS_FILE, Repository, among, folders_of_text, parted
 
 PROGRESS_EVERY = 500  # messages
 MAX_STORED_ERRORS = 50
@@ -41,6 +49,7 @@ DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
 MAX_PROPOSALS = 5  # of mappings in one import
+MAX_FOLDERS_BYTES = 4 * 1024**2
 MAX_HELD = 100  # conversations without words of a person or a model, until the file is taken for what it looks like
 
 
@@ -62,7 +71,7 @@ class ImportReport:
 
     @property
     def ignored_files(self) -> int:
-        """The number of files in folders that hold no transcript by their names."""
+        """The number of files in folders that hold no transcript by their names, or beside one."""
         return sum(self.ignored.values())
 
     @property
@@ -129,6 +138,14 @@ def keep_all(draft: ConversationDraft) -> str:
     return ""
 
 
+RepositoryOf = Callable[[str], Repository | None]
+"""Returns the repository of a folder; None if that is not known."""
+
+
+def unknown_repository(folder: str) -> Repository | None:
+    """Return nothing, for imports from elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """The constants of one import."""
@@ -141,6 +158,8 @@ class _Run:
     proposes: bool = False
     is_preview: bool = False
     reason_to_leave_out: ReasonToLeaveOut = keep_all
+    repository_of: RepositoryOf = unknown_repository
+    stored: set[int] = field(default_factory=set)  # the conversations of this import
 
 
 def import_paths(
@@ -156,6 +175,7 @@ def import_paths(
     proposes: bool = False,
     is_preview: bool = False,
     reason_to_leave_out: ReasonToLeaveOut = keep_all,
+    repository_of: RepositoryOf = unknown_repository,
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, without duplicates.
 
@@ -168,8 +188,9 @@ def import_paths(
     walk = Walk(format=format)
     report = ImportReport()
     run = _Run(
-        caller, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview, reason_to_leave_out
-    )
+        caller, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview, reason_to_leave_out,
+        repository_of,
+    )  # fmt: skip
     for found in _sources(walk, [Path(path) for path in paths], root, report, caller.archive_id):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
@@ -201,6 +222,7 @@ def import_upload(
     decoded = DecodedBytes(size_of(file), limits)
     unpacked = unpack_upload(file, name, folder, limits, decoded)
     paths = [unpacked.root]
+    folders = _folders_in(unpacked)
     if unpacked.files == 1:
         # A file that is named itself is tried by every importer, whatever its name.
         paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
@@ -215,10 +237,23 @@ def import_upload(
             mapping=mapping,
             proposes=True,
             is_preview=is_preview,
+            repository_of=partial(among, folders),
         )
-    if unpacked.notes:
-        report.files.insert(0, FileReport(path=name, errors=unpacked.notes))
+    if unpacked.notes or unpacked.recoded:
+        report.files.insert(0, FileReport(path=name, errors=unpacked.notes, notes=unpacked.recoded[:MAX_NOTES]))
     return report
+
+
+def _folders_in(unpacked: Unpacked) -> dict[str, Repository]:
+    """Take out the file in which a client says which folders are of which repository, and return what it says."""
+    path = unpacked.root / FOLDERS_FILE
+    if unpacked.files == 1 or not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        text = file.read(MAX_FOLDERS_BYTES).decode("utf-8", "replace")
+    path.unlink()
+    unpacked.files -= 1
+    return folders_of_text(text)
 
 
 def _sources(
@@ -242,8 +277,8 @@ def _sources(
                     raise
                 yield DetectedSource(source, reason=str(error))
                 continue
-            if unpacked.notes:
-                report.files.append(FileReport(path=source.label, notes=unpacked.notes))
+            if notes := [*unpacked.notes, *unpacked.recoded[:MAX_NOTES]]:
+                report.files.append(FileReport(path=source.label, notes=notes))
             [*files] = unpacked.root.rglob("*") if unpacked.files == 1 and not source.head.startswith(ZIP_START) else ()
             copy = next((path for path in files if path.is_file()), None)
             if copy:  # of one compressed or recoded file
@@ -400,12 +435,22 @@ def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready |
             return None
         following = next(messages, None)
         rest = messages if following is None else chain([following], messages)
-        return _Ready(replace(draft, project=project_of(draft.project)), first, rest, is_whole=following is None)
+        return _Ready(_of_project(draft, run.repository_of), first, rest, is_whole=following is None)
     except DatabaseUnavailable:
         raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return None
+
+
+def _of_project(draft: ConversationDraft, repository_of: RepositoryOf) -> ConversationDraft:
+    """Return the draft with the folder of its project, the worktree in which it ran, and its repository."""
+    main, worktree = parted(draft.project)
+    repository = repository_of(draft.project)
+    if repository and repository.main:
+        main, worktree = repository.main, repository.root
+    identity = repository.identity if repository else ""
+    return replace(draft, project=main, worktree=worktree or draft.worktree, repository=identity or draft.repository)
 
 
 def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
@@ -428,6 +473,12 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return
+    if result.lost and result.conversation_id not in run.stored:
+        file.note(
+            f"{draft.title or draft.source_id}: {result.lost:,} messages that are archived are not in this file (any "
+            "more); the archive keeps them"
+        )
+    run.stored.add(result.conversation_id)
     file.conversations += 1
     file.added += result.added
     file.updated += result.updated

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from django.utils import timezone
@@ -35,6 +35,7 @@ from convmemory.core import acting
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.text import json_storable, storable
+from convmemory.push import repositories
 from convmemory.push.databases import DATABASES, Session
 from convmemory.push.places import Place, is_of_chats
 from convmemory.push.projects import is_shared
@@ -119,6 +120,7 @@ def sync_places(
     A file that fails is reported and retried at the next sync.
     """
     report, rules = report or SyncReport(), rules or Rules()
+    repository_of = lru_cache(maxsize=1_000)(repositories.repository_of)
 
     for change in changes(caller=caller, places=places, report=report):
         # A database is left to its importer, which reads it under limits.
@@ -135,8 +137,9 @@ def sync_places(
             return left_out.get(draft.source_id) or rules.reason(Session(draft.source_id, draft.project))
 
         done = import_paths(
-            caller=caller, paths=[source], on_stored=on_stored, reason_to_leave_out=reason if is_divided else keep_all
-        )
+            caller=caller, paths=[source], on_stored=on_stored, reason_to_leave_out=reason if is_divided else keep_all,
+            repository_of=repository_of,
+        )  # fmt: skip
         report.imported.files += done.files
         report.imported.messages_read += done.messages_read
         # A failed file is not recorded, so that the next sync tries it again.

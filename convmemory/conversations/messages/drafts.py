@@ -42,8 +42,10 @@ class MessageDraft:
     `source_key` names the message within its conversation for as long as the source keeps it (a uuid, a line number);
     importing again finds the message by it. `injected` marks a user message that no person wrote (reminders, command
     echoes, compaction notices). `superseded` marks a message that its thread has abandoned (an edited prompt, another
-    answer, a rewind): it belongs to no turn. `raw` holds the unchanged source lines. `hidden_keys` are the keys whose
-    marks are in the parts. `mark` is the owner's mark of the turn that it opens, in an export of this product.
+    answer, a rewind): it belongs to no turn. `is_copy` marks a message that was read from a copy elsewhere in the
+    source: it is stored only if the conversation has no message with its text. `raw` holds the unchanged source lines.
+    `hidden_keys` are the keys whose marks are in the parts. `mark` is the owner's mark of the turn that it opens, in an
+    export of this product.
     """
 
     role: Role
@@ -54,6 +56,7 @@ class MessageDraft:
     source_key: str = ""
     injected: bool = False
     superseded: bool = False
+    is_copy: bool = False
     raw: bytes = b""
     hidden_keys: tuple[HiddenKeyDraft, ...] = ()
     mark: Mark | None = None
@@ -147,6 +150,8 @@ class ConversationDraft:
     title: str = ""
     agent: str = ""
     project: str = ""
+    repository: str = ""
+    worktree: str = ""
     created_at: datetime | None = None
     parent_source_id: str = ""
     continued_in: str = ""
@@ -162,7 +167,9 @@ class ConversationDraft:
     is_automated: bool = False
 
     def __post_init__(self) -> None:
-        _make_storable(self, "source_id", "title", "agent", "project", "parent_source_id", "continued_in")
+        _make_storable(
+            self, "source_id", "title", "agent", "project", "repository", "worktree", "parent_source_id", "continued_in"
+        )
         object.__setattr__(self, "former_ids", tuple(map(storable, self.former_ids)))
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, dropwhile
 from typing import Any, Literal
 
 from django.db import transaction
@@ -49,6 +49,7 @@ from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import one_line, storable
 from convmemory.core.trash import last_expired
+from convmemory.push.repositories import identity_of, spelled
 
 AUTOMATED = "automated"  # the tag of sessions that no person started
 
@@ -65,6 +66,7 @@ class SyncResult:
     turns: int
     events_added: int = 0
     hidden_keys: int = 0
+    lost: int = 0  # stored messages that the source does not contain any more
     first_message_id: int | None = None  # of the added messages
     last_message_id: int | None = None
 
@@ -135,8 +137,8 @@ def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTur
 
     A turn that was stored this way before and has changed is replaced.
 
-    Raises: NotFound, ConversationBusy; InvalidInput for a gap in the numbers, or for a different turn that was stored
-    in another way.
+    Raises: NotFound, ConversationBusy; InvalidInput for a gap in the numbers, for a different turn that was stored in
+    another way, or if a message has the turn's id.
     """
     with transaction.atomic():
         conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
@@ -147,7 +149,14 @@ def put_turn(*, caller: Caller, conversation_id: int, turn: TurnDraft) -> PutTur
                 f"{conversation.turn_count}."
             )
         if turn.number == conversation.turn_count:
-            merge_messages(conversation, turn.messages(), append_only=True)
+            messages = turn.messages()
+            taken = conversation.messages.filter(source_key__in=[draft.source_key for draft in messages])
+            for key in taken.values_list("source_key", flat=True)[:1]:
+                raise InvalidInput(
+                    f"A message of conversation {conversation.pk} has the id {key!r}, which turn {turn.number} would "
+                    "get: append the turn as messages with ids of their own."
+                )
+            merge_messages(conversation, messages, append_only=True)
             return PutTurn(conversation.pk, turn.number, "created")
         outcome: PutOutcome = "replaced" if replace_turn(conversation, turn) else "unchanged"
     return PutTurn(conversation.pk, turn.number, outcome)
@@ -208,6 +217,7 @@ def sync_conversation(*, caller: Caller, draft: ConversationDraft) -> SyncResult
         turns=conversation.turn_count,
         events_added=events,
         hidden_keys=merged.hidden_keys,
+        lost=merged.lost,
         first_message_id=merged.first_id,
         last_message_id=merged.last_id,
     )
@@ -220,6 +230,8 @@ def change_conversation(*, caller: Caller, conversation_id: int, values: dict[st
         values = {"title_version": OWN_TITLE, **values}
     with transaction.atomic():
         conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
+        if values.get("project", conversation.project) != conversation.project:
+            values = {**values, "repository": "", "worktree": ""}  # those of the former project
         for name, value in values.items():
             setattr(conversation, name, one_line(storable(value), limits[name]) if name in limits else value)
         conversation.save(update_fields=list(values))
@@ -345,7 +357,9 @@ def _headers(draft: ConversationDraft, archive_id: int) -> dict[str, str]:
         "source": draft.source,
         "title": title_of_source(draft.title, draft.source),
         "agent": one_line(draft.agent, 100),
-        "project": current_name(archive_id, one_line(draft.project, 300)) if draft.project else "",
+        "project": current_name(archive_id, one_line(spelled(draft.project), 300)) if draft.project else "",
+        "repository": identity_of(draft.repository),
+        "worktree": one_line(spelled(draft.worktree), 300) if draft.worktree else "",
         "continued_in": draft.continued_in[:300],
     }
 
@@ -557,7 +571,8 @@ def _first_date(rows: QuerySet) -> datetime | None:  # type: ignore[type-arg]  #
 def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationDraft:
     """Return the draft without the messages that it copied from the conversation from which it was forked.
 
-    If that conversation is not stored, the draft is unchanged.
+    If that conversation is not stored, the draft is unchanged. A source that names copies otherwise names the parent:
+    of its messages, those with which the draft begins are left out.
     """
     messages = iter(draft.messages)
     first = next(messages, None)
@@ -570,6 +585,11 @@ def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationD
     candidates = of_source.exclude(source_id=draft.source_id[:300])
     with_first = Message.objects.filter(archive_id=caller.archive_id, source_key=key) if key else Message.objects.none()
     original = candidates.filter(pk__in=with_first.values("conversation_id")).order_by("pk").first()
+    if original is None and draft.parent_source_id:
+        original = of_source.filter(source_id=draft.parent_source_id[:300]).first()
+        rows = original.messages.order_by("position").values_list("role", "parts") if original else ()
+        said = {(role, _compared(map(part_from_json, parts))) for role, parts in rows}
+        return replace(draft, messages=dropwhile(lambda item: (item.role, _compared(item.parts)) in said, whole))
     if original is None:
         return replace(draft, messages=whole)
     # Compared by key and not by position, because the original may have grown since the fork.

@@ -7,8 +7,9 @@ import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
 from django.db import connection
@@ -19,7 +20,16 @@ from convmemory.conversations.messages.drafts import MessageDraft, TurnDraft, in
 from convmemory.conversations.messages.echo import with_echoes_named
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.numbering import finish_change
-from convmemory.conversations.messages.parts import Role, pack_lines, part_to_json, spoken_text
+from convmemory.conversations.messages.parts import (
+    Part,
+    Role,
+    ThinkingPart,
+    pack_lines,
+    part_from_json,
+    part_text,
+    part_to_json,
+    spoken_text,
+)
 from convmemory.conversations.messages.storage_quota import ROW_BYTES, bytes_of_messages, count_stored
 from convmemory.conversations.messages.turns import TurnCounter, TurnMessage, is_real_user_message, merge_order
 from convmemory.conversations.models import Conversation, Message, MessageSource
@@ -209,6 +219,8 @@ def _stored_bytes(row: MessageRow, lines: bytes) -> int:
 # Batches limit the memory of an import; the bytes count because single messages can be megabytes.
 BATCH = 500
 BATCH_BYTES = 8 * 1024**2
+MAX_OPENING = 10  # messages in which a question and its answer are looked for
+_SPOKEN = ("user", "assistant")
 
 
 @dataclass(slots=True)
@@ -225,6 +237,7 @@ class Merged:
     turn_count: int | None = None  # of a new conversation whose messages were numbered as they were stored
     newest: datetime | None = None  # of the added messages
     has_undated: bool = False  # likewise
+    lost: int = 0  # stored messages of people, models and tools that are not among the drafts
     first_id: int | None = None
     last_id: int | None = None
 
@@ -264,17 +277,18 @@ def merge_messages(
 def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
     """Update the stored messages from `drafts` with keys hidden. Numbers no turns, announces and counts nothing."""
     drafts = map(hidden_keys.without_keys, with_echoes_named(drafts))
-    fields = ("id", "source_key", "content_hash")
+    fields = ("id", "source_key", "content_hash", "role")
     is_read = conversation.message_count > 0 and not append_only
     stored = list(conversation.messages.order_by("position").values_list(*fields)) if is_read else []
-    known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}
+    known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest, _) in enumerate(stored) if key}
     merged = Merged()
+    drafts, copies = _with_copies(conversation, drafts, known)
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
     # Messages of a new conversation are numbered while they are inserted, which saves writing each row twice.
     counter = TurnCounter() if next_position == 0 else None
     for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
-        fresh = _split_batch(conversation, batch, known, merged)
+        fresh = _split_batch(conversation, batch, known, merged, copies)
         new = [draft for draft in fresh if isinstance(draft, MessageDraft)]
         merged.hidden_keys += sum(len(draft.hidden_keys) for draft in batch)
         rows = insert_messages(conversation.archive_id, conversation.pk, new, next_position, counter)
@@ -290,11 +304,67 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
             next_position += len(rows)
         created = iter(rows)
         incoming.extend(next(created).pk if isinstance(item, MessageDraft) else item for item in fresh)
+    merged.lost = len({pk for pk, key, _, role in stored if key and role != "system"}.difference(incoming))
     if stored and merged.added:
-        _restore_order(conversation, [pk for pk, _, _ in stored], incoming, merged)
+        _restore_order(conversation, [pk for pk, *_ in stored], incoming, merged)
     merged.message_count = next_position
     merged.turn_count = counter.turn_count if counter else None
     return merged
+
+
+@dataclass(slots=True)
+class _Copies:
+    """The stored messages by what they say. Each stands for one draft at most, whether by its key or by its text."""
+
+    conversation: Conversation
+    is_other_store: bool  # which names the same messages otherwise
+    used: set[int] = field(default_factory=set)
+    _by_text: dict[tuple[str, str], list[tuple[int, int, int]]] | None = None
+    _was_stored: bool = False
+
+    def stored_as(self, draft: MessageDraft) -> tuple[int, int, int] | None:
+        """Return id, position and number of parts of the stored message that says the same; None without one.
+
+        The id is 0 for what answers a copy that is stored: the stored one has an answer of its own.
+        """
+        if not (self.is_other_store or draft.is_copy):
+            return None
+        if draft.is_copy and draft.role != "user":
+            return (0, 0, 0) if self._was_stored else None
+        if self._by_text is None:
+            self._by_text = {}
+            rows = self.conversation.messages.order_by("-position").values_list("pk", "position", "role", "parts")
+            for pk, position, role, parts in rows.iterator():
+                said = _said([*map(part_from_json, parts)])
+                self._by_text.setdefault((role, said), []).append((pk, position, len(parts)))
+        waiting = self._by_text.get((draft.role, _said(draft.parts)), [])
+        while waiting and waiting[-1][0] in self.used:
+            waiting.pop()
+        self._was_stored = bool(waiting)
+        return waiting.pop() if waiting else None
+
+
+def _said(parts: Iterable[Part]) -> str:
+    texts = (part_text(part) for part in parts if not isinstance(part, ThinkingPart))
+    return content_hash("\n".join(filter(None, texts)).strip()).hex()
+
+
+def _with_copies(
+    conversation: Conversation, drafts: Iterator[MessageDraft], known: Mapping[str, object]
+) -> tuple[Iterator[MessageDraft], _Copies]:
+    """Return the drafts with what finds stored messages by their texts.
+
+    The drafts come from another store if a question and its answer open both, and their keys are not stored.
+    """
+    opening = list(islice(drafts, MAX_OPENING)) if known else []
+    spoken = [draft for draft in opening if draft.role in _SPOKEN][:2]
+    is_other_store = len(spoken) == 2 and all(source_key_of(draft) not in known for draft in spoken)
+    if is_other_store:
+        stored: list[Any] = list(conversation.messages.filter(role__in=_SPOKEN).order_by("position")[:2])
+        is_other_store = [(row.role, _said([*map(part_from_json, row.parts)])) for row in stored] == [
+            (draft.role, _said(draft.parts)) for draft in spoken
+        ]
+    return chain(opening, drafts), _Copies(conversation, is_other_store)
 
 
 def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
@@ -313,6 +383,7 @@ def _split_batch(
     batch: list[MessageDraft],
     known: dict[str, tuple[int, int, bytes]],
     merged: Merged,
+    copies: _Copies,
 ) -> list[MessageDraft | int]:
     """Return each draft itself if it is new, else the id of its stored row, updated if it has changed."""
     result: list[MessageDraft | int] = []
@@ -320,9 +391,26 @@ def _split_batch(
         key = source_key_of(draft)
         found = known.get(key) if key else None
         if found is None:
-            result.append(draft)
+            copy_of = copies.stored_as(draft) if known else None
+            if copy_of is None:
+                result.append(draft)
+                continue
+            pk, position, count = copy_of
+            if not pk:
+                continue
+            copies.used.add(pk)
+            result.append(pk)
+            if len(draft.parts) > count:  # another store may keep thinking, too
+                merged.stored_bytes += update_message(conversation, pk, row_of(draft), draft)
+                merged.updated += 1
+                merged.touch(position)
+            else:
+                merged.unchanged += 1
             continue
         position, pk, digest = found
+        if pk in copies.used:
+            continue
+        copies.used.add(pk)
         row = row_of(draft)
         if row.content_hash == digest or is_older_copy(conversation, pk, row):
             merged.unchanged += 1
@@ -357,7 +445,7 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     drafts = list(map(hidden_keys.without_keys, turn.messages()))
     merged = Merged()
     if all(draft.source_key in known for draft in drafts):
-        _split_batch(conversation, drafts, known, merged)
+        _split_batch(conversation, drafts, known, merged, _Copies(conversation, is_other_store=False))
         if merged.first_position is not None:
             finish_change(conversation, from_position=merged.first_position, message_count=conversation.message_count)
             count_stored(

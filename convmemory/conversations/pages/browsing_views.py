@@ -28,6 +28,8 @@ from convmemory.conversations.browsing import LibraryChoice
 from convmemory.conversations.exports.formats import export_response
 from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.models import Conversation, project_name
+from convmemory.conversations.project_folders import folders_of_project
+from convmemory.conversations.project_folders import keep_apart as keep_folder_apart
 from convmemory.conversations.statistics import MONTHS_SHOWN, RANGES, statistics_of
 from convmemory.conversations.tasks import enqueue_count
 from convmemory.core.config import config
@@ -95,6 +97,7 @@ def library(request: PageRequest) -> HttpResponse:
     if request.htmx and cursor:
         response = render(request, "conversations/library.html#more", context)
         return replace_url(response, f"{reverse('library')}?{urlencode({'rows': context['rows']})}&{keep}".rstrip("&"))
+    folders = folders_of_project(caller=request.caller, project=choice.project) if choice.project else []
     context |= {
         "total": browsing.matching(caller=request.caller, choice=choice, limit=0)[1] if following else 0,
         "orders": ORDER_NAMES,
@@ -104,6 +107,8 @@ def library(request: PageRequest) -> HttpResponse:
         "tags": curating.tag_counts(caller=request.caller),
         "undo": _undo(request),
         "project_name": project_name(choice.project),
+        "project_folders": folders,
+        "worktrees_of": next((each.main for each in folders if each.is_worktree and not each.apart), ""),
         "others": [name for name, _ in projects.projects_of(caller=request.caller)] if choice.project else [],
     }
     return render(request, "conversations/library.html", context)
@@ -165,6 +170,25 @@ def change(request: PageRequest) -> HttpResponseBase:
     return redirect(
         f"{back}{'&' if '?' in back else '?'}{urlencode({key: text for key, text in done.items() if text})}"
     )
+
+
+@require_POST
+@in_archive
+def keep_apart(request: PageRequest) -> HttpResponse:
+    """Keep a folder, or each worktree of it, apart from its repository, or join it again."""
+    folder, is_apart = request.POST.get("folder", ""), request.POST.get("apart") == "1"
+    try:
+        keep_folder_apart(
+            caller=request.caller,
+            folder=folder,
+            each_worktree=request.POST.get("each_worktree") == "1",
+            is_apart=is_apart,
+        )
+    except InvalidInput as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, _("Kept apart.") if is_apart else _("Joined again."))
+    return redirect(f"{reverse('library')}?{urlencode({'project': request.POST.get('project', '') or folder})}")
 
 
 @require_POST

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from django.http import HttpRequest, QueryDict
 
@@ -133,6 +133,11 @@ class SearchBox:
     @property
     def query_string(self) -> str:
         return urlencode(self.parameters, doseq=True)
+
+    @property
+    def hidden_fields(self) -> list[tuple[str, str]]:
+        """The parameters as the fields of a form that keeps them."""
+        return parse_qsl(self.query_string)
 
     def without(self, *names: str) -> str:
         """Return the address's query without these parameters."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.core.validators import MaxValueValidator
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -19,7 +20,7 @@ from convmemory.conversations import reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, streamed
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound
-from convmemory.core.numbers import MAX_INTEGER
+from convmemory.core.numbers import parse_number
 
 LIFETIMES = (1, 7, 30)
 FOR_EVER = ""
@@ -33,14 +34,14 @@ POLICY = (
 class ShareForm(forms.Form):
     """What a new link shows, for how long, and to whom, as far as the server's settings allow it."""
 
-    turn = forms.IntegerField(
-        min_value=0, max_value=MAX_INTEGER, required=False, label=gettext_lazy("Only turn (empty: all)")
-    )
+    turn = forms.IntegerField(min_value=1, required=False, label=gettext_lazy("Only turn (empty: all)"))
     expires = forms.ChoiceField(required=False, label=gettext_lazy("Expires"))
     audience = forms.ChoiceField(required=False, label=gettext_lazy("Who may open it"))
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, turn_count: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        turn: Any = self.fields["turn"]
+        turn.validators.append(MaxValueValidator(turn_count))
         most = config.sharing_max_days
         days = [days for days in LIFETIMES if not most or days < most] + ([most] if most else [])
         choices = [(str(each), ngettext("%(count)s day", "%(count)s days", each) % {"count": each}) for each in days]
@@ -53,9 +54,9 @@ class ShareForm(forms.Form):
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of `sharing.create_link` except the owner and the conversation."""
-        days = self.cleaned_data["expires"]
+        days, number = self.cleaned_data["expires"], self.cleaned_data["turn"]
         return {
-            "turn": self.cleaned_data["turn"],
+            "turn": None if number is None else number - 1,
             "days": int(days) if days else None,
             "audience": self.cleaned_data["audience"] or "people",
         }
@@ -66,7 +67,10 @@ class ShareForm(forms.Form):
 def share(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the links to a conversation and a form for a new one, which is shown once, after its POST."""
     found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
-    form = ShareForm(request.POST or None, initial={"turn": request.GET.get("turn")})
+    turn = parse_number(request.GET.get("turn", ""))
+    form = ShareForm(
+        request.POST or None, initial={"turn": None if turn is None else turn + 1}, turn_count=found.turn_count
+    )
     if request.method == "POST" and form.is_valid():
         _link, token = sharing.create_link(caller=request.caller, conversation_id=found.pk, **form.values())
         return redirect_with_new_key(request, token)

@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -104,10 +105,21 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     context |= _head(request, found, window.target)
     context["hidden_keys"] = count_keys(caller=request.caller, conversation_id=found.pk)
     has_no_turns = turn == 0 and not found.turn_count  # search gives such conversations turn 0
-    context["missing_turn"] = turn if window.target is None and not continues and not has_no_turns else None
+    is_shown = turn is None or window.target is not None or bool(continues) or has_no_turns
+    context["missing_turn"] = "" if turn is None or is_shown else missing_turn(turn, found.turn_count)
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
+
+
+def missing_turn(turn: int, count: int) -> str:
+    """Return the sentence for an address with a turn that a conversation of `count` turns does not have."""
+    text = ngettext(
+        "There is no turn %(number)s here: this conversation has %(count)s turn. Here is its beginning.",
+        "There is no turn %(number)s here: this conversation has %(count)s turns. Here is its beginning.",
+        count,
+    )
+    return text % {"number": turn + 1, "count": count}
 
 
 def _additions(request: PageRequest, found: Conversation, window: Window, *, is_whole: bool) -> PageAddition:
@@ -319,7 +331,7 @@ def _harmless(answer: HttpResponse) -> HttpResponse:
 
 
 EVENTS_PER_PAGE = 100
-TEXT_FIELDS = ("q", "type", "tool", "level", "turn", "after", "before")
+TEXT_FIELDS = ("q", "type", "tool", "level", "after", "before")
 
 
 @require_safe
@@ -334,6 +346,9 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
         context |= {"rows": similar, "similar": event_id, "is_filtered": True}
         return render(request, "conversations/events.html", context)
     try:
+        turn, number = whole_number(request, "turn"), whole_number(request, "number")
+        turn = number - 1 if number else turn  # the form counts from 1
+        given["number"] = "" if turn is None else str(turn + 1)
         rows = reading.search_events(
             caller=request.caller,
             conversation_id=found.pk,
@@ -342,7 +357,7 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
                 type=given["type"],
                 tool=given["tool"],
                 level=given["level"],
-                turn=whole_number(request, "turn"),
+                turn=turn,
                 after=_moment("after", given["after"]),
                 before=_moment("before", given["before"]),
             ),

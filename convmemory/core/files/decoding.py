@@ -4,7 +4,6 @@ All decoders of an upload share one `DecodedBytes`, so that a format inside anot
 read deep inside other formats; they find the count of their upload through `decoding` and `count_decoded`.
 """
 
-import codecs
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,23 +15,6 @@ MB = 1024**2
 
 
 GZIP_START = b"\x1f\x8b"
-_BYTE_ORDER_MARKS = (  # those of UTF-32 first: one begins with one of UTF-16
-    *((mark, "utf-32") for mark in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
-    *((mark, "utf-16") for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
-)
-_JSON_STARTS = tuple(
-    (text.encode(name), name)
-    for name in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-    for text in ('{"', "[{", "[\n", "[\r", "{\n", "{\r", "{ ", "[ ")
-)
-
-
-def wide_encoding(start: bytes) -> str:
-    """Return the encoding of a text in UTF-16 or UTF-32, by its first eight bytes; "" for any other file.
-
-    Without a byte order mark, only JSON is recognised.
-    """
-    return next((name for mark, name in (*_BYTE_ORDER_MARKS, *_JSON_STARTS) if start.startswith(mark)), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ progress is ended.
 """
 
 import os
+import re
 import time
 import zipfile
 import zlib
@@ -22,13 +23,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from convmemory.core.files.charsets import decode_text
 from convmemory.core.files.decoding import DecodedBytes, DecodeLimits
+from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.structure import Block
 
 # Less than the smallest `DOCUMENT_STALL_S`, one second.
 REPORT_S = 0.5
 MAX_BLOCKS = 500_000
 """Headings, paragraphs, rows: a document with this many takes seconds to split into sections."""
+
+DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 
 T = TypeVar("T")
 
@@ -60,6 +65,7 @@ class SourceFile:
     name: str
     limits: ConvertLimits = field(default_factory=ConvertLimits)
     progress: Path | None = None
+    notes: dict[str, None] = field(default_factory=dict)
 
     @property
     def suffix(self) -> str:
@@ -82,17 +88,28 @@ class SourceFile:
 
     def text(self) -> str:
         """Return the file as text, whatever its encoding; line endings are unchanged."""
-        return decode(self.path.read_bytes())
+        return self.decoded(self.path.read_bytes())
+
+    def decoded(self, data: bytes, declared: str = "") -> str:
+        """Return a text of the file; note what is doubtful about its letters."""
+        text, notes = decode_text(data, declared=declared)
+        self.notes.update(dict.fromkeys(notes))
+        return text
 
 
 @dataclass(slots=True)
 class Converted:
-    """A converter's result. `pages` is None for formats without pages; `notes` say which parts were left out."""
+    """A converter's result. `pages` is None for formats without pages.
+
+    `coverage` counts the parts that were read and those that were not, each of which becomes a note; `notes` say what
+    else the owner should know. The blocks may be read lazily: both are complete once the last block is.
+    """
 
     blocks: Iterable[Block]
     title: str = ""
     pages: int | None = None
     notes: list[str] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
 
 
 Converter = Callable[[SourceFile], Converted]
@@ -120,15 +137,12 @@ def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
     return found
 
 
-def decode(data: bytes) -> str:
-    """Decode text of unknown encoding: by its byte order mark, as UTF-8, or as Windows-1252."""
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+def joined_row(cells: Iterable[str]) -> str:
+    """Return a row as one line, without empty cells at the end."""
+    kept = [" ".join(cell.split()) for cell in cells]
+    while kept and not kept[-1]:
+        kept.pop()
+    return " | ".join(kept)
 
 
 # --- packed ---------------------------------------------------------------------------------------
@@ -137,7 +151,18 @@ def decode(data: bytes) -> str:
 
 MAX_ENTRIES = 20_000
 CHUNK_BYTES = 1024 * 1024
-OFFICE_PARTS = {"docx": "word/document.xml", "pptx": "ppt/presentation.xml", "xlsx": "xl/workbook.xml"}
+OFFICE_PARTS = {
+    "docx": re.compile(r"word/document\d{0,3}\.xml"),
+    "pptx": re.compile(r"ppt/presentation\d{0,3}\.xml"),
+    "xlsx": re.compile(r"xl/workbook\d{0,3}\.(?:xml|bin)"),
+}
+# Archives of these kinds begin with an entry that names them.
+DECLARED_KINDS = {
+    b"application/epub+zip": "epub",
+    b"application/vnd.oasis.opendocument.text": "odt",
+    b"application/vnd.oasis.opendocument.presentation": "odp",
+    b"application/vnd.oasis.opendocument.spreadsheet": "ods",
+}
 _BROKEN = "The file is damaged and cannot be unpacked: save it again from the program that made it."
 
 
@@ -189,14 +214,13 @@ def parsed_xml(data: bytes) -> Any:
 
 
 def kind_of_packed(file: SourceFile) -> str:
-    """Return docx, pptx, xlsx, epub or "", by the contents of the archive. Raises: Unreadable."""
+    """Return the format of the document in an archive by its contents, "" for no document. Raises: Unreadable."""
     with open_packed(file) as archive:
         names = set(archive.namelist())
         with suppress(KeyError, zipfile.BadZipFile, NotImplementedError):
-            if archive.read("mimetype")[:64].strip() == b"application/epub+zip":
-                return "epub"
-        for kind, part in OFFICE_PARTS.items():
-            if part in names:
+            if kind := DECLARED_KINDS.get(archive.read("mimetype")[:80].strip().removesuffix(b"-template")):
                 return kind
-        is_other_workbook = "xl/workbook.bin" in names or ("content.xml" in names and file.suffix == ".ods")
-    return "xlsx" if is_other_workbook else ""
+        for kind, part in OFFICE_PARTS.items():
+            if any(map(part.fullmatch, names)):
+                return kind
+        return "iwork" if any(name.startswith("Index/") and name.endswith(".iwa") for name in names) else ""

@@ -1,6 +1,7 @@
 """PDF through PDFium: the text of each page, with headings from the outline or from the font size.
 
-Scanned pages have no text; if no page has any, the file is unreadable unless OCR is switched on.
+Form fields and comments follow the text of their page. Scanned pages have no text: OCR reads them where it is switched
+on, and otherwise they are noted; if no page has any text, the file is unreadable.
 """
 
 import re
@@ -8,15 +9,24 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import islice
 from typing import Any
 
 from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, collected
+from convmemory.documents.converters.coverage import ADVICE, Coverage
 from convmemory.documents.structure import Block
 
 PASSWORD, BROKEN = 4, 3  # PDFium's error codes
 MIN_CHARS_PER_PAGE = 2  # with fewer on average, the pages are pictures
+# A page with fewer characters, under a picture of at least this share of its area, is a scan with a stamp or a number.
+SCAN_MAX_CHARS, SCAN_MIN_SHARE = 100, 0.5
+# The limit of objects and annotations over all pages: a small file can name one page as all of them.
+MAX_OBJECTS = 200_000
+MAX_ANNOTATION_CHARS = 20_000
+MAX_ATTACHMENTS = 1_000
 HEADING_SCALE = 1.15  # type larger than the body's by this factor is a heading
 MAX_HEADING_CHARS = 120
 MAX_LINES = 1_000_000
@@ -25,9 +35,10 @@ FULL_LINE_SHARE = 0.7  # a line shorter than this share of the widest ends its p
 OCR_SCALE = 300 / 72
 OCR_TIMEOUT_S = 60
 
-# PDFium's characters for a hyphen at which a word is split.
-HYPHENS = ("\ufffe", "\x02")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f]")
+# PDFium's characters for a hyphen at the end of a line, which it joins to the next one; and the soft hyphen.
+HYPHENS = ("\ufffe", "\x02", "\u00ad")
+_HYPHEN = re.compile("([^\\W_]?)[\ufffe\x02\u00ad]+(?=([^\\W_]?))")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +63,10 @@ def convert(file: SourceFile) -> Converted:
             raise Unreadable("too_large", f"The PDF has {count:,} pages; at most {most} are read: split it.")
         # The lines of each page. A small file can name one page of many lines as all of its pages.
         pages: list[list[Line]] = []
+        parts = _Parts()
         lines = chars = 0
         for index in file.watched(range(count)):
-            pages.append(_lines_of(pdf[index]))
+            pages.append(parts.lines_of(pdf[index], index + 1))
             lines += len(pages[-1])
             chars += sum(len(line.text) for line in pages[-1])
             if lines > MAX_LINES or chars > file.limits.max_chars:
@@ -63,24 +75,20 @@ def convert(file: SourceFile) -> Converted:
                     f"The PDF has more than {MAX_LINES:,} lines or {file.limits.max_chars:,} characters "
                     "(MAX_DOCUMENT_CHARS): split it.",
                 )
-        notes: list[str] = []
+        notes = parts.notes
         if sum(len(line.text) for page in pages for line in page) < MIN_CHARS_PER_PAGE * count:
-            pages = _pages_by_ocr(pdf, file)
-            notes.append("Its pages are pictures: their text was read by OCR and can hold errors.")
+            parts.scans = [number for number, lines_of_page in enumerate(pages, 1) if not lines_of_page]
+            _require_ocr(file)
+        if parts.scans and file.limits.ocr:
+            for number, text in _by_ocr(pdf, parts.scans, file):
+                pages[number - 1] += text
+                if text:
+                    parts.read_by_ocr.append(number)
+            notes.append("The text of pages that are pictures was read by OCR and can hold errors.")
+        coverage = parts.coverage(pdf)
         title = str(pdf.get_metadata_dict(skip_empty=True).get("Title", ""))
-        # Level and title of the outline's entries by page, from 1.
-        outline: dict[int, list[tuple[int, str]]] = {}
-        try:
-            for number, entry in enumerate(pdf.get_toc(max_depth=6)):
-                if number >= 20_000:
-                    break
-                destination = entry.get_dest()
-                target = destination.get_index() if destination else None
-                if target is not None:
-                    outline.setdefault(target + 1, []).append((entry.level + 1, entry.get_title()))
-        except Exception:  # noqa: S110 (a damaged outline is no reason to refuse the text)
-            pass
-        return Converted(collected(_blocks(pages, outline), file), title=title, pages=count, notes=notes)
+        blocks = collected(_blocks(pages, _outline_of(pdf)), file)
+        return Converted(blocks, title=title, pages=count, notes=notes, coverage=coverage)
     finally:
         pdf.close()
 
@@ -99,7 +107,118 @@ def open_pdf(pypdfium2: Any, file: SourceFile) -> Any:
         ) from error
 
 
+def _outline_of(pdf: Any) -> dict[int, list[tuple[int, str]]]:
+    """Return level and title of the outline's entries by page, from 1."""
+    outline: dict[int, list[tuple[int, str]]] = {}
+    # A damaged outline is no reason to refuse the text.
+    with suppress(Exception):
+        for entry in islice(pdf.get_toc(max_depth=6), 20_000):
+            destination = entry.get_dest()
+            target = destination.get_index() if destination else None
+            if target is not None:
+                outline.setdefault(target + 1, []).append((entry.level + 1, entry.get_title()))
+    return outline
+
+
 # --- lines ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Reads the pages, and counts their parts: pages that are pictures, pictures, annotations."""
+
+    scans: list[int] = field(default_factory=list)
+    read_by_ocr: list[int] = field(default_factory=list)
+    pages: int = 0
+    objects: int = 0
+    notes: list[str] = field(default_factory=list)
+    counted: Coverage = field(default_factory=Coverage)
+
+    def lines_of(self, page: Any, number: int) -> list[Line]:
+        """Return the lines of a page with its annotations, and close it."""
+        self.pages += 1
+        try:
+            lines = _lines_of(page)
+            chars = sum(len(line.text) for line in lines)
+            pictures, largest, others = self._pictures_of(page)
+            if chars < SCAN_MAX_CHARS and (largest >= SCAN_MIN_SHARE or (not chars and pictures + others)):
+                self.scans.append(number)
+            else:
+                for _ in range(pictures):
+                    self.counted.miss("picture", "page", number)
+            return lines + [Line(text, 0.0) for text in self._annotations_of(page)]
+        finally:
+            page.close()
+
+    def coverage(self, pdf: Any) -> Coverage:
+        """Return the account of the whole file."""
+        for number in sorted(set(self.scans) - set(self.read_by_ocr)):
+            self.counted.miss("page", "page", number)
+        self.counted.read["page"] = self.pages - len(self.counted.missed.get("page", ()))
+        for index in range(min(pdf.count_attachments(), MAX_ATTACHMENTS)):
+            self.counted.miss("attachment", "", str(pdf.get_attachment(index).get_name()))
+        return self.counted
+
+    def _is_over_limit(self) -> bool:
+        self.objects += 1
+        if self.objects <= MAX_OBJECTS:
+            return False
+        after = f"Objects after page {self.pages} were not examined for pictures and comments"
+        self.notes = self.notes or [f"{after}: the file has more than {MAX_OBJECTS:,}."]
+        return True
+
+    def _pictures_of(self, page: Any) -> tuple[int, float, int]:
+        """Return the number of pictures, the share of the page that the largest covers, and the other objects."""
+        from pypdfium2 import raw
+
+        pictures, others, largest = 0, 0, 0.0
+        width, height = page.get_size()
+        for item in page.get_objects(max_depth=3):
+            if self._is_over_limit():
+                break
+            if item.type == raw.FPDF_PAGEOBJ_IMAGE:
+                pictures += 1
+                left, bottom, right, top = item.get_bounds()
+                largest = max(largest, (right - left) * (top - bottom) / max(1.0, width * height))
+            elif item.type != raw.FPDF_PAGEOBJ_FORM:
+                others += 1
+        return pictures, largest, others
+
+    def _annotations_of(self, page: Any) -> Iterator[str]:
+        """Yield the values of form fields, and the texts of comments."""
+        from pypdfium2 import raw
+
+        for index in range(raw.FPDFPage_GetAnnotCount(page)):
+            if self._is_over_limit():
+                return
+            annotation = raw.FPDFPage_GetAnnot(page, index)
+            if not annotation:
+                continue
+            try:
+                kind = raw.FPDFAnnot_GetSubtype(annotation)
+                is_field = kind == raw.FPDF_ANNOT_WIDGET
+                text = "" if kind == raw.FPDF_ANNOT_POPUP else _value_of(annotation, "V" if is_field else "Contents")
+                if text.strip():
+                    name = _value_of(annotation, "T").strip()
+                    self.counted.read["form field" if is_field else "comment"] += 1
+                    yield f"{name}: {text}" if name else text
+            finally:
+                raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _value_of(annotation: Any, key: str) -> str:
+    """Return a string of an annotation; "" if it has none, or one of more than `MAX_ANNOTATION_CHARS`."""
+    from ctypes import create_string_buffer
+
+    from pypdfium2 import raw
+
+    encoded = key.encode()
+    size = raw.FPDFAnnot_GetStringValue(annotation, encoded, None, 0)
+    if not 2 < size <= 2 * MAX_ANNOTATION_CHARS:
+        return ""
+    buffer = create_string_buffer(size)
+    raw.FPDFAnnot_GetStringValue(annotation, encoded, raw.FPDF_WCHAR.from_buffer(buffer), size)
+    return _CONTROL.sub(" ", buffer.raw.decode("utf-16-le", "replace").rstrip("\x00"))
 
 
 def _lines_of(page: Any) -> list[Line]:
@@ -108,36 +227,43 @@ def _lines_of(page: Any) -> list[Line]:
         text = textpage.get_text_range()
         is_aligned = len(text) == textpage.count_chars()
         lines = []
-        for start, said in lines_of_text(text):
-            if said.strip():
+        for start, line in lines_of_text(text):
+            if line.strip():
                 if is_aligned:
                     # The font size at a character, in points, rounded so that equal sizes compare as equal.
-                    _, bottom, _, top = textpage.get_charbox(start + len(said) - len(said.lstrip()), loose=True)
+                    _, bottom, _, top = textpage.get_charbox(start, loose=True)
                     height = round(float(top - bottom) * 2) / 2
                 else:
                     height = 0.0
-                lines.append(Line(_CONTROL.sub(" ", said).strip(), height))
+                lines.append(Line(_CONTROL.sub(" ", line).strip(), height))
         return lines
     finally:
         textpage.close()
-        page.close()
 
 
 def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the start of each line among the page's characters, and its text with hyphenated words joined."""
-    begun: tuple[int, str] | None = None
-    position = 0
+    """Yield the first character of each line among the page's, and its text with hyphenated words joined."""
+    begun: list[str] = []
+    start = position = 0
     for raw in text.splitlines(keepends=True):
-        said = raw.rstrip("\r\n")
-        start, before = begun or (position, "")
-        if said.endswith(HYPHENS):
-            begun = (start, before + said[:-1])
-        else:
-            yield start, before + said
-            begun = None
+        line = raw.rstrip("\r\n")
+        if not begun:
+            start = position + len(line) - len(line.lstrip())
+        begun.append(line)
+        if not line.endswith(HYPHENS):
+            yield start, _HYPHEN.sub(_joined, "".join(begun))
+            begun = []
         position += len(raw)
     if begun:
-        yield begun
+        yield start, _HYPHEN.sub(_joined, "".join(begun))
+
+
+def _joined(hyphen: re.Match[str]) -> str:
+    """Return what a hyphen at the end of a line becomes: nothing inside a word, itself before a number or a name."""
+    before, after = hyphen[1], hyphen[2]
+    if "\u00ad" in hyphen[0]:
+        return before
+    return f"{before}-" if not after or after.isdigit() or after.isupper() or before.isdigit() else before
 
 
 # --- blocks ---------------------------------------------------------------------------------------
@@ -203,25 +329,25 @@ def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
 # --- pictures of text -----------------------------------------------------------------------------
 
 
-def _pages_by_ocr(pdf: Any, file: SourceFile) -> list[list[Line]]:
+def _require_ocr(file: SourceFile) -> None:
+    """Raise Unreadable for a PDF of pictures where OCR is not available."""
     if not file.limits.ocr:
-        raise Unreadable(
-            "no_text",
-            "The PDF holds pictures of pages and no text. Run OCR over it, with `ocrmypdf in.pdf out.pdf` for "
-            "example, and upload the result; or whoever runs the server installs tesseract and sets DOCUMENT_OCR=1.",
-        )
+        raise Unreadable("no_text", f"The PDF holds pictures of pages and no text. {ADVICE['page']}")
+
+
+def _by_ocr(pdf: Any, numbers: Sequence[int], file: SourceFile) -> Iterator[tuple[int, list[Line]]]:
+    """Yield pages and their lines as tesseract reads them. Raises: Unreadable."""
     tesseract = shutil.which("tesseract")
     if tesseract is None:
         raise Unreadable("no_text", "The PDF holds pictures of pages, and DOCUMENT_OCR=1 needs tesseract: install it.")
-    found: list[list[Line]] = []
-    for index in file.watched(range(len(pdf))):
-        page = pdf[index]
+    for number in file.watched(numbers):
+        page = pdf[number - 1]
         picture = BytesIO()
         page.render(scale=OCR_SCALE, grayscale=True).to_pil().save(picture, "PNG")
+        page.close()
         command = [tesseract, "stdin", "stdout"]
         done = subprocess.run(  # noqa: S603
             command, input=picture.getvalue(), capture_output=True, timeout=OCR_TIMEOUT_S, check=False
         )
         text = done.stdout.decode("utf-8", "replace")
-        found.append([Line(line.strip(), 0.0) for line in text.splitlines() if line.strip()])
-    return found
+        yield number, [Line(line.strip(), 0.0) for line in text.splitlines() if line.strip()]

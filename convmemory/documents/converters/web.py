@@ -1,40 +1,41 @@
-"""HTML, EPUB and e-mail: the visible text. Scripts, styles and hidden elements are left out."""
+"""HTML and EPUB: the visible text. Scripts, styles and hidden elements are left out."""
 
 import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
+from convmemory.core.files.charsets import declared_charset
 from convmemory.documents.converters.base import (
     Converted,
     SourceFile,
     Unreadable,
     collected,
-    decode,
     open_packed,
     parsed_xml,
 )
+from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.structure import Block
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
-UNREAD = frozenset({
-    "script", "style", "noscript", "template", "head", "iframe", "object", "svg", "math", "nav", "form", "button",
-    "select", "textarea",
-})  # fmt: skip
+UNREAD = frozenset({"script", "style", "head", "annotation", "annotation-xml"})
+MISSED = {
+    "iframe": "embedded part", "frame": "embedded part", "object": "embedded part", "embed": "embedded part",
+    "canvas": "embedded part", "nav": "navigation menu", "noscript": "hidden part", "template": "hidden part",
+}  # fmt: skip
+"""Elements that are not read, by the name under which they are counted if anything is in them."""
+SEEN = {"img": "picture", "image": "picture", "video": "recording", "audio": "recording"}
+# Values of these are for the page's program.
+UNSHOWN_INPUTS = ("hidden", "password", "submit", "button", "checkbox", "radio", "image", "reset")
 BREAKS = frozenset({
     "p", "div", "section", "article", "main", "header", "footer", "aside", "li", "ul", "ol", "dl", "dt", "dd", "table",
     "tr", "blockquote", "pre", "figure", "figcaption", "br", "hr", "address", "details", "summary", "tbody", "thead",
-    "caption", "body",
+    "caption", "body", "form", "fieldset", "legend", "option", "select", "button", "textarea", "label", "svg", "math",
 })  # fmt: skip
 CELLS = frozenset({"td", "th"})
-MAIL_HEADERS = ("From", "To", "Cc", "Date")
-MAX_HEADER_CHARS = 4_000
-MAX_PARTS = 300
 # The limit of an element's attributes: libxml2 compares each with all before it.
 MAX_ATTRIBUTES = 1_000
 
@@ -44,84 +45,74 @@ _ATTRIBUTE = re.compile(r"""[^\s=/>]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)
 
 def convert_html(file: SourceFile) -> Converted:
     """Convert HTML, with headings by their elements. Raises: Unreadable."""
-    root = _tree(file.text())
+    root = tree_of(_page_of(file, file.path.read_bytes()))
     title = root.find(".//title") if root is not None else None
-    blocks = collected(html_blocks(root), file)
-    return Converted(blocks, title=" ".join((title.text or "").split()) if title is not None else "")
+    coverage = Coverage()
+    blocks = collected(html_blocks(root, coverage), file)
+    return Converted(blocks, title=" ".join((title.text or "").split()) if title is not None else "", coverage=coverage)
+
+
+def _page_of(file: SourceFile, data: bytes) -> str:
+    return file.decoded(data, declared_charset(data))
 
 
 def convert_epub(file: SourceFile) -> Converted:
-    """Convert the chapters in the order of the book. Raises: Unreadable."""
+    """Convert the chapters in the order of the book, then other pages in it. Raises: Unreadable."""
+    coverage = Coverage()
     with open_packed(file) as archive:
         try:
-            # The book's title and its chapters' names in the archive, each once.
+            names = frozenset(archive.namelist())
             container = parsed_xml(archive.read("META-INF/container.xml"))
-            place = next(container.iter("{*}rootfile")).get("full-path")
-            book = parsed_xml(archive.read(place))
-            files = {item.get("id"): item.get("href") for item in book.iter("{*}item")}
-            folder = posixpath.dirname(place)
-            names = [files.get(entry.get("idref")) for entry in book.iter("{*}itemref")]
-            known = set(archive.namelist())
-            chapters = [
-                posixpath.normpath(posixpath.join(folder, unquote(name.partition("#")[0]))) for name in names if name
-            ]
+            path = next(container.iter("{*}rootfile")).get("full-path")
+            book = parsed_xml(archive.read(path))
             title = next((node.text or "" for node in book.iter("{*}title")), "")
-            title, chapters = " ".join(title.split()), list(dict.fromkeys(name for name in chapters if name in known))
-            texts = (decode(archive.read(name)) for name in file.watched(chapters))
-            blocks = collected((block for text in texts for block in html_blocks(_tree(text))), file)
+            chapters = []
+            for name, is_in_spine in _pages_of_book(book, posixpath.dirname(path)):
+                if name in names:
+                    chapters.append(name)
+                elif is_in_spine:
+                    coverage.miss("chapter", "", posixpath.basename(name))
+            _require_no_rights_management(archive, chapters)
+            coverage.read["chapter"] = len(chapters)
+            texts = (_page_of(file, archive.read(name)) for name in file.watched(chapters))
+            blocks = collected((block for text in texts for block in html_blocks(tree_of(text), coverage)), file)
         except (KeyError, StopIteration, ValueError, zipfile.BadZipFile, SyntaxError) as error:
             raise Unreadable("broken", "The book is damaged: its list of chapters cannot be read.") from error
-    return Converted(blocks, title=title)
+    return Converted(blocks, title=" ".join(title.split()), coverage=coverage)
 
 
-def convert_email(file: SourceFile) -> Converted:
-    """Convert an e-mail: subject and senders, then the text; attachments are listed and not opened."""
-    message = message_from_bytes(file.path.read_bytes(), policy=_BoundedMail(message_factory=_PartCounter()))
-    assert isinstance(message, EmailMessage)
-    subject = " ".join(str(message.get("Subject", "")).split())
-    said = "".join(f"{name}: {message[name]}\n" for name in MAIL_HEADERS if message[name])
-    blocks = [Block(f"{subject or file.stem}\n\n", level=1), Block(f"{said}\n")]
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        content = decode(bytes(body.get_payload(decode=True) or b""))
-        blocks += (
-            collected(html_blocks(_tree(content)), file) if body.get_content_type() == "text/html" else [Block(content)]
+def _pages_of_book(book: Any, folder: str) -> list[tuple[str, bool]]:
+    """Return the names of all pages in the archive, each once, in reading order, and whether the order names them."""
+    items = {item.get("id"): item for item in book.iter("{*}item")}
+    # The table of contents names the chapters once more.
+    items = {name: item for name, item in items.items() if "nav" not in item.get("properties", "").split()}
+    ordered = [items[entry.get("idref")] for entry in book.iter("{*}itemref") if entry.get("idref") in items]
+    others = [item for item in items.values() if item.get("media-type") == "application/xhtml+xml"]
+    pages: dict[str, bool] = {}
+    for item, is_in_spine in [*((item, True) for item in ordered), *((item, False) for item in others)]:
+        if href := item.get("href"):
+            pages.setdefault(posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0]))), is_in_spine)
+    return list(pages.items())
+
+
+def _require_no_rights_management(archive: zipfile.ZipFile, chapters: list[str]) -> None:
+    """Refuse a book whose chapters are encrypted; fonts often are. Raises: Unreadable."""
+    if "META-INF/encryption.xml" not in archive.namelist():
+        return
+    encrypted = parsed_xml(archive.read("META-INF/encryption.xml")).iter("{*}CipherReference")
+    if not {unquote(node.get("URI", "")) for node in encrypted}.isdisjoint(chapters):
+        raise Unreadable(
+            "encrypted", "The book is protected by digital rights management: upload a copy without protection."
         )
-    names = [name for part in message.iter_attachments() if (name := part.get_filename())]
-    notes = [f"Attachments were not read: {', '.join(names[:20])}. Upload them by themselves."] if names else []
-    return Converted(blocks, title=subject, notes=notes)
 
 
-class _BoundedMail(policy.EmailPolicy):
-    """Cuts headers before they are parsed, which takes quadratic time in a list of addresses or encoded words."""
-
-    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
-        name, value = super().header_source_parse(sourcelines)
-        return name, value[:MAX_HEADER_CHARS]
-
-
-class _PartCounter:
-    """Creates the parts of one message, up to a limit. Raises: Unreadable."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def __call__(self, policy: Any = None) -> EmailMessage:
-        self._count += 1
-        if self._count > MAX_PARTS:
-            raise Unreadable(
-                "too_large", f"The e-mail has more than {MAX_PARTS} parts or messages in it: save them by themselves."
-            )
-        return EmailMessage(policy)
-
-
-def html_blocks(root: Any) -> Iterator[Block]:
-    """Yield headings and paragraphs of a tree, walked without recursion."""
+def html_blocks(root: Any, coverage: Coverage) -> Iterator[Block]:
+    """Yield headings and paragraphs of a tree, walked without recursion; count what is not read."""
     if root is None:
         return
     words: list[str] = []
     level = 0
-    for event, tag, text in _events(root):
+    for event, tag, text in _events(root, coverage):
         if event == "text":
             words.append(text)
         elif tag in HEADINGS or tag in BREAKS:
@@ -138,7 +129,7 @@ def _flushed(words: list[str], level: int) -> Iterator[Block]:
         yield Block(f"{said}\n\n", level=level, title=said if level else "")
 
 
-def _events(root: Any) -> Iterator[tuple[str, str, str]]:
+def _events(root: Any, coverage: Coverage) -> Iterator[tuple[str, str, str]]:
     """Yield start, end and text of all elements that are read, in page order."""
     waiting: list[tuple[str, Any]] = [("start", root)]
     while waiting:
@@ -151,9 +142,18 @@ def _events(root: Any) -> Iterator[tuple[str, str, str]]:
         if event == "end":
             yield "end", name, ""
             continue
-        if not tag or name in UNREAD or node.get("hidden") is not None:
+        if not tag or name in UNREAD:
+            continue
+        missed = "hidden part" if node.get("hidden") is not None else MISSED.get(name)
+        if missed:
+            if missed == "embedded part" or any(text.strip() for text in node.itertext()):
+                coverage.miss(missed)
             continue
         yield "start", name, ""
+        if name in SEEN:
+            coverage.miss(SEEN[name])
+        if shown := _text_of_attributes(name, node):
+            yield "text", "", f" {shown} "
         if node.text:
             yield "text", "", node.text
         waiting.append(("end", node))
@@ -163,7 +163,16 @@ def _events(root: Any) -> Iterator[tuple[str, str, str]]:
             waiting.append(("start", child))
 
 
-def _tree(text: str) -> Any:
+def _text_of_attributes(name: str, node: Any) -> str:
+    """Return the text that stands for a picture, or that a field of a form holds."""
+    if name == "img":
+        return str(node.get("alt", "")).strip()
+    if name == "input" and node.get("type", "text").lower() not in UNSHOWN_INPUTS:
+        return str(node.get("value", "")).strip()
+    return ""
+
+
+def tree_of(text: str) -> Any:
     """Return the root of a page, None if it is blank. Raises: Unreadable."""
     from lxml import etree
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from django.apps import apps
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, models
 
 from convmemory.core.acting import schema_owner
 from convmemory.core.errors import EmbedderUnavailable
@@ -13,6 +13,7 @@ from convmemory.core.postgres import row_security
 from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.postgres.validation import server_problems
 from convmemory.core.sql import load_sql
+from convmemory.core.upgrading import newer_database
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
@@ -54,6 +55,9 @@ def check_versions() -> Iterator[Finding]:
 
 
 def check_migrations() -> Iterator[Finding]:
+    if sentence := newer_database(DEFAULT_DB_ALIAS):
+        problem, _, advice = sentence.partition(". ")
+        yield Finding("database.newer", Severity.ERROR, f"{problem}.", advice)
     if missing := missing_migrations():
         yield Finding(
             "database.unmigrated",

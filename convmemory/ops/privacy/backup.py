@@ -21,7 +21,6 @@ from typing import IO, Any
 import psycopg
 from django.core.files import File
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
@@ -32,7 +31,7 @@ from convmemory.core.files.private_files import drop_drafts_of, has_digest, writ
 from convmemory.core.files.uploads import PrivateStorage
 from convmemory.core.postgres import server
 from convmemory.core.sql import load_sql
-from convmemory.core.upgrading import missing_for_upgrade
+from convmemory.core.upgrading import missing_for_upgrade, unknown_migration
 from convmemory.documents.storage import document_storage, place_of
 
 FORMAT = "convmemory-backup"
@@ -110,10 +109,8 @@ def verify(source: Path | IO[bytes], *, name: str = "") -> dict[str, Any]:
             f"{path} is of an older version (without the migration {missing}): restore it with commit 5e9aed6e, "
             "and make a new backup there."
         )
-    if unknown := applied - set(known_migrations()):
-        raise InvalidInput(
-            f"{path} is of a newer version (with the migration {'.'.join(min(unknown))}): update convmemory first."
-        )
+    if unknown := unknown_migration(applied):
+        raise InvalidInput(f"{path} is of a newer version (with the migration {unknown}): update convmemory first.")
     return manifest
 
 
@@ -209,14 +206,6 @@ def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes
         message = process.stderr.read().decode("utf-8", "replace").strip()
         if process.wait():
             raise BackupFailed(f"{Path(command[0]).name} failed: {message[-1_000:]}. Nothing was changed.")
-
-
-def known_migrations() -> Iterator[tuple[str, str]]:
-    """Yield the app and the name of each migration of this version and of those that they replace."""
-    loader = MigrationLoader(None, ignore_no_migrations=True)
-    assert loader.disk_migrations is not None
-    for key, migration in loader.disk_migrations.items():
-        yield from (key, *migration.replaces)
 
 
 # --- file backup ----------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 # --- first start ----------------------------------------------------------------------------------
-# Sets up a new installation: an administrator and the sample conversations.
+# Sets up a new installation: an administrator and, with SAMPLES, the sample conversations.
 #
 # The account is created at once, so that its password can be shown. The worker's preparation loads the samples; a
 # marker file under VAR_DIR records until then that they are missing, even after a crash.
@@ -137,7 +137,8 @@ def create_admin(var_folder: Path) -> str | None:
     with transaction.atomic():
         if User.objects.exists():
             return None
-        _marker(var_folder).touch()
+        if config.samples:
+            _marker(var_folder).touch()
         password = secrets.token_urlsafe(12)
         User.objects.create_superuser(ADMIN_NAME, password=password)
         return password

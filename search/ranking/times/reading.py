@@ -10,7 +10,16 @@ from datetime import date
 from enum import StrEnum
 from typing import Protocol
 
-from search.ranking.times.relative import NUMBER, UNIT, DayRange, MatchedGroups, moved_by, quarter_days, relative_days
+from search.ranking.times.relative import (
+    NUMBER,
+    UNIT,
+    DayRange,
+    MatchedGroups,
+    moved_by,
+    quarter_days,
+    relative_days,
+    season_days,
+)
 
 # --- dates ----------------------------------------------------------------------------------------
 # Finds dates that a query names. Pure.
@@ -267,8 +276,8 @@ class TimeReading:
 def read_time(text: str, today: date) -> TimeReading | None:
     """Return the time that `text` names, relative to `today`; a written date takes precedence."""
     plain = " ".join(text[:MAX_CHARS].split())
-    if quarter := quarter_days(plain, today):
-        return TimeReading(*quarter, _without(plain, quarter[0]))
+    if days := quarter_days(plain, today) or season_days(plain, today):
+        return TimeReading(*days, _without(plain, days[0]))
     if named := named_date(plain, today):
         return TimeReading(*named)
     if anchor := _distant_anchor(plain):

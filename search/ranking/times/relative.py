@@ -102,6 +102,9 @@ DAYS_IN = {"day": 1, "week": 7, "fortnight": 14}
 MONTHS_IN = {"month": 1, "quarter": 3, "year": 12}
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # the month in which each begins
+FOREIGN_SEASONS = {"frühling": 3, "frühjahr": 3, "sommer": 6, "herbst": 9, "printemps": 3, "été": 6, "automne": 9,
+                   "hiver": 12, "primavera": 3, "verano": 6, "otoño": 9, "invierno": 12}  # fmt: skip
+"""Seasons in other languages are read with a year alone."""
 PARTS = {"start": "start", "beginning": "start", "early": "start", "middle": "middle", "mid": "middle", "end": "end",
          "late": "end"}  # fmt: skip
 
@@ -111,6 +114,12 @@ _ORDINALS = ("first", "second", "third", "fourth")
 _QUARTER = re.compile(
     rf"(?:\b(?P<word>{'|'.join(_ORDINALS)}) quarter|(?<![\w./-])q(?P<digit>[1-4]))"
     r"(?:(?: of| in)? (?P<year>(?:19|20)\d\d|last year|this year))?\b",
+    re.IGNORECASE,
+)
+
+
+_SEASON_OF_YEAR = re.compile(
+    rf"\b(?P<season>{'|'.join([*SEASONS, *FOREIGN_SEASONS])})(?: of| de)? (?P<year>(?:19|20)\d\d)\b(?!\.\d)",
     re.IGNORECASE,
 )
 
@@ -138,6 +147,16 @@ def quarter_days(text: str, today: date) -> tuple[str, DayRange] | None:
     if not said and first > today:
         first = shifted(first, months=-12)
     return match[0], month_of(first, 3)
+
+
+def season_days(text: str, today: date) -> tuple[str, DayRange] | None:
+    """Read "summer 2024", also in German, French and Spanish; a winter begins in December of its year."""
+    match = _SEASON_OF_YEAR.search(text)
+    if match is None:
+        return None
+    month = (SEASONS | FOREIGN_SEASONS)[match["season"].lower()]
+    first = date(int(match["year"]), month, 1)
+    return (match[0], DayRange(first, shifted(first, months=3, days=-1))) if first <= today else None
 
 
 def number_of(found: MatchedGroups) -> int:

@@ -39,6 +39,7 @@ def locomo(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_locomo_is_counted_by_messages_sessions_and_turns(locomo: Path) -> None:
     found = protocols.report("locomo", locomo)
     assert found["questions"] == 3

@@ -17,6 +17,7 @@ from convmemory.core.errors import NotFound, ReadOnlyKey
 from convmemory.core.marks import Mark
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.exporting import export_user
+from convmemory.tools.definition import site
 from convmemory.tools.registry import mcp_tools, run_tool
 from memory.context import build_memory_context
 from memory.recall import WRONG_LEFT_OUT, Recall, RecallQuery, recall
@@ -159,7 +160,7 @@ def test_tool_marks_only_if_setting_and_key_allow(owner: User, kiln: Conversatio
     with pytest.raises(NotFound, match=f"no conversation {kiln.pk}"):
         run_tool("mark_turn", arguments, Caller.of(make_user()))
     writer = caller_of_key(create_key(person=owner), writes=False)
-    said = "Turn 0 is marked wrong by the user: it is 1240."
+    said = f"Turn 0, {site()}/conversations/{kiln.pk}?turn=0, is marked wrong by the user: it is 1240."
     assert run_tool("mark_turn", arguments, writer) == {"said": said}
     assert marks_of(archive_id=owner.pk) == {(kiln.pk, 0): WRONG}
     run_tool("mark_turn", {**arguments, "mark": "none"}, writer)

@@ -47,7 +47,7 @@ def test_merged_projects_part_again_when_undone(owner: User) -> None:
     assert renamed.merged
     assert projects_of(caller=Caller.of(owner)) == [("/srv/new", 2)]
     undo_rename(caller=Caller.of(owner), rename_id=renamed.pk)
-    assert projects_of(caller=Caller.of(owner)) == [("/srv/new", 1), ("C:\\work\\old", 1)]
+    assert projects_of(caller=Caller.of(owner)) == [("/srv/new", 1), ("C:/work/old", 1)]
 
 
 def test_renaming_of_unknown_or_foreign_project_is_refused(owner: User) -> None:

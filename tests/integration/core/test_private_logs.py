@@ -336,6 +336,7 @@ def test_samples_of_index_keep_no_quotes() -> None:
     assert reason["reason"] == "The endpoint answered 400: it does not take the request (“…”)."
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("log_format", ["plain", "json"])
 def test_web_server_writes_no_addresses_of_requests_to_its_log(tmp_path: Path, log_format: str) -> None:

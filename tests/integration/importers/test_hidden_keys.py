@@ -167,6 +167,7 @@ def test_resent_conversation_is_recognised_despite_hidden_keys(settings: object,
     assert (again.pk, is_new, again.message_count) == (stored.pk, False, 2)
 
 
+@pytest.mark.slow
 def test_hide_keys_command_hides_keys_stored_earlier(tmp_path: Path, settings: Any) -> None:
     owner, other = make_user(), make_user("bob")
     settings.HIDE_KEYS = False

@@ -48,6 +48,7 @@ def texts(owner: User) -> list[list[str]]:
     return sorted(found.values())
 
 
+@pytest.mark.slow
 def test_no_message_of_fixture_is_replaced_by_one_of_another_file_of_its_name(tmp_path: Path) -> None:
     paths, of_each = [], []
     for number, original in enumerate(PREPARED):

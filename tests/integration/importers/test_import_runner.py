@@ -241,6 +241,7 @@ def zip_of(folder: Path) -> io.BytesIO:
     return buffer
 
 
+@pytest.mark.slow
 def test_uploaded_archive_gives_same_as_folder(tmp_path: Path) -> None:
     owner = make_user()
     folder = import_paths(caller=Caller.of(owner), paths=[FIXTURES])
@@ -348,6 +349,36 @@ def test_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
     assert report.total("turns") == SHARDS
     assert not [error for file in report.files for error in file.errors]
     assert (report.refused, report.ignored) == (0, {".html": 1, ".json": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"), [("chat.md", "cp1251"), ("chat.json", "koi8-r"), ("chat.jsonl", "cp1251")]
+)
+def test_transcript_in_legacy_encoding_is_read_with_note(tmp_path: Path, name: str, encoding: str) -> None:
+    owner = make_user()
+    messages = [
+        {"role": "user", "content": "Где лежит протокол совещания по проекту?"},
+        {"role": "assistant", "content": "Протокол лежит в общей папке, около расписания."},
+    ]
+    text = {
+        "chat.md": "".join(f"**{message['role'].title()}:** {message['content']}\n\n" for message in messages),
+        "chat.json": json.dumps(messages, ensure_ascii=False),
+        "chat.jsonl": "".join(f"{json.dumps(message, ensure_ascii=False)}\n" for message in messages),
+    }[name]
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    for _ in range(2):
+        report = runner.import_paths(caller=Caller.of(owner), paths=[path])
+        [note] = [note for file in report.files for note in file.notes if "encoding" in note]
+        assert name in note
+        assert not [error for file in report.files for error in file.errors]
+        (conversation,) = Conversation.objects.filter(archive_id=owner.pk)
+        assert [message.parts[0]["text"] for message in conversation.messages.order_by("position")] == [
+            message["content"] for message in messages
+        ]
+    with path.open("rb") as file:
+        report = runner.import_upload(caller=Caller.of(make_user()), file=file, name=name, folder=tmp_path / "up")
+    assert (report.total("turns"), [error for each in report.files for error in each.errors]) == (1, [])
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])

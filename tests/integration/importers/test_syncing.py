@@ -160,6 +160,7 @@ def test_sync_states_are_kept_per_owner(home: Path) -> None:
     assert SyncedFile.objects.count() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_watch_imports_appended_lines_and_survives_deleted_folder(home: Path) -> None:
     owner = make_user()
@@ -234,7 +235,7 @@ def test_packed_upload_imports_same_as_local_sync(home: Path, tmp_path: Path, ki
     sync(here, home)
     with Ledger(tmp_path / "ledger.db") as ledger:
         items = list(unsent(existing_places(home=home), server="s", ledger=ledger, rules=Rules(), left_out=Counter()))
-    pack(items, tmp_path / "transcripts.zip")
+    pack(items, tmp_path / "transcripts.zip", home=tmp_path)
     for attempt in range(2 if killed_after else 1):
         with (tmp_path / "transcripts.zip").open("rb") as file:
             import_upload(

@@ -261,6 +261,14 @@ def undo_unapplied_migration() -> None:
     MigrationRecorder(connection).record_applied("accounts", newest_migration())
 
 
+def migration_of_newer_version() -> None:
+    MigrationRecorder(connection).record_applied("search", "0999_engine_of_tomorrow")
+
+
+def undo_migration_of_newer_version() -> None:
+    MigrationRecorder(connection).record_unapplied("search", "0999_engine_of_tomorrow")
+
+
 def undo_dropped_index() -> None:
     execute("CREATE INDEX IF NOT EXISTS item_embedding_owner ON search_itemembedding (owner_id, space_id)")
 
@@ -346,6 +354,12 @@ FAULTS = [
     Fault(slot_without_reader, {"database.slot-inactive"}, "pg_drop_replication_slot", undo=undo_slot),
     Fault(full_disk, {"disk.short"}, "Free some space"),
     Fault(unapplied_migration, {"database.unmigrated"}, "manage.py migrate", undo=undo_unapplied_migration),
+    Fault(
+        migration_of_newer_version,
+        {"database.newer"},
+        "Start the newer version",
+        undo=undo_migration_of_newer_version,
+    ),
 ]
 
 

@@ -166,6 +166,7 @@ def test_damaged_archive_is_refused_and_damaged_row_skipped(tmp_path: Path) -> N
     assert "version 99" in refused.errors[0]
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_while_archive_grows(tmp_path: Path) -> None:
     peaks = []
     for number, turns in enumerate((200, 2_000)):

@@ -29,7 +29,7 @@ from tests.factories import make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone, database_copy, make_coordinator
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 TOY = """
 from django.db import migrations, models

@@ -59,7 +59,7 @@ from tests.support.groups import Statements, copies_alone, database_copy, make_c
 from tests.support.own_logins import own_logins
 from tests.support.persons import tables_with
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 TIMES = {"created_at": NEW_YEAR, "updated_at": NEW_YEAR}
 CASTS = re.compile(r"::(?:character varying|text)(?:\[\])?|[()]")
@@ -110,6 +110,7 @@ def draft(text: str) -> ConversationDraft:
 class TestDistributed:
     """Before and after."""
 
+    @pytest.mark.essential
     def test_distribution_keeps_rows_results_and_sequences(self, people: People, spread_people: str) -> None:
         questions = [f"where is zq{name}?" for name in NAMES] + ["the same text of everybody"]
         with database_in_use(people.database):

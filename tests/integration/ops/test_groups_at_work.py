@@ -47,7 +47,7 @@ from tests.support.own_logins import own_logins
 from tests.support.persons import tables_with
 from tests.support.tiny_bert import write_tiny_bert
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("shared_groups")]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("shared_groups")]
 
 
 @pytest.fixture(scope="module", autouse=True)

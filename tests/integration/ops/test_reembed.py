@@ -113,6 +113,7 @@ def count_found(user: User, text: str = "the cat sat") -> int:
     return len(search(caller=Caller.of(user), query=SearchQuery(text=text)).hits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_graph_of_any_shape_takes_over_and_hands_back(owner: User, name: str, tmp_path: Path) -> None:
     old, before = spaces.active_space(), rows(spaces.active_space())
@@ -154,6 +155,7 @@ def test_graph_that_gives_no_token_vectors_is_searched_without(owner: User, tmp_
     assert count_found(owner) == 12
 
 
+@pytest.mark.slow
 def test_token_vectors_come_from_token_model_of_space(owner: User, models: dict[str, str], settings: Settings) -> None:
     found = {}
     for name in ("all-MiniLM-L6-v2", models["old"]):
@@ -174,6 +176,7 @@ def test_token_vectors_come_from_token_model_of_space(owner: User, models: dict[
     assert spaces.configured_space() == space
 
 
+@pytest.mark.slow
 def test_endpoint_is_searched_by_token_vectors_of_default_model(owner: User) -> None:
     with running_endpoint() as endpoint:
         arguments = ("--provider", "openai", "--model", "some", "--base-url", endpoint.url, "--dimensions", "8")
@@ -428,6 +431,7 @@ def test_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[st
     assert found_by(owner)
 
 
+@pytest.mark.slow
 def test_refusals_of_new_model_replace_old_after_switch(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
     SourceIndex.objects.filter(source=Source.objects.order_by("pk")[0]).update(refused={"1": "too strange"})

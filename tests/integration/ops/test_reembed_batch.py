@@ -20,7 +20,7 @@ from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, running_endpoint
 from tests.support.tiny_bert import write_tiny_bert
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 PAIRS = [(f"the cat {n}?", f"on the mat {n}.") for n in range(4)]
 
@@ -58,6 +58,7 @@ def texts_sent(endpoint: FakeEndpoint) -> list[str]:
     return [text for body in endpoint.requests for text in body["input"] if "cat" in text or "mat" in text]
 
 
+@pytest.mark.essential
 def test_everything_is_embedded_in_batches_of_each_owner(endpoint: FakeEndpoint, owners: list[User]) -> None:
     endpoint.looks_until_done = 3
     told = reembed(endpoint, "--batch")

@@ -34,7 +34,7 @@ from convmemory.core.acting import acting_for, without_owner
 from convmemory.core.errors import NotAllowed, OnLegalHold, ReadOnlyKey
 from convmemory.core.marks import Mark
 from convmemory.core.postgres.row_security import tables_without_policy
-from convmemory.ops.privacy.backup import known_migrations
+from convmemory.core.upgrading import known_migrations
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.sign_in.sessions.models import SessionStore
 from search.searching import SearchQuery, search
@@ -42,7 +42,7 @@ from tests.factories import make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 DUMP = Path(__file__).parents[2] / "fixtures" / "upgrades" / "5e9aed6e.sql.xz"
 KEYS = {
@@ -67,7 +67,7 @@ RENAMED = {"accounts_spacemember": "accounts_membership"}
 COLUMNS = {"accounts_spacemember": {"space_id": "archive_id"}}
 NEW: dict[str, dict[str, Any]] = {
     "core_ownertask": {"person_id": None},
-    "conversations_conversation": {"additions": {}, "outcome_version": None},
+    "conversations_conversation": {"additions": {}, "outcome_version": None, "repository": "", "worktree": ""},
     "conversations_message": {"outcome": None},
     "conversations_keptupload": {"added_by": None},
     "conversations_storeduse": {"added_bytes": 0, "added_turns": 0, "added_documents": 0},
@@ -261,7 +261,7 @@ def assert_upgraded(before: Rows, made_from_nothing: Shape) -> None:
     assert executor.migration_plan(executor.loader.graph.leaf_nodes()) == []
     applied = rows("SELECT app, name FROM django_migrations")
     assert len(applied) == len(set(applied)), "noted twice"
-    assert set(applied) <= set(known_migrations()), "of backups"
+    assert set(applied) <= known_migrations(), "of backups"
     assert rows("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid") == []
     assert rows("SELECT conrelid::regclass::text FROM pg_constraint WHERE NOT convalidated") == []
     assert tables_without_policy() == []
@@ -274,6 +274,7 @@ def made_from_nothing() -> Shape:
     return shape()
 
 
+@pytest.mark.essential
 def test_database_of_5e9aed6e_keeps_every_row_and_gets_the_tables_of_a_new_one(made_from_nothing: Shape) -> None:
     with restored():
         before = stored_rows()

@@ -140,6 +140,7 @@ def test_due_things_are_deleted_with_their_bytes(
     ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
     library.delete_document(caller=Caller.of(owner), document_id=document.pk)
     kept.refresh_from_db()
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=kept.pk)  # put into the trash now: not due
     assert use_of_storage(archive_id=owner.pk).stored > (kept.stored_bytes or 0)  # the trash counts
     assert trash.owners_with_due(limit=10) == []
     for row in (conversation, document):

@@ -93,7 +93,10 @@ def owners(before: Callable[[User], None]) -> Iterator[User]:
 
 @pytest.mark.parametrize(
     ("before", "change", "at_first", "at_last"),
-    [(store_nothing, store, {"eggs"}, set()), (store_indexed, delete_everything, set(), {"eggs"})],
+    [
+        (store_nothing, store, {"eggs"}, set()),
+        pytest.param(store_indexed, delete_everything, set(), {"eggs"}, marks=pytest.mark.slow),
+    ],
 )
 def test_change_before_any_statement_of_search_is_no_error(
     before: Callable[[User], None], change: Callable[[User], None], at_first: set[str], at_last: set[str]
@@ -103,6 +106,7 @@ def test_change_before_any_statement_of_search_is_no_error(
     assert all(titles <= {"eggs"} for titles in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "filters"),
     [

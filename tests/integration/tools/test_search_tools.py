@@ -285,8 +285,8 @@ def test_alive_from_position_excludes_all_later_messages(owner: User, bakery: Co
 
 def test_messages_in_context_do_not_use_up_top_k(owner: User, bakery: Conversation) -> None:
     """With one result allowed the nearest that is gone comes back, not nothing."""
-    others = [indexed(owner, exchange((f"{BREAD} ({number})", "As before."))) for number in range(70)]
-    alive = [pk for conversation in others for pk in message_ids(conversation, 0, 1)]
+    other = indexed(owner, exchange(*((f"{BREAD} ({number})", "As before.") for number in range(70))))
+    alive = message_ids(other, *range(140))
     ids, _ = recalled(owner, alive_message_ids=alive, top_k=1)
     assert len(ids) == 1
     assert ids <= set(message_ids(bakery, *range(6)))

@@ -224,6 +224,7 @@ def address() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_most_of_many_concurrent_passwords_are_refused_unhashed(address: str, settings: Settings) -> None:
     """160 wrong passwords at once: those of an address wait in its line, a few are hashed, the rest are refused."""
@@ -250,6 +251,7 @@ def test_most_of_many_concurrent_passwords_are_refused_unhashed(address: str, se
     assert all(after for _, after in refused)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("proxies", "addresses"), [("", 1), ("127.0.0.1", 2), ("10.0.0.0/8", 1)])
 def test_only_configured_proxies_name_address_of_wrong_password(ada: User, proxies: str, addresses: int) -> None:

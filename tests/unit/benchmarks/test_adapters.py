@@ -61,6 +61,7 @@ def test_adapter_that_exits_is_reported_with_its_last_output(tmp_path: Path) -> 
         adapter.ask("start")
 
 
+@pytest.mark.slow
 def test_adapters_embed_as_product_does(tmp_path: Path) -> None:
     options = EmbeddingOptions.from_settings()
     folder = default_folder()

@@ -284,6 +284,7 @@ def test_window_in_middle_of_turn_does_not_open_it_again() -> None:
 # --- how much work a page may be -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_page_of_odd_markdown_is_shown_as_it_is_and_says_so() -> None:
     odd = "![" * (TEXT_CHARS // 2)
     message = Message(pk=1, position=0, role="user", is_real_user=True, parts=[part_to_json(TextPart(odd))] * 400)

@@ -97,6 +97,7 @@ def test_folders_of_one_owner_are_dropped_and_others_are_kept() -> None:
         assert (mine.exists(), other.exists()) == (False, True)
 
 
+@pytest.mark.slow
 def test_child_process_makes_its_folders_inside_its_own(root: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

@@ -148,6 +148,7 @@ def test_fields_at_beginning_are_code_and_no_heading() -> None:
     assert end_of_fields("---\ntitle: " + "long " * 2_000 + "\n---\n") == 0
 
 
+@pytest.mark.slow
 def test_section_over_work_limit_is_not_laid_out() -> None:
     hostile = Section(number=0, path=[], start=0, text="[" * 1_000 + "**a_" * 40_000)
     found = list(lay_out([hostile, Section(number=1, path=["b"], start=161_000, text="**bold**")]))

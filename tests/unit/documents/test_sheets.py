@@ -38,4 +38,4 @@ def test_words_of_line_are_joined_to_one_text() -> None:
 
 
 def test_comparing_ignores_space_and_hyphens() -> None:
-    assert squeezed(" a\u00adb\tc\n\x00") == "abc"
+    assert squeezed(" a\u00adb-\tc\n\x00") == "abc"

@@ -124,6 +124,7 @@ def test_missing_weights_package_says_what_to_install(monkeypatch: pytest.Monkey
         open_local(EmbeddingOptions.from_settings())
 
 
+@pytest.mark.slow
 def test_light_paths_load_no_heavy_library() -> None:
     program = (
         "import sys, django; django.setup()\n"

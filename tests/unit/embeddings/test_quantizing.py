@@ -14,6 +14,7 @@ from convmemory.embeddings.options import EmbeddingOptions
 TEXTS = ["The cat sat on the mat.", "How do I restart the worker without losing its queue?", "Paris, in spring."]
 
 
+@pytest.mark.slow
 def test_int8_variant_runs_near_original_and_is_another_model(tmp_path: Path) -> None:
     options = EmbeddingOptions.from_settings()
     exact = open_local(options)

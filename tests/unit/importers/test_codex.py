@@ -91,6 +91,22 @@ def test_thread_keys_are_same_in_both_formats(tmp_path: Path) -> None:
     assert old.keys == [by_text["Paint the door green."], by_text["It is green now."]]
 
 
+def test_call_that_later_file_of_thread_repeats_is_read_once(tmp_path: Path) -> None:
+    child = "019f0000-0000-7000-8000-00000000000c"
+    call = [
+        record("response_item", {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": "{}"}),
+        record("response_item", {"type": "function_call_output", "call_id": "c1", "output": "green.tin"}),
+    ]
+    meta = {"id": THREAD, "history_mode": "paginated"}
+    first = [record("session_meta", meta), prompt("Which tin?"), *call]
+    base = {"history_base": {"thread_id": THREAD, "end_byte_offset": 10**6}}
+    second = [record("session_meta", meta | base), *call, item("assistant", "The green one.")]
+    write_lines(tmp_path / f"rollout-2026-09-01T08-00-00-{THREAD}.jsonl", first)
+    (thread,) = read(importer, write_lines(tmp_path / f"rollout-2026-09-02T08-00-00-{THREAD}_{child}.jsonl", second))
+    assert thread.prompts == ["Which tin?"]
+    assert [key for key in thread.keys if key.endswith("c1")] == ["call:c1", "result:c1"]
+
+
 def test_page_whose_base_is_missing_is_read_alone(tmp_path: Path) -> None:
     report = FileReport(path="")
     shutil.copy(PAGE_2, tmp_path)

@@ -26,23 +26,25 @@ AGENTS = [of.name for of in AGENT_FORMATS]
 AGENT_QUESTION = "Why is the pantry test red?"
 AGENT_ANSWER = "The jar has no label."
 WITHOUT_ANSWERS = {"codex-history", "warp"}
-WITHOUT_CALLS = {*WITHOUT_ANSWERS, "kiro"}
+WITHOUT_CALLS = {*WITHOUT_ANSWERS, "kiro", "kiro-workspace"}
 OF_PROJECTS = {
     *("qwen-code", "grok-build", "kimi-code", "droid", "amp", "warp", "continue", "mistral-vibe", "kiro-save"),
-    "deepseek-harness",
+    *("deepseek-harness", "kiro-workspace"),
 }
 WITHOUT_QUESTIONS = {"openai-batch"}
 TITLED = {
     *("deepseek", "grok", "perplexity", "perplexity-turns", "microsoft-copilot", "lm-studio", "jan", "ollama", "llm"),
     *("nextchat", "typingmind", "lobechat", "cherry-studio", "big-agi", "deepseek-api", "chatgpt-exporter"),
+    *("llama-cpp", "llama-cpp-lines", "openrouter"),
 }
 THINKING = {
     *("deepseek", "grok", "ai-studio", "lm-studio", "jan", "ollama", "nextchat", "lobechat", "cherry-studio"),
     *("big-agi", "sillytavern", "ai-sdk", "gemini-contents", "deepseek-api", "deepseek-exporter"),
+    *("llama-cpp", "llama-cpp-lines", "openrouter"),
 }
 WITH_SUPERSEDED = {
     *("deepseek", "grok", "lm-studio", "sillytavern", "oasst", "preferences", "dpo", "deepseek-api"),
-    *("deepseek-exporter", "oasst-messages"),
+    *("deepseek-exporter", "oasst-messages", "llama-cpp", "llama-cpp-lines"),
 }
 CALLING = {"gemini-contents", "le-chat", "ai-sdk", "ai-sdk-messages", "langchain", "chatbox"}
 

@@ -190,3 +190,30 @@ def test_labels_begin_with_path_as_given(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a" / "b.jsonl", DIALOGUE)
     assert found(tmp_path) == [(f"{tmp_path}/a/b.jsonl", "plain")]
     assert Source(path).label == ""
+
+
+def test_conversations_in_hidden_folders_of_a_home_are_met_and_nothing_else_of_them(tmp_path: Path) -> None:
+    for name in (
+        *(".claude/projects/-home-ada/a.jsonl", ".claude-work/projects/-home-ada/b.jsonl", ".codex/sessions/c.jsonl"),
+        *(".claude/plugins/d.jsonl", ".config/Code/User/chat.jsonl", ".config/other/e.jsonl", ".secret/f.jsonl"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_lines(tmp_path / name, DIALOGUE)
+    for name in ("settings.json", "projects/-home-ada/sessions-index.json", "projects/-home-ada/memory.json"):
+        (tmp_path / ".claude" / name).write_text('{"theme": "dark"}')
+    walk = Walk()
+    labels = {item.source.label for item in walk.over([tmp_path], root=tmp_path)}
+    assert {label.rpartition("/")[2] for label in labels} == {"a.jsonl", "b.jsonl", "c.jsonl", "chat.jsonl"}
+    assert walk.ignored == {".json": 2}
+    assert found(tmp_path / ".claude" / "settings.json")  # a file that is named itself is refused
+
+
+def test_what_an_agent_keeps_beside_a_transcript_is_counted_and_not_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / "s1.jsonl", [user_line("u", "x")])
+    for name in ("s1/workflows/wf.json", "s1/tool-results/t.json", "s1/subagents/workflows/wf/journal.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('{"type": "agent_completed", "result": "done"}\n')
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    walk = Walk()
+    assert [item.source.path.name for item in walk.over([tmp_path])] == ["other.json", "s1.jsonl"]
+    assert walk.ignored == {".json": 2, ".jsonl": 1}

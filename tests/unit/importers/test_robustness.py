@@ -1,7 +1,6 @@
 """Whatever a file holds, an importer reads it, skips parts of it or raises InvalidInput; nothing else."""
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from convmemory.conversations.messages.parts import part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))  # 400 in `make trials`
+EXAMPLES = settings().max_examples
 FILES = sorted(path for path in FIXTURES.rglob("*") if path.suffix in (".json", ".jsonl"))
 
 pieces = st.sampled_from(
@@ -71,7 +70,7 @@ def read_all(found: Iterator[DetectedSource]) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name[:8]}-{path.name[:20]}")
-@settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES // 5, suppress_health_check=[HealthCheck.too_slow])
 @given(cut_at=st.floats(0, 1), changes=edits)
 def test_truncated_and_damaged_files(path: Path, cut_at: float, changes: list[tuple[float, int, bytes]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +80,6 @@ def test_truncated_and_damaged_files(path: Path, cut_at: float, changes: list[tu
         read_all(Walk().over([target.parent.parent]))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.binary(max_size=2000), name=st.sampled_from(["a.jsonl", "a.json", "agent-1.jsonl", "transcript.jsonl"]))
 def test_arbitrary_bytes(data: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +146,7 @@ json_values = st.recursive(
 kinds = st.sampled_from(["user", "assistant", "queue-operation", "attachment", "summary", "custom-title"])
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(values=st.lists(st.tuples(kinds, json_values, json_values), min_size=1, max_size=6))
 def test_known_types_with_arbitrary_values(values: list[tuple[str, object, object]]) -> None:
     lines = [

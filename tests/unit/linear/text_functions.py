@@ -20,7 +20,7 @@ from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.live import clean_title
 from convmemory.conversations.exports.markdown_text import part_as_markdown
-from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer, project_of
+from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer
 from convmemory.conversations.importers.chatgpt import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_queue import QueueTracker, is_queued_prompt, read_prompt
@@ -34,7 +34,7 @@ from convmemory.conversations.importers.message_lists import sent_messages
 from convmemory.conversations.importers.openwebui import _without_details
 from convmemory.conversations.importers.places import beginning_of
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.importers.takeout import _plain
+from convmemory.conversations.importers.takeout import _asked_markup, _plain, _shown_time
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import (
     base64_size,
@@ -68,6 +68,8 @@ from convmemory.conversations.pages.pictures import _blocks, _payloads
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.files.charsets import decode_text
+from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.key_shapes import find_keys
 from convmemory.core.templatetags.people import for_people
 from convmemory.core.text import (
@@ -84,11 +86,15 @@ from convmemory.core.text import (
 from convmemory.core.titles import plain_title, title_from
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
-from convmemory.documents.converters.base import Unreadable, decode, parsed_xml
-from convmemory.documents.converters.office import joined_row
+from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
+from convmemory.documents.converters.coverage import Coverage
+from convmemory.documents.converters.number_formats import shown
+from convmemory.documents.converters.ooxml import text_of
+from convmemory.documents.converters.outlook import unpacked_rtf
 from convmemory.documents.converters.pdf import lines_of_text
 from convmemory.documents.converters.plain import code_blocks, markdown_blocks
-from convmemory.documents.converters.web import _tree, html_blocks
+from convmemory.documents.converters.rtf import rtf_blocks
+from convmemory.documents.converters.web import html_blocks, tree_of
 from convmemory.documents.converting import masked_keys
 from convmemory.documents.library import clean_name
 from convmemory.documents.markdown_sections import lay_out, opening_after
@@ -98,6 +104,7 @@ from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.token_reader import encodable
 from convmemory.ops.reembed.own_ranking import Bm25
 from convmemory.push.ignoring import is_ignored, parse_patterns
+from convmemory.push.repositories import identity_of, parted
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
@@ -112,6 +119,7 @@ from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
+from search.word_forms import indexed_text, phrase_query, queried_text
 from summaries.by_model import part_messages
 from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
@@ -380,12 +388,27 @@ def _outcome(text: str) -> Outcome:
 
 def _page(text: str) -> None:
     with suppress(Unreadable):  # of an element with too many attributes
-        list(html_blocks(_tree(text)))
+        list(html_blocks(tree_of(text), Coverage()))
 
 
 def _part_of_archive(text: str) -> None:
     with suppress(SyntaxError):
         parsed_xml(f"<a>{text}</a>".encode("utf-8", "replace"))
+
+
+def _rich_text(text: str) -> None:
+    with suppress(Unreadable):  # of groups that are nested too deeply
+        rtf_blocks(text.encode("utf-8", "replace"))
+
+
+def _packed_rich_text(text: str) -> bytes:
+    return unpacked_rtf(bytes(4) + b"\xff" * 4 + bytes(8) + text.encode("utf-8", "replace"))
+
+
+def _drawing(text: str) -> None:
+    with suppress(SyntaxError):
+        root = parsed_xml(f"<a><sp>{text}</sp></a>".encode("utf-8", "replace"))
+        text_of(root)
 
 
 def _laid_out(text: str) -> object:
@@ -429,11 +452,12 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.codex": _codex_lines,
     "convmemory.conversations.importers.json_arrays": _elements,
     "convmemory.conversations.importers.openwebui": _details,
-    "convmemory.conversations.importers.base projects": project_of,
+    "convmemory.push.repositories": parted,
+    "convmemory.push.repositories remotes": identity_of,
     "convmemory.conversations.importers.detect refusals": _refused,
     "convmemory.conversations.importers.places": _beginnings,
     "convmemory.conversations.importers.mapping": _proposed,
-    "convmemory.conversations.importers.takeout": _plain,
+    "convmemory.conversations.importers.takeout": lambda text: (_plain(text), _shown_time(text), _asked_markup(text)),
     "convmemory.conversations.importers.threads": _thread,
     "convmemory.conversations.importers.threads timeline": _timeline,
     "convmemory.conversations.importers.base versions": lambda text: is_newer(text, "1.2"),
@@ -480,11 +504,15 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.tokens likely": likely_tokens,
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
-    "convmemory.documents.converters.base": lambda text: decode(text.encode("utf-8", "replace")),
-    "convmemory.documents.converters.office": lambda text: joined_row([text, text]),
+    "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
+    "convmemory.documents.converters.base": lambda text: joined_row([text, text]),
+    "convmemory.documents.converters.ooxml": _drawing,
+    "convmemory.documents.converters.number_formats": lambda text: [shown(7.5, text[:n]) for n in (9, 99, 250, 999)],
     "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
+    "convmemory.documents.converters.rtf": _rich_text,
+    "convmemory.documents.converters.outlook": _packed_rich_text,
     "convmemory.documents.converters.base packed": _part_of_archive,
     "convmemory.documents.converters.web": _page,
     "convmemory.documents.converting hiding": masked_keys,
@@ -498,6 +526,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "benchmarks.datasets.beam": _without_plan_mark,
     "convmemory.ops.reembed.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
+    "convmemory.core.folding": lambda text: (folded(text), FoldedText.of(text), list(joined_words(text))),
+    "search.word_forms": lambda text: (indexed_text(text), queried_text(text[:10_000]), phrase_query(text[:200])),
     "search.languages arabic": lambda text: list(stems_of_arabic(text)),
     "search.languages compounds": lambda text: list(parts_of_compounds(text, "german")),
     "search.languages foreign": is_foreign,

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convmemory.core.folding import folded, joined_words
 from search.languages import is_sign
 from search.results.matching import QueryStems, stem, stems_of
 
@@ -56,9 +57,14 @@ def holds(text: str, word: str) -> bool:
 
 @given(st.dictionaries(WRITTEN.filter(len), st.floats(0.5, 2.0), max_size=4), st.lists(WRITTEN).map(" ".join))
 def test_share_is_that_of_stems_among_all_of_text(weights: dict[str, float], text: str) -> None:
-    stems = {stem(word): weight for word, weight in weights.items() if stem(word)}
+    plain = {folded(word): weight for word, weight in weights.items()}
+    stems = {stem(word): weight for word, weight in plain.items() if stem(word)}
+    joined = {(stem(form), stem(word)) for word in plain for form, _ in joined_words(word)}
+    text = folded(text)
+    contained = {*stems_of(text), *(stem(form) for form, _ in joined_words(text))}
+    contained |= {word for form, word in joined if form in contained}
     telling = {word: weight for word, weight in stems.items() if weight >= 0.15 * max(weights.values())}
     signs = [word for word in telling if is_sign(word) and word in text]
-    held = sum(weight for word, weight in telling.items() if word in [*stems_of(text), *signs] or holds(text, word))
+    held = sum(weight for word, weight in telling.items() if word in {*contained, *signs} or holds(text, word))
     words = QueryStems(weights)
     assert words.share_of(words.held_in(text)) == pytest.approx(held / (sum(weights.values()) or 1.0))

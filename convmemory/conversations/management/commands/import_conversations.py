@@ -147,8 +147,7 @@ class Command(ArchiveCommand):
         )
         if report.ignored:
             self.stdout.write(
-                f"{report.ignored_files} other files in the folders hold no transcript by their names: "
-                f"{report.ignored_by_ending}."
+                f"{report.ignored_files} other files in the folders hold no transcript: {report.ignored_by_ending}."
             )
 
 

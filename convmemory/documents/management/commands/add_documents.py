@@ -48,6 +48,8 @@ class Command(ArchiveCommand):
             return False
         status = process_document(archive_id=added.document.archive_id, document_id=added.document.pk)
         added.document.refresh_from_db()
-        said = f"{added.document.section_count} sections" if status == "ready" else added.document.error
-        self.stdout.write(f"{path}: document {added.document.pk}, {status}, {said}")
+        outcome = f"{added.document.section_count} sections" if status == "ready" else added.document.error
+        self.stdout.write(f"{path}: document {added.document.pk}, {status}, {outcome}")
+        for note in added.document.notes:
+            self.stdout.write(f"  {note}")
         return status == "ready"

@@ -13,7 +13,7 @@ from django.db.utils import ProgrammingError
 
 from convmemory.core import acting
 from convmemory.core.postgres import groups
-from convmemory.core.upgrading import refuse_older_database
+from convmemory.core.upgrading import refuse_other_database
 from convmemory.ops.groups.schemas import (
     is_up_to_date,
     make_missing_views_over_all,
@@ -23,7 +23,7 @@ from convmemory.ops.groups.schemas import (
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
-        refuse_older_database(options["database"])
+        refuse_other_database(options["database"])
         try:
             self._migrate_all(*args, **options)
         except ProgrammingError as error:

@@ -8,7 +8,9 @@ import contextlib
 import errno
 import signal
 import socket
+import time
 from argparse import ArgumentParser
+from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,13 +23,13 @@ from django.db.migrations.recorder import MigrationRecorder
 import convmemory
 from convmemory.core import acting
 from convmemory.core.commands import ArchiveCommand
-from convmemory.core.config import config
+from convmemory.core.config import OWN_BACKUPS, config
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.failures import missing_migrations
-from convmemory.core.upgrading import refuse_older_database
+from convmemory.core.upgrading import refuse_other_database
 from convmemory.ops.doctor.findings import plural
 from convmemory.ops.privacy.backup_places import Folder
 from convmemory.ops.privacy.scheduled_backups import back_up_to, surplus_backups
@@ -46,6 +48,7 @@ from search.indexing.status import count_index
 # A stop may take 10 s in all, and DRAIN_S; the children have 5.5 of them, and DRAIN_S.
 STOP_S = 5.5
 BACKUPS_OF_UPDATES = 3  # the newest are kept
+KEPT_AFTER_UPDATE_S = 24 * 3600.0
 DATABASE_STOP_TIMEOUT_S = 2
 
 
@@ -92,6 +95,7 @@ class Command(ArchiveCommand):
             self._say("\n".join(["", *lines, ""]))
             children = [ChildSpec("web", web_command(host, port)), ChildSpec("worker", worker_command())]
             if config.backup_folder and connection.settings_dict["EMBEDDED_PATH"]:
+                private_folder(Path(config.var_dir) / OWN_BACKUPS)  # another folder that is missing is a mistake
                 children.append(ChildSpec("backup", backup_command()))
             supervisor = Supervisor(
                 children,
@@ -107,38 +111,58 @@ class Command(ArchiveCommand):
 
     def _update_database(self) -> None:
         """Apply missing migrations; before, if the database is an embedded one of an earlier version, back it up."""
-        folder, record = Path(config.var_dir) / "before-updates", Path(config.var_dir) / "version"
+        record = Path(config.var_dir) / "version"
         with acting.schema_owner():
-            refuse_older_database(DEFAULT_DB_ALIAS)
+            refuse_other_database(DEFAULT_DB_ALIAS)
             missing = missing_migrations()
-            is_new = not MigrationRecorder(connection).applied_migrations()
-        if missing and not is_new:
+            is_update = bool(missing and MigrationRecorder(connection).applied_migrations())
+        if is_update:
             earlier = record.read_text(encoding="utf-8").strip() if record.exists() else "an earlier version"
             changes = f"{plural(len(missing), 'change')} of the database"
             self._say(f"Updating from {earlier} to {convmemory.__version__}: {changes}.")
             if connection.settings_dict["EMBEDDED_PATH"]:
-                private_folder(folder)
-                try:
-                    place = Folder(folder)
-                    self._say(f"Backup before the update: {back_up_to(place)}")
-                    for name in surplus_backups(place, keep=BACKUPS_OF_UPDATES):
-                        place.remove(name)
-                        self._say(f"Deleted, the oldest backup before an update: {name}")
-                except ConvMemoryError as error:
-                    raise CommandError(
-                        f"No backup could be made before the update: {error} "
-                        "To update without one, run `manage.py migrate` first."
-                    ) from error
+                self._back_up_before_update(earlier, record)
         with acting.schema_owner():
-            call_command("migrate", interactive=False, verbosity=int(bool(missing) and not is_new))
+            call_command("migrate", interactive=False, verbosity=int(is_update))
         with written_whole(record) as file:
             file.write(f"{convmemory.__version__}\n".encode())
-        if missing and not is_new:
+        if is_update:
             waiting = count_index(archive_id=None).pending
             rest = (
                 f"{waiting:,} turns and sections are left to index, and can be found by their words." if waiting else ""
             )
             self._say(f"The database is that of {convmemory.__version__}. {rest}".rstrip())
+        self._delete_surplus_backups()
+
+    def _back_up_before_update(self, earlier: str, record: Path) -> None:
+        """Write a backup, unless an attempt at this update, after which no start noted a version, has written one."""
+        private_folder(_backups_of_updates())
+        try:
+            place = Folder(_backups_of_updates())
+            started_at = record.stat().st_mtime if record.exists() else 0.0
+            name, written_at = max(place.backups().items(), key=itemgetter(1), default=("", 0.0))
+            is_kept = written_at > started_at
+            address = f"{place}/{name}" if is_kept else back_up_to(place)
+            self._say(f"Backup {'of an earlier attempt at this' if is_kept else 'before the'} update: {address}")
+        except ConvMemoryError as error:
+            raise CommandError(
+                f"No backup could be made before the update: {error} "
+                "To update without one, run `manage.py migrate` first."
+            ) from error
+        self._say(
+            f"To go back, install {earlier} again, then run `manage.py restore {address} --yes` and `manage.py up`."
+        )
+
+    def _delete_surplus_backups(self) -> None:
+        """Delete all but the newest backups before updates, once the last update has served for a day."""
+        if not _backups_of_updates().is_dir():
+            return
+        place = Folder(_backups_of_updates())
+        if time.time() - max(place.backups().values(), default=time.time()) < KEPT_AFTER_UPDATE_S:
+            return
+        for name in surplus_backups(place, keep=BACKUPS_OF_UPDATES):
+            place.remove(name)
+            self._say(f"Deleted, the oldest backup before an update: {name}")
 
     def _watch_database(self) -> None:
         folder = connection.settings_dict["EMBEDDED_PATH"]
@@ -152,6 +176,10 @@ class Command(ArchiveCommand):
         """Print at once; a closed terminal or pipe does not end the server."""
         with contextlib.suppress(OSError, ValueError):
             print(line, flush=True)
+
+
+def _backups_of_updates() -> Path:
+    return Path(config.var_dir) / "before-updates"
 
 
 def require_free_port(host: str, port: int) -> None:

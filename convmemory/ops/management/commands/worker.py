@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db import DEFAULT_DB_ALIAS
 
+from convmemory.core import acting
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
@@ -20,6 +22,7 @@ from convmemory.core.postgres.failures import UNMIGRATED
 from convmemory.core.postgres.row_security import is_migrated
 from convmemory.core.processes.child_limits import step_back
 from convmemory.core.queue.broker import worker_runs
+from convmemory.core.upgrading import newer_database
 from convmemory.ops.runtime import instance, schedules
 
 logger = logging.getLogger(__name__)
@@ -38,6 +41,9 @@ class Command(ArchiveCommand):
             return
         if not is_migrated():
             raise CommandError(UNMIGRATED)
+        with acting.schema_owner():
+            if sentence := newer_database(DEFAULT_DB_ALIAS):
+                raise CommandError(sentence)
         step_back()
         steps = (
             schedules.ensure_schedules,

@@ -1,0 +1,93 @@
+"""Accounts for the parts of a file: how many a converter read, and which it saw and did not read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+Place = tuple[str, int | str]
+"""Where a part is: a unit and its number or name, as ("page", 4) or ("sheet", "Prices")."""
+
+MAX_PLACES = 20
+PLACE_CHARS = 80
+ADVICE = {
+    "attachment": "Upload them by themselves.",
+    "embedded file": "Upload them by themselves.",
+    "formula without a stored value": "Open and save the workbook in the program that calculates it.",
+    "sheet": "Save the file again in the program that made it.",
+    "page": (
+        "Run OCR over the file, with `ocrmypdf in.pdf out.pdf` for example, and upload the result; or whoever runs "
+        "the server installs tesseract and sets DOCUMENT_OCR=1."
+    ),
+}
+"""What to do about parts that were not read."""
+
+
+@dataclass(slots=True)
+class Coverage:
+    """The parts of one file by kind, named in the singular: "page", "picture", "footnote"."""
+
+    read: Counter[str] = field(default_factory=Counter)
+    missed: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
+
+    def miss(self, part: str, unit: str = "", name: int | str = "") -> None:
+        """Count a part that was seen and not read."""
+        self.missed[part].append((unit, name))
+
+    def rows(self) -> list[dict[str, str | int]]:
+        """Return kind, number read and number seen of all parts, for the document's row."""
+        kinds = dict.fromkeys([*self.read, *self.missed])
+        return [
+            {"part": kind, "read": self.read[kind], "total": self.read[kind] + len(self.missed.get(kind, ()))}
+            for kind in kinds
+            if self.read[kind] or self.missed.get(kind)
+        ]
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each kind of part that was not read, with count and places."""
+        return [_note(kind, places, self.read[kind]) for kind, places in self.missed.items() if places]
+
+
+def plural_of(part: str, count: int) -> str:
+    """Return the name of this many parts."""
+    if count == 1:
+        return part
+    head, space, rest = part.partition(" without ")
+    if space:
+        return f"{plural_of(head, count)}{space}{rest}"
+    return f"{part}es" if part.endswith(("x", "s", "ch")) else f"{part}s"
+
+
+def _note(part: str, places: Sequence[Place], read: int) -> str:
+    count = len(places)
+    subject = f"{count:,} of {count + read:,} pages" if part == "page" else f"{count:,} {plural_of(part, count)}"
+    verb = "was" if count == 1 else "were"
+    reason = ": pictures without text" if part == "page" else ""
+    return " ".join(filter(None, (f"{subject} {verb} not read{_where(places)}{reason}.", ADVICE.get(part, ""))))
+
+
+def _where(places: Iterable[Place]) -> str:
+    """Return the places in order, each once: " (pages 4, 7-9; sheet Prices)"."""
+    names: dict[str, dict[int | str, None]] = defaultdict(dict)
+    for unit, name in places:
+        if name != "":
+            names[unit][name] = None
+    groups = []
+    for unit, by_name in names.items():
+        shown = list(_ranges(by_name))
+        more = f" and {len(shown) - MAX_PLACES:,} more" if len(shown) > MAX_PLACES else ""
+        listed = ", ".join(shown[:MAX_PLACES]) + more
+        groups.append(f"{plural_of(unit, len(by_name))} {listed}" if unit else listed)
+    return f" ({'; '.join(groups)})" if groups else ""
+
+
+def _ranges(names: Iterable[int | str]) -> Iterator[str]:
+    """Yield the names, and four or more consecutive numbers as a range."""
+    run: list[int] = []
+    for name in [*names, ""]:
+        if isinstance(name, int) and run and name == run[-1] + 1:
+            run.append(name)
+            continue
+        yield from map(str, run) if len(run) < 4 else (f"{run[0]}-{run[-1]}",)
+        run = [name] if isinstance(name, int) else []
+        if isinstance(name, str) and name:
+            yield name if len(name) <= PLACE_CHARS else f"{name[:PLACE_CHARS]}…"
