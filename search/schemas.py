@@ -86,6 +86,7 @@ class HitOut(Schema):
     agent: str
     project: str
     outcome: OutcomeOut = Field(alias="where.outcome")
+    copies: int = Field(alias="where.copies", description="other sessions whose copy of the turn this page leaves out")
     mark: MarkOut | None = MARK
     space: SpaceOut | None = SPACE
 

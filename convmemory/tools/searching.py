@@ -111,6 +111,7 @@ class FoundTurn(BaseModel):
     project: str
     user_question: str
     passage: str
+    copies: int | Optional = None
     # What the turn came to: `conclusion`, `files`, `passed` and `failed` of `messages/outcomes.py`, as far as known.
     outcome: Any = None
     similarity: float | Optional = None
@@ -154,6 +155,7 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
                 project=hit.project,
                 user_question=one_line(hit.heading, QUESTION_CHARS),
                 passage=hit.passage,
+                copies=hit.turn.copies or None,
                 outcome=hit.turn.outcome.to_json() or None,
                 similarity=hit.similarity,
                 relevance=hit.relevance,
@@ -212,7 +214,9 @@ def search_as_text(answer: dict[str, Any]) -> str:
     lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
     for place, turn in enumerate(answer["results"]):
         space = f"space {turn['space']}" if "space" in turn else ""
-        about = (turn["created_at"][:10], project_name(turn["project"]), turn["agent"], space)
+        copies = turn.get("copies", 0)
+        also = f"also in {copies} other session{'s' * (copies > 1)}" if copies else ""
+        about = (turn["created_at"][:10], project_name(turn["project"]), turn["agent"], space, also)
         marked = f"**{turn['mark']}** | " if "mark" in turn else ""
         where = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
         title, question = turn["conversation_title"], one_line(turn["user_question"], LINE_CHARS)

@@ -77,6 +77,19 @@ def test_line_of_first_hit_says_what_its_turn_concluded_and_changed(owner: User)
     assert line.endswith(" | answer: The program is 1.25.6 in both kilns now. | changed: mise.toml")
 
 
+def test_turn_that_fork_shares_is_one_hit_and_recalled_once(owner: User) -> None:
+    shared = at(MAY, "how long do we keep the old glaze table after rollbacks?", "Keep the old table for 7 days.")
+    for number in range(3):
+        later = at(MAY, f"and what about shelf {number}?", f"Shelf {number} is full of saucers, leave it.")
+        indexed(owner, [*shared, *later], title=f"Branch {number}")
+    query = {"query": "how long do we keep the old glaze table"}
+    answer = run_tool("search", query, Caller.of(owner))
+    (hit,) = [hit for hit in answer["results"] if "old glaze table" in hit["user_question"]]
+    assert hit["copies"] == 2
+    assert "also in 2 other sessions; conversation_id" in search_as_text({"results": [hit]})
+    assert run_tool("recall", query, Caller.of(owner))["context"].count("7 days") == 1
+
+
 # --- whose words, which conversations -------------------------------------------------------------
 
 
