@@ -4,7 +4,7 @@ Messages are ranked inside the turns that search finds. The functions take the c
 without a caller the result is empty.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -16,7 +16,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.marking import marks_of
-from convmemory.conversations.messages.parts import Role, part_text, speaker_of
+from convmemory.conversations.messages.parts import Role, part_text, speaker_of, spoken_text
 from convmemory.conversations.reading import get_conversation, sessions_of, with_home_turns
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
@@ -316,6 +316,11 @@ def choose_messages(
         for candidate, score in zip(ranked.candidates, ranked.scores, strict=True)
         if not compared or candidate.places[0][4] >= threshold
     ]
+    # Forks, mirrors and hand-overs share messages: each comes once.
+    distinct: dict[Hashable, tuple[MessageCandidate, float]] = {}
+    for one, score in chosen:
+        distinct.setdefault((one.role, one.name, spoken_text(one.parts) or one.message_id), (one, score))
+    chosen = list(distinct.values())
     best, weights = chosen[: query.top_k], ranked.turns.word_weights
     messages = [_message(candidate, score, weights, is_compared=compared) for candidate, score in best]
     places = {key: place for place, key in enumerate(ranked.turns.table.keys.tolist())}

@@ -50,6 +50,15 @@ MARK: Any = Field(
 )
 
 
+class OutcomeOut(Schema):
+    """What a turn came to, as far as its messages say."""
+
+    conclusion: str = Field(description="of its last answer")
+    files: list[str] = Field(description="that it changed")
+    passed: str = Field(description="its last command that ended well")
+    failed: str = Field(description="its last command that did not")
+
+
 class HitOut(Schema):
     """One ranked turn."""
 
@@ -76,6 +85,8 @@ class HitOut(Schema):
     created_at: datetime
     agent: str
     project: str
+    outcome: OutcomeOut = Field(alias="where.outcome")
+    copies: int = Field(alias="where.copies", description="other sessions whose copy of the turn this page leaves out")
     mark: MarkOut | None = MARK
     space: SpaceOut | None = SPACE
 

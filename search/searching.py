@@ -57,7 +57,16 @@ from search.reasons import (
     pending_of,
     pending_of_all,
 )
-from search.results.hits import MAX_TITLES, Hit, SectionPlace, TitleHit, TurnPlace, find_titles, show_hits
+from search.results.hits import (
+    MAX_TITLES,
+    Hit,
+    SectionPlace,
+    TitleHit,
+    TurnPlace,
+    find_titles,
+    show_hits,
+    without_copies,
+)
 from search.retrieval.candidates import put_first
 from search.retrieval.typing_errors import Correction
 
@@ -376,6 +385,7 @@ def _page(
     answered = ranked.is_answered(bar)
     if not start:
         shown, answered = with_coherent_relevance(shown, answered, bar)
+    shown = without_copies(shown)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
     is_unlikely = answered is False and not titles

@@ -4,8 +4,10 @@ The JSON Schemas (2020-12) for programs and models are generated from the types.
 session of each client pays for them in tokens.
 """
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +15,7 @@ from functools import cache
 from typing import Annotated, Any, Generic, TypeVar
 
 from django.utils import timezone
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, SkipJsonSchema
 
 from convmemory.accounts.callers import Caller
@@ -27,6 +29,8 @@ Optional = SkipJsonSchema[None]
 """The type `str | Optional` is a plain string in the schema, and is left out of an answer if it is None."""
 # Defaults that say only "none" are left out of schemas. 0 equals False, so it is left out as well.
 UNSAID: tuple[Any, ...] = (None, "", False, [])
+MAX_LIST_CHARS = 1_000_000
+_LINK = re.compile(r"/(?:conversations|documents)/([0-9]{1,18})(?:/turns/|\?turn=)?([0-9]{1,9})?")
 TYPES = frozenset({"type", "format", "additionalProperties"})
 WRITE_A_DATE = "not a date: write it as 2026-05-31 or 2026-05-31T14:30"
 
@@ -49,9 +53,35 @@ def site() -> str:
 
 
 class ToolInput(BaseModel):
-    """The arguments of a tool; unknown ones are refused, so that a misspelt limit is not ignored."""
+    """The arguments of a tool; unknown ones are refused, so that a misspelt limit is not ignored.
+
+    Clients and models write some in other ways: null or "null" for an optional one that they leave out, a list as its
+    JSON text, and a link to a turn for an id.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, arguments: Any) -> Any:
+        if not isinstance(arguments, Mapping):
+            return arguments
+        values: dict[str, Any] = {}
+        for name, value in arguments.items():
+            field = cls.model_fields.get(name)
+            if field is None or field.is_required() or value not in (None, "null"):
+                values[name] = value
+        for name, value in list(values.items()):
+            if not isinstance(value, str) or name not in cls.model_fields:
+                continue
+            if name.endswith("_id") and (link := _LINK.search(value)):
+                values[name] = int(link[1])
+                if link[2] and {"from_turn", "to_turn"} <= cls.model_fields.keys() - values.keys():
+                    values |= {"from_turn": int(link[2]), "to_turn": int(link[2])}
+            elif value.startswith("[") and isinstance(cls.model_fields[name].default, list):
+                with suppress(ValueError):
+                    values[name] = json.loads(value[:MAX_LIST_CHARS])
+        return values
 
 
 class ToolOutput(BaseModel):

@@ -14,6 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters, filters_of
+from convmemory.conversations.messages.outcomes import Outcome
+from convmemory.conversations.models import project_name
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line, storable
 from convmemory.tools.definition import (
@@ -27,7 +29,6 @@ from convmemory.tools.definition import (
     ToolInput,
     site,
 )
-from memory.recall import load_openings
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import TitleHit
@@ -89,7 +90,9 @@ QUESTION_CHARS = 300
 # of 595, and the right turns of two questions; 0.2 would leave out 291, and those of four.
 TAIL_SHARE = 0.1
 SNIPPET_CHARS = 200
-LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 100, 160, 600
+LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 60, 160, 320
+# Of the hits behind the first one, which is the likeliest: a question and a passage.
+LATER_LINE_CHARS, LATER_CHARS = 90, 120
 _NO_BRACKETS = str.maketrans("[]", "()")
 
 
@@ -108,7 +111,9 @@ class FoundTurn(BaseModel):
     project: str
     user_question: str
     passage: str
-    answer: str | Optional = None
+    copies: int | Optional = None
+    # What the turn came to: `conclusion`, `files`, `passed` and `failed` of `messages/outcomes.py`, as far as known.
+    outcome: Any = None
     similarity: float | Optional = None
     relevance: float | Optional = None
     created_at: datetime
@@ -139,18 +144,6 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
     """
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor)
-    # The first passages of the answers in turns whose passage only repeats the question. One query for each archive.
-    repeated: dict[int, list[int]] = {}
-    for hit in found.hits:
-        message_id = hit.turn.passage_message_id
-        if caller and message_id is not None and _is_repeated(hit.passage, hit.heading):
-            repeated.setdefault(hit.space.id if hit.space else caller.archive_id, []).append(message_id)
-    answers: dict[int, str] = {}
-    for access in caller.archives if caller and repeated else ():
-        if caller and access.archive_id in repeated:
-            with caller.in_(access) as there:
-                openings = load_openings(archive_id=there.archive_id, message_ids=repeated[there.archive_id])
-            answers |= {key: opening.passage.text for (key, role), opening in openings.items() if role == "assistant"}
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
         results=[
@@ -162,7 +155,8 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
                 project=hit.project,
                 user_question=one_line(hit.heading, QUESTION_CHARS),
                 passage=hit.passage,
-                answer=answers.get(hit.turn.passage_message_id or 0),
+                copies=hit.turn.copies or None,
+                outcome=hit.turn.outcome.to_json() or None,
                 similarity=hit.similarity,
                 relevance=hit.relevance,
                 created_at=hit.created_at,
@@ -216,28 +210,43 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
 
 
 def search_as_text(answer: dict[str, Any]) -> str:
-    """Return one line of Markdown for each hit, and the notes."""
+    """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
     lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
-    for turn in answer["results"]:
+    for place, turn in enumerate(answer["results"]):
         space = f"space {turn['space']}" if "space" in turn else ""
-        about = (turn["created_at"][:10], turn["project"], turn["agent"], space)
+        copies = turn.get("copies", 0)
+        also = f"also in {copies} other session{'s' * (copies > 1)}" if copies else ""
+        about = (turn["created_at"][:10], project_name(turn["project"]), turn["agent"], space, also)
         marked = f"**{turn['mark']}** | " if "mark" in turn else ""
-        place = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
+        where = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
+        title, question = turn["conversation_title"], one_line(turn["user_question"], LINE_CHARS)
+        if place:
+            question = one_line(question, LATER_LINE_CHARS)
+        asked = "" if question.startswith(title.rstrip("…")) and len(question) <= len(title) else f"asked: {question}"
         lines.append(
             f"- {_markdown_link(turn['conversation_title'], turn['url'])} "
-            f"({', '.join(one_line(each, LABEL_CHARS) for each in about if each)}; {place}) "
-            f"{marked}asked: {one_line(turn['user_question'], LINE_CHARS)}{_answering(turn)}"
+            f"({', '.join(one_line(each, LABEL_CHARS) for each in about if each)}; {where}) "
+            f"{marked}{asked}{_answering(turn, is_first=not place)}"
         )
-    return "\n".join([*lines, *filter(None, [answer.get("note")])])
+    note = [answer["note"]] if "note" in answer else []
+    # That nothing answers is said before the hits, which would be read as answers.
+    return "\n".join([*note, *lines] if answer.get("reason") == Reason.BELOW_BAR else [*lines, *note])
 
 
-def _answering(turn: Mapping[str, Any]) -> str:
-    """Return the passage found, or the answer's beginning if the passage is in the question."""
-    if "answer" in turn:
-        return f" | answer: {one_line(turn['answer'], PASSAGE_CHARS)}"
-    if _is_repeated(turn["passage"], turn["user_question"]):
-        return ""
-    return f" | found: {one_line(turn['passage'], PASSAGE_CHARS)}"
+def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
+    """Return the passage found, or what the turn concluded if that is in the question; of the first hit both."""
+    outcome = Outcome.from_json(turn.get("outcome"))
+    conclusion, passage = outcome.conclusion, turn["passage"]
+    is_repeated = _is_repeated(passage, turn["user_question"])
+    said = "" if is_repeated else f" | found: {one_line(passage, PASSAGE_CHARS if is_first else LATER_CHARS)}"
+    if conclusion and (is_repeated or (is_first and one_line(passage, LATER_CHARS) not in conclusion)):
+        said += f" | answer: {conclusion if is_first else one_line(conclusion, LATER_CHARS)}"
+    if is_first and outcome.files:
+        changed = (path.removeprefix(turn["project"]).lstrip("/") for path in outcome.files)
+        said += f" | changed: {one_line(', '.join(changed), LINE_CHARS)}"
+    if is_first and outcome.failed:
+        said += f" | failed: {one_line(outcome.failed, LABEL_CHARS)}"
+    return said
 
 
 def _markdown_link(title: str, url: str) -> str:

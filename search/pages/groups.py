@@ -185,7 +185,9 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         url=url,
         preview_url=f"{reverse(name, args=[object_id])}?{query}",
         heading=mark_words(heading, asked),
-        passage=() if is_repeated else show_marks(hit.passage, hit.marks, is_call=is_call),
+        passage=mark_words(conclusion_of(hit), asked)
+        if is_repeated
+        else show_marks(hit.passage, hit.marks, is_call=is_call),
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),
         band_name=str(BAND_NAMES[band]) if band else "",
         reasons=tuple(str(REASONS.get(name, name)) for name in hit.matched),
@@ -198,6 +200,11 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         is_section=is_section,
         mark=None if isinstance(where, SectionPlace) else where.mark,
     )
+
+
+def conclusion_of(hit: Hit) -> str:
+    """Return what a turn concluded; "" for a section."""
+    return "" if isinstance(hit.where, SectionPlace) else hit.where.outcome.conclusion
 
 
 def _place_of(hit: Hit) -> str:

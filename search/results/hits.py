@@ -1,16 +1,17 @@
 """Completes a page of hits: title, question, the best passage with the words marked, why it matched; finds titles."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.accounts.callers import SpaceName
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.messages.outcomes import NO_OUTCOME, Outcome
 from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.core.text import Span, quoted_lexeme
@@ -49,7 +50,8 @@ class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
-    the owner says of the turn.
+    the owner says of the turn, `outcome` what it came to. `digest` is that of the message that opens it, and `copies` the number of other sessions
+    whose copy of the turn was folded into this hit.
     """
 
     message_id: int
@@ -57,6 +59,9 @@ class TurnPlace:
     passage_part: int
     mark: Mark | None = None
     is_call: bool = False
+    outcome: Outcome = NO_OUTCOME
+    digest: bytes = b""
+    copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,8 @@ class _Row(NamedTuple):
     project: str
     kind: str
     object_id: int
+    outcome: dict[str, Any] | None
+    digest: bytes | None
 
 
 def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
@@ -239,6 +246,8 @@ def _hit(
             passage_part=passage.part_index if passage else 0,
             mark=mark,
             is_call=passage is not None and passage.is_call,
+            outcome=Outcome.from_json(row.outcome),
+            digest=bytes(row.digest or b""),
         ),
     )
     if section is None:
@@ -251,6 +260,19 @@ def _hit(
         for other in passages[1:]
     )
     return replace(_in_document(hit, section), further=further)
+
+
+def without_copies(hits: Sequence[Hit]) -> list[Hit]:
+    """Return each turn once: forks, mirrors and hand-overs share turns, which begin and conclude alike."""
+    kept: dict[Hashable, Hit] = {}
+    for hit in hits:
+        where = hit.where
+        is_turn = isinstance(where, TurnPlace) and where.digest and where.outcome.conclusion
+        key = (where.digest, where.outcome) if isinstance(where, TurnPlace) and is_turn else hit.key
+        first = kept.setdefault(key, hit)
+        if first is not hit:
+            kept[key] = replace(first, where=replace(first.turn, copies=first.turn.copies + 1))
+    return list(kept.values())
 
 
 def _in_document(hit: Hit, section: Section) -> Hit:

@@ -29,8 +29,10 @@ ROUTES = [
 ]
 
 
-def stored(owner: User) -> Conversation:
-    conversation = make_conversation(owner, exchange(*PAIRS), title="Kitchen")
+def stored(owner: User, more: str = "") -> Conversation:
+    """Store a conversation; `more` makes its messages differ, because recall brings equal ones once."""
+    pairs = [(f"{asked}{more}", f"{said}{more}") for asked, said in PAIRS]
+    conversation = make_conversation(owner, exchange(*pairs), title="Kitchen")
     index_conversation(conversation_id=conversation.pk)
     return conversation
 
@@ -72,7 +74,7 @@ def test_question_without_answer_is_embedded_and_system_message_is_not(api: Api)
 
 
 def test_recall_answers_everywhere_and_in_one_conversation(api: Api, owner: User) -> None:
-    first, second = stored(owner), stored(owner)
+    first, second = stored(owner), stored(owner, " Really.")
     everywhere = api.send("POST", "/memory/recall", {"query": "boil a soft egg"}).json()
     assert {row["conversation_id"] for row in everywhere["results"]} == {first.pk, second.pk}
     path = f"/conversations/{first.pk}/memory/recall"
@@ -100,7 +102,7 @@ def test_recall_omits_messages_in_context_and_filtered_ones(api: Api, owner: Use
 
 
 def test_recall_leaves_out_callers_own_session_and_its_subagents(api: Api, owner: User) -> None:
-    session, subagent, other = stored(owner), stored(owner), stored(owner)
+    session, subagent, other = stored(owner), stored(owner, " Really."), stored(owner, " In truth.")
     Conversation.objects.filter(pk=session.pk).update(source="claude-code", source_id="s-1")
     Conversation.objects.filter(pk=subagent.pk).update(source="claude-code", source_id="s-2", parent_source_id="s-1")
     foreign = stored(make_user())

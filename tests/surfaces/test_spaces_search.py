@@ -215,7 +215,7 @@ def test_tools_use_spaces_of_key_and_no_others(crew: Crew, settings: Any) -> Non
 
     first = call("search", {"query": QUESTION}).json()["results"][0]
     assert (first["space"], first["space_id"]) == ("Boat house", crew.space)
-    assert "Spar varnish" in first.get("answer", first["passage"])
+    assert "Spar varnish" in first["outcome"]["conclusion"]
     assert "Spar varnish" in call("read_conversation", {"conversation_id": crew.shared.pk}).content.decode()
     marked = call("mark_turn", {"conversation_id": crew.shared.pk, "turn": 0, "mark": "wrong"})
     assert (marked.status_code, "Tools only read spaces" in marked.content.decode()) == (403, True)

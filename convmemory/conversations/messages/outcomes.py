@@ -75,6 +75,9 @@ class Outcome:
         return cls(**(given | {"files": tuple(given.get("files", ()))}))
 
 
+NO_OUTCOME = Outcome()
+
+
 def outcome_of(messages: Iterable[Spoken]) -> Outcome:
     """Return the outcome of the messages of one turn, in their order."""
     texts: list[str] = []
@@ -158,5 +161,9 @@ def _conclusion(texts: list[str]) -> str:
         for sentence in _SENTENCE.split(block)
         if (plain := _MARKUP.sub("", sentence.strip()).strip())
     ]
-    telling = [each for each in sentences if not _ANNOUNCES.match(each) and not each.endswith((":", "?"))]
+    telling = [
+        each
+        for each in sentences
+        if not (_ANNOUNCES.match(each) or each.endswith("?") or (each.endswith(":") and len(each) < SHORT_CHARS))
+    ]
     return one_line(" ".join(telling or sentences or [last]), CONCLUSION_CHARS)

@@ -107,6 +107,7 @@ def hit_document(hit: Hit) -> dict[str, Any]:
         "user_question": hit.heading,
         "passage": hit.passage,
         "marks": hit.marks,
+        "outcome": asdict(hit.turn.outcome),
         "passage_message_id": hit.turn.passage_message_id,
         "passage_part": hit.turn.passage_part,
         "passage_start": hit.passage_start,

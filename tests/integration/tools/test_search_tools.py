@@ -44,11 +44,11 @@ def found_in(tool: str, owner: User, **arguments: Any) -> set[int]:
     return {row.get("conversation_id", row.get("conversationId")) for row in answer["results"]}
 
 
-def test_search_shows_answer_where_only_question_was_found(owner: User) -> None:
+def test_search_shows_conclusion_where_only_question_was_found(owner: User) -> None:
     asked, said = "which glaze fits the blue stoneware bowls?", "Take celadon in two coats."
     indexed(owner, at(MAY, asked, said), title="Glazes")
     (hit,) = run_tool("search", {"query": asked}, Caller.of(owner))["results"]
-    assert (hit["passage"], hit["answer"]) == (asked, said)
+    assert (hit["passage"], hit["outcome"]) == (asked, {"conclusion": said})
     assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | answer: {said}")
     (hit,) = run_tool("search", {"query": "celadon in two coats"}, Caller.of(owner))["results"]
     assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | found: {said}")
@@ -58,7 +58,36 @@ def test_search_by_words_leaves_repeated_question_out(owner: User) -> None:
     asked = "which glaze fits the blue stoneware bowls?"
     make_conversation(owner, at(MAY, asked, "Celadon."), title="Glazes")  # not embedded, so it has no passages
     answer = run_tool("search", {"query": "blue stoneware bowls"}, Caller.of(owner))
-    assert search_as_text({"results": answer["results"]}).endswith(f"asked: {asked}")
+    assert search_as_text({"results": answer["results"]}).endswith(f"asked: {asked} | answer: Celadon.")
+
+
+def test_line_of_first_hit_says_what_its_turn_concluded_and_changed(owner: User) -> None:
+    """The opening of the answer announces, and the conclusion stands at the end of the turn."""
+    edit = ToolCallPart("1", "Edit", {"file_path": "/srv/kiln/mise.toml", "new_string": "1.25.6"})
+    turn = [
+        *at(MAY, "can you update the firing program in all the right places?", "I'll search for the program first."),
+        MessageDraft(role="assistant", parts=(edit,)),
+        MessageDraft(role="tool", parts=(ToolResultPart("1", "ok"),)),
+        MessageDraft(role="assistant", parts=(TextPart("The program is 1.25.6 in both kilns now."),)),
+    ]
+    indexed(owner, turn, title="Kiln", project="/srv/kiln")
+    answer = run_tool("search", {"query": "update the firing program in all the right places"}, Caller.of(owner))
+    line, *_ = search_as_text(answer).splitlines()
+    assert "I'll search" not in line
+    assert line.endswith(" | answer: The program is 1.25.6 in both kilns now. | changed: mise.toml")
+
+
+def test_turn_that_fork_shares_is_one_hit_and_recalled_once(owner: User) -> None:
+    shared = at(MAY, "how long do we keep the old glaze table after rollbacks?", "Keep the old table for 7 days.")
+    for number in range(3):
+        later = at(MAY, f"and what about shelf {number}?", f"Shelf {number} is full of saucers, leave it.")
+        indexed(owner, [*shared, *later], title=f"Branch {number}")
+    query = {"query": "how long do we keep the old glaze table"}
+    answer = run_tool("search", query, Caller.of(owner))
+    (hit,) = [hit for hit in answer["results"] if "old glaze table" in hit["user_question"]]
+    assert hit["copies"] == 2
+    assert "also in 2 other sessions; conversation_id" in search_as_text({"results": [hit]})
+    assert run_tool("recall", query, Caller.of(owner))["context"].count("7 days") == 1
 
 
 # --- whose words, which conversations -------------------------------------------------------------

@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from django.conf import settings
 from jsonschema import Draft202012Validator
+from pydantic import ValidationError
 
 from convmemory import __version__
 from convmemory.conversations.messages.echo import is_own_tool
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.mcp_server.server import mcp_tool
-from convmemory.tools.definition import Tool
+from convmemory.tools.definition import Tool, ToolInput
+from convmemory.tools.reading import ReadConversationInput
+from convmemory.tools.recalling import ConversationRecallInput
 from convmemory.tools.registry import chat_tools, mcp_tools, openai_tool, run_tool, tool_definitions, tool_named
+from convmemory.tools.searching import ShortSearchInput, search_as_text
 
 TOOLS = tool_definitions()
 MAX_CHAT_TOKENS = 2_080  # of seven tools, whose answers say why they are empty or incomplete
@@ -195,3 +199,67 @@ def test_every_tool_is_known_as_echo_in_agents_spellings(spelling: str) -> None:
     tools = named_alone if spelling == "{}" else TOOLS
     assert all(is_own_tool(spelling.format(tool.name)) for tool in tools)
     assert not any(map(is_own_tool, ["Bash", "convmemory", "search", "mcp__wiki__search", "my_convmemory_search"]))
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "same"),
+    [
+        (
+            ShortSearchInput,
+            {
+                "query": "pump",
+                "agent": None,
+                "project": "null",
+                "after": None,
+                "limit": 5,
+                "scope": None,
+                "space": None,
+            },
+            {"query": "pump", "limit": 5},
+        ),
+        (
+            ShortSearchInput,
+            {"query": "pump", "scope": '["user", "tool"]'},
+            {"query": "pump", "scope": ["user", "tool"]},
+        ),
+        (
+            ReadConversationInput,
+            {"conversation_id": "35", "cursor": None, "max_tokens": None, "to_turn": "null"},
+            {"conversation_id": 35},
+        ),
+        (
+            ReadConversationInput,
+            {"conversation_id": "https://memory.example.org/conversations/35?turn=3"},
+            {"conversation_id": 35, "from_turn": 3, "to_turn": 3},
+        ),
+        (
+            ReadConversationInput,
+            {"conversation_id": "convmemory://conversations/35/turns/3", "from_turn": 1},
+            {"conversation_id": 35, "from_turn": 1},
+        ),
+        (
+            ConversationRecallInput,
+            {"query": "pump", "alive_message_ids": "[1, 2]", "conversation_id": None},
+            {"query": "pump", "alive_message_ids": [1, 2]},
+        ),
+    ],
+)
+def test_arguments_as_models_write_them(
+    model: type[ToolInput], arguments: dict[str, Any], same: dict[str, Any]
+) -> None:
+    assert model.model_validate(arguments) == model.model_validate(same)
+
+
+def test_required_argument_of_null_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        ShortSearchInput.model_validate({"query": None})
+
+
+def test_that_nothing_answers_is_said_before_the_hits() -> None:
+    turn = {
+        "conversation_id": 1, "turn_number": 0, "conversation_title": "Pump", "url": "/conversations/1?turn=0",
+        "created_at": "2026-05-01T00:00:00", "project": "", "agent": "", "user_question": "which?", "passage": "that",
+    }  # fmt: skip
+    said = search_as_text({"results": [turn], "note": "Nothing found seems to answer this.", "reason": "below_bar"})
+    assert said.startswith("Nothing found")
+    assert search_as_text({"results": [turn], "note": "3 turns wait.", "reason": "pending"}).endswith("wait.")
