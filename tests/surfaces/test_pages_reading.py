@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils.html import strip_tags
 
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
@@ -58,6 +59,15 @@ def test_to_dos_are_shown_as_checklist(owner: User, page: Page) -> None:
     assert '<code class="gist">1 of 2 done</code>' in text
     assert re.search(r'class="is-done">.*done: </span>Oil the &lt;gate&gt;</li>', text)
     assert "&quot;status&quot;" not in text
+
+
+def test_calls_are_shown_as_cards_and_only_if_tools_are_searched(owner: User, page: Page) -> None:
+    call = MessageDraft("assistant", (TextPart("I run it."), ToolCallPart("c", "Bash", {"command": "vermilion --all"})))
+    made = make_conversation(owner, [user_says("which vermilion?"), call, assistant_says("It is vermilion.")])
+    index_conversation(conversation_id=made.pk)
+    assert "Bash" not in page("/search?q=vermilion").split('class="item hit"')[1].split("</a>")[0]
+    hit = page("/search?q=vermilion+--all&scope=tool").split('class="item hit"')[1].split("</a>")[0]
+    assert "Bash · vermilion --all" in strip_tags(hit)
 
 
 def test_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Page) -> None:
