@@ -59,6 +59,7 @@ from search.reasons import (
 )
 from search.results.hits import MAX_TITLES, Hit, SectionPlace, TitleHit, TurnPlace, find_titles, show_hits
 from search.retrieval.candidates import put_first
+from search.retrieval.typing_errors import Correction
 
 __all__ = [
     "DEFAULT_SCOPE",
@@ -105,7 +106,8 @@ class SearchResults:
     hits are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these,
     `waiting` by their kinds. `explanation` says why there are no hits, or not all; the last note is its sentence.
     `titles` are conversations and documents whose title contains the query, on the first page. `time` is the time that
-    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown.
+    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown. With a
+    `correction`, words of the query were searched for as they were probably meant.
     """
 
     hits: Sequence[Hit]
@@ -119,6 +121,7 @@ class SearchResults:
     waiting: Pending = NOTHING_PENDING
     titles: tuple[TitleHit, ...] = ()
     is_calibrated: bool = True
+    correction: Correction | None = None
 
     @property
     def pending(self) -> int:
@@ -241,6 +244,7 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
         waiting=waiting,
         titles=tuple(titles[:MAX_TITLES]),
         is_calibrated=all(page.is_calibrated for page in pages),
+        correction=next((page.correction for page in pages if page.correction), None),
     )
 
 
@@ -399,6 +403,7 @@ def _page(
         waiting=pending,
         titles=titles,
         is_calibrated=ranked.relevance.is_calibrated,
+        correction=ranked.correction,
     )
 
 

@@ -184,6 +184,8 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
     shown_elsewhere = {explanation.for_tools} if explanation else set()
     if results.time is not None:
         shown_elsewhere.add(results.time.note)
+    if results.correction is not None:
+        shown_elsewhere.add(results.correction.note)
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
@@ -198,6 +200,8 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
         "notes": [*notes_on_filters(box.q), *(note for note in results.notes if note not in shown_elsewhere)],
         "why": explanation.for_pages if explanation and not (is_silent and results.answered is False) else "",
         "silence": silence(box.q, is_waiting=results.answered is None),
+        "correction": results.correction,
+        "typed_exactly": results.correction and replace(box, q=results.correction.exactly(box.q)).query_string,
         "time": results.time,
         "time_sentence": sentence_of_time(
             results.time,

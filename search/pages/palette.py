@@ -16,6 +16,7 @@ from convmemory.core.folding import folded
 from convmemory.documents.models import Document
 from search.pages.chips import filters_in
 from search.pages.past_searches import past_searches
+from search.retrieval.typing_errors import correct_typing_errors
 
 TITLES_LIMIT, DOCUMENTS_LIMIT, PROJECTS_LIMIT, SEARCHES_LIMIT = 8, 4, 4, 4
 MAX_TEXT_CHARS = 200
@@ -62,19 +63,28 @@ class PaletteSection:
 def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = ()) -> list[PaletteSection]:
     """Return the sections that have entries: first a page of exactly this name, then those of the archive.
 
-    The pages are those of the caller's person, without the URL names `left_out`. At most four queries.
+    The pages are those of the caller's person, without the URL names `left_out`. At most four queries; more if no
+    title contains the words, which are then corrected.
     """
     words, typed = text[:MAX_TEXT_CHARS].split(), text.strip()
+    conversations, documents = _titles(caller, words)
+    label = gettext("Conversations")
+    if words and not (conversations or documents):
+        correction = correct_typing_errors(caller.archive_id, text[:MAX_TEXT_CHARS])
+        meant = correction.text.split() if correction else []
+        if meant:
+            conversations, documents = _titles(caller, meant)
+        if conversations:
+            label = gettext("Conversations: %(text)s") % {"text": " ".join(meant)}
     search = PaletteEntry(
         gettext("Search for “%(text)s”") % {"text": typed},
         "",
         "search",
         f"{reverse('search')}?{urlencode({'q': typed})}",
     )
-    conversations, documents = _titles(caller, words)
     found = (
         PaletteSection(gettext("Search"), (search,) if words else ()),
-        PaletteSection(gettext("Conversations"), conversations),
+        PaletteSection(label, conversations),
         PaletteSection(gettext("Documents"), documents),
         PaletteSection(gettext("Spaces"), tuple(_spaces(caller, words) if words else ())),
         PaletteSection(gettext("Projects"), tuple(_projects(caller, words) if words else ())),
