@@ -1,4 +1,4 @@
-"""The sentence above the hits on the time that a query names: it holds for the hits below it. Pure."""
+"""The sentence above the hits on the time that a query names: it holds for the hits below it."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils.html import strip_tags
 
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
@@ -60,6 +61,15 @@ def test_to_dos_are_shown_as_checklist(owner: User, page: Page) -> None:
     assert "&quot;status&quot;" not in text
 
 
+def test_calls_are_shown_as_cards_and_only_if_tools_are_searched(owner: User, page: Page) -> None:
+    call = MessageDraft("assistant", (TextPart("I run it."), ToolCallPart("c", "Bash", {"command": "vermilion --all"})))
+    made = make_conversation(owner, [user_says("which vermilion?"), call, assistant_says("It is vermilion.")])
+    index_conversation(conversation_id=made.pk)
+    assert "Bash" not in page("/search?q=vermilion").split('class="item hit"')[1].split("</a>")[0]
+    hit = page("/search?q=vermilion+--all&scope=tool").split('class="item hit"')[1].split("</a>")[0]
+    assert "Bash · vermilion --all" in strip_tags(hit)
+
+
 def test_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Page) -> None:
     path = f"/conversations/{working_conversation(owner).pk}"
     spoken = page(f"{path}?show=no-tools")
@@ -74,10 +84,10 @@ def test_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Page) -
     assert "&amp;show=questions" in page(f"/conversations/{long.pk}?show=questions")
 
 
-def test_turn_has_number_of_its_address(owner: User, page: Page) -> None:
+def test_head_counts_turns_from_one(owner: User, page: Page) -> None:
     conversation = make_conversation(owner, exchange(*[(f"q{number}", f"a{number}") for number in range(13)]))
     text = page(f"/conversations/{conversation.pk}?turn=2")
-    assert '<b data-turn-now="2">3</b> <small>/ 13</small>' in text
+    assert re.search(r'<b data-turn-now="2">3</b>\s+<small>/ 13</small>', text)
     assert 'aria-label="Link to turn 3"' in text
     assert f"/conversations/{conversation.pk}?turn=3#turn-3" in text
 
