@@ -50,8 +50,8 @@ class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
-    the owner says of the turn, `outcome` what it came to. `digest` is that of the message that opens it, and `copies` the number of other sessions
-    whose copy of the turn was folded into this hit.
+    the owner says of the turn, `outcome` what it came to. `digest` is that of the message that opens it, and `copies`
+    the number of other sessions whose copy of the turn was folded into this hit.
     """
 
     message_id: int
