@@ -74,6 +74,7 @@
   const panel = () => one(".outline-panel");
   const field = () => one("[data-find]", panel() ?? document);
   const KEY = "convmemory.outline";
+  let isReopening = false;
   let origin; // where the page was before words were looked for, to go back to with Escape
 
   function remember(isOpen) {
@@ -117,7 +118,7 @@
     keepingPlace(() => (panel().hidden = false));
     remember(true);
     field().value = "";
-    field().focus({ preventScroll: true });
+    if (!isReopening) field().focus({ preventScroll: true });
   }
 
   /** Puts the caret where words of the page are looked for. */
@@ -130,11 +131,13 @@
 
   /** Fills the panel of a page on which it was left open, where there is room for both. */
   function reopenOutline() {
+    isReopening = true; // the caret stays where it is: the keys of the page go on working
     if (panel()?.hidden && !rows().length && wasOpen() && hasRoom()) one("[data-outline-link]").click();
+    isReopening = false;
   }
 
   const hasRoom = () => matchMedia("(min-width: 1280px)").matches;
-  const finding = () => one("[data-finding]", panel() ?? document);
+  const finding = () => one(".outline-panel:not([hidden]) [data-finding]");
   const rows = () => all("[data-outline-turn]", panel() ?? document);
 
   /** Marks one row as the one that is being read. */
