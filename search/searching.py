@@ -115,6 +115,7 @@ class SearchResults:
     notes: tuple[str, ...] = ()
     total: int = 0
     answered: bool | None = None
+    is_unlikely: bool = False
     time: TimeReading | None = None
     explanation: Explanation | None = None
     waiting: Pending = NOTHING_PENDING
@@ -237,6 +238,7 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
         notes=(*notes, *left_out, *([explanation.for_tools] if explanation else [])),
         total=sum(page.total for page in pages),
         answered=answered,
+        is_unlikely=not left_out and all(page.is_unlikely for page in pages),
         time=next((page.time for page in pages if page.time), None),
         explanation=explanation,
         waiting=waiting,
@@ -376,6 +378,7 @@ def _page(
         shown, answered = with_coherent_relevance(shown, answered, bar)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
+    is_unlikely = answered is False and not titles
     if answered is False and pending.items:
         answered = None
     if answered is False and titles:
@@ -394,6 +397,7 @@ def _page(
         (*ranked.query.notes, *notes, *([explanation.for_tools] if explanation else [])),
         total=len(ranked.likely(bar)) if query.by_distance else len(order),
         answered=answered,
+        is_unlikely=is_unlikely,
         time=ranked.query.time,
         explanation=explanation,
         waiting=pending,
