@@ -252,12 +252,16 @@ def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pi
         return state
     kept = state.matched.any_of_items.union(*(normal(phrase).lower().split() for phrase in query.text.phrases))
     embedder = embedder_for(state.query.active_space) if state.query.space else None
+
+    def is_word(word: str) -> bool:
+        return isinstance(embedder, TokenEmbedder) and len(embedder.tokenize_query(word).ids) == 1
+
     correction = correct_typing_errors(
         query.archive_id,
         query.text.text,
         languages=state.query.languages,
         unmatched=lambda word: normal(word).lower() not in kept,
-        is_word=lambda word: isinstance(embedder, TokenEmbedder) and len(embedder.tokenize_query(word).ids) == 1,
+        is_word=is_word if embedder else None,
     )
     if correction is None:
         return state

@@ -176,7 +176,8 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
     """
     is_silent = bool(results.hits) and results.is_unlikely and not (box.nearest or cursor)
     said_when = results.time.words_of_time if results.time else ""
-    asked = " ".join(box.q.split()).replace(said_when, " ", 1).strip()
+    searched = results.correction.text if results.correction else box.q
+    asked = " ".join(searched.split()).replace(said_when, " ", 1).strip()
     shown = [] if is_silent else results.hits
     groups = group_hits(shown, box, is_calibrated=results.is_calibrated, asked=asked)
     likely, unlikely = by_band(groups)

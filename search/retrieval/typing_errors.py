@@ -21,7 +21,10 @@ from search.word_forms import MARK, folded_forms
 
 # Shorter words resemble too many others; words from `FAR_CHARS` on may have two errors.
 MIN_CHARS, FAR_CHARS, MAX_CHARS = 5, 8, 20
-MAX_WORDS, MAX_QUERY_WORDS = 3, 12
+MAX_WORDS = 3
+# Longer queries are questions, and have words that the archive need not hold: without a model that knows which are
+# words, each of them would be looked up at 20 ms and more.
+MAX_QUERY_WORDS, MAX_QUERY_WORDS_WITHOUT_MODEL = 12, 4
 _TOKEN = re.compile(r"\S+")
 # A word in small letters or with a capital: no identifier, abbreviation or number.
 _PLAIN = re.compile(r"[\"'(\[]*([^\W\d_][^\W\d_A-Z]+)[\"')\].,;:?!\u2026]*")
@@ -59,7 +62,7 @@ def correct_typing_errors(
     *,
     languages: Sequence[str] = (),
     unmatched: Callable[[str], bool] = lambda word: True,
-    is_word: Callable[[str], bool] = lambda word: False,
+    is_word: Callable[[str], bool] | None = None,
 ) -> Correction | None:
     """Return the text with words corrected that the owner's index does not hold; None if there are none.
 
@@ -67,13 +70,13 @@ def correct_typing_errors(
     caller knows that they are words (`is_word`), stay. At most 28 queries.
     """
     tokens = list(_TOKEN.finditer(text))
-    if len(tokens) > MAX_QUERY_WORDS:
+    if len(tokens) > (MAX_QUERY_WORDS if is_word else MAX_QUERY_WORDS_WITHOUT_MODEL):
         return None
     typed = {token: match[1] for token in tokens if (match := _PLAIN.fullmatch(normal(token[0])))}
     words = list(
         dict.fromkeys(word for word in typed.values() if MIN_CHARS <= len(word) <= MAX_CHARS and unmatched(word))
     )
-    words = [word for word in words if not is_word(word)]
+    words = [word for word in words if not (is_word and is_word(word))]
     if not words:
         return None
     vocabulary = _Vocabulary(archive_id, languages)

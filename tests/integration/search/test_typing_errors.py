@@ -135,6 +135,7 @@ def test_page_says_what_it_looked_for_and_links_to_typed_words(client: Client) -
     page = client.get("/search", {"q": "neigbour fense", "mode": "full_text"}).content.decode()
     assert "Results for <strong>neighbour fence</strong>." in page
     assert "q=%22neigbour%22+%22fense%22" in page
+    assert "<mark>neighbour</mark>" in page
     assert "Put words in quotes" not in page
     typed = client.get("/search", {"q": '"neigbour" "fense"', "mode": "full_text"}).content.decode()
     assert "Results for <strong>" not in typed
