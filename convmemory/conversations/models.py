@@ -29,6 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+OUTCOME_VERSION = 1  # of outcomes of turns, see messages/outcomes.py
 TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
 OWN_TITLE = 0  # the owner's, which nothing replaces
 
@@ -79,6 +80,9 @@ class Conversation(Trashable):
     turn_count = models.PositiveIntegerField(default=0)
     turns_version = models.PositiveBigIntegerField(default=0, help_text="Grows whenever any turn changes.")
     stored_bytes = models.BigIntegerField(null=True, default=0, help_text="Null: not counted yet.")
+    outcome_version = models.SmallIntegerField(
+        null=True, default=OUTCOME_VERSION, help_text="Null: an older version stored its turns, without outcomes."
+    )
     additions = models.JSONField(
         default=dict, db_default={}, help_text="In a space, what persons added to it, by their numbers: [bytes, turns]."
     )
@@ -108,6 +112,7 @@ class Conversation(Trashable):
             ),
             models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
             models.Index(fields=["id"], condition=Q(title_version__isnull=True), name="conversation_old_title"),
+            models.Index(fields=["id"], condition=Q(outcome_version__isnull=True), name="conversation_no_outcome"),
         ]
 
     def __str__(self) -> str:
@@ -256,6 +261,7 @@ class Message(models.Model):
     model = models.CharField(max_length=200, blank=True, default="")
     parts = models.JSONField(default=list)
     turn_number = models.PositiveIntegerField(null=True, blank=True)
+    outcome = models.JSONField(null=True, help_text="Of the turn that it opens: see messages/outcomes.py.")
     source_key = models.CharField(max_length=200, blank=True, default="")
     content_hash = models.BinaryField(max_length=32)
     created_at = models.DateTimeField(null=True, blank=True)

@@ -85,6 +85,15 @@ SET turn_number = v.turn_number
 FROM unnest(%(messages)s::bigint[], %(turns)s::int[]) AS v (id, turn_number)
 WHERE m.id = v.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
 
+-- name: set_outcomes
+-- Set the outcomes of turns, given as one JSON array, at the messages of one conversation that open them.
+UPDATE conversations_message AS m
+SET outcome = v.outcome
+FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS v (message bigint, outcome jsonb)
+WHERE
+    m.id = v.message AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+    AND m.outcome IS DISTINCT FROM v.outcome
+
 -- name: stored_messages
 -- The owner's messages that meet a condition, as `StoredMessage` has their fields, in order, without superseded ones. How
 -- messages without a turn are placed: `with_home_turns`.

@@ -1,8 +1,9 @@
 """The tools that read one conversation turn by turn, and that list conversations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -11,6 +12,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
 from convmemory.conversations.filters import filters_of
 from convmemory.conversations.marking import marks_of
+from convmemory.conversations.messages.outcomes import Outcome, call_line, end_of
 from convmemory.conversations.messages.parts import (
     Part,
     TextPart,
@@ -36,12 +38,12 @@ from convmemory.tools.definition import (
 )
 from convmemory.tools.searching import Agent, Project, Space
 from search.reasons import Explanation, Reason, explain_no_conversation, explanation_of_all
-from search.vectors.texts import head_and_tail
 
 MESSAGES_AT_ONCE = 50
 # An estimate of the tokens of role, turn and position.
 TOKENS_AROUND_A_MESSAGE = 20
-TOOL_RESULT_CHARS = 600
+OUTCOME, STEPS = "outcome", "steps"
+"""The roles of entries that are no messages: what a turn came to, and its calls, folded to a line each."""
 
 
 class ReadConversationInput(ToolInput):
@@ -49,7 +51,8 @@ class ReadConversationInput(ToolInput):
     from_turn: Annotated[int, Field(ge=0, description="first turn")] = 0
     to_turn: Annotated[int, Field(description="last turn")] | Optional = None
     thinking: Annotated[bool, Field(description="show reasoning")] = False
-    whole_tool_results: Annotated[bool, Field(description="in full")] = False
+    whole_tool_results: Annotated[bool, Field(description="calls in full")] = False
+    system: Annotated[bool, Field(description="prompts too")] = False
     max_tokens: Annotated[int, Field(ge=100, le=20_000, description="a page")] = 2_000
     cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
@@ -62,6 +65,7 @@ class ReadConversationInput(ToolInput):
             "to": self.to_turn,
             "thinking": self.thinking,
             "whole": self.whole_tool_results,
+            "system": self.system,
         }
 
 
@@ -85,9 +89,10 @@ class ReadConversationOutput(ToolOutput):
 
 @dataclass(frozen=True, slots=True)
 class PageStart:
-    """The beginning of a page: a message, and the number of its characters on earlier pages."""
+    """The beginning of a page: a turn, an entry of it, and the number of its characters on earlier pages."""
 
-    position: int = 0
+    turn: int = 0
+    entry: int = 0
     offset: int = 0
 
 
@@ -108,8 +113,10 @@ def read_conversation(caller: Caller | None, arguments: ReadConversationInput) -
 def _read_page(caller: Caller, arguments: ReadConversationInput) -> ReadConversationOutput:
     conversation = get_conversation(caller=caller, conversation_id=arguments.conversation_id)
     identity = arguments.identity
-    start = PageStart(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else PageStart()
-    messages, following = _page(_messages(caller, arguments, start.position), start, arguments)
+    start = PageStart(arguments.from_turn)
+    if arguments.cursor:
+        start = PageStart(*decode_numbers(identity, arguments.cursor, count=3))
+    messages, following = _page(_entries(caller, arguments, start), start, arguments.max_tokens)
     first = messages[0].turn_number if messages else arguments.from_turn
     marks = marks_of(archive_id=caller.archive_id, conversation_id=conversation.pk)
     shown = dict.fromkeys((conversation.pk, message.turn_number) for message in messages)
@@ -120,7 +127,7 @@ def _read_page(caller: Caller, arguments: ReadConversationInput) -> ReadConversa
         url=f"{site()}{conversation.get_absolute_url()}?turn={first}",
         messages=messages,
         marks=[f"turn {turn[1]}: {marks[turn]}" for turn in shown if turn in marks] or None,
-        next_cursor=encode_cursor(identity, [following.position, following.offset]) if following else None,
+        next_cursor=encode_cursor(identity, [following.turn, following.entry, following.offset]) if following else None,
         **_said(None if messages else Explanation(Reason.PAST_END)),
     )
 
@@ -130,13 +137,25 @@ def _said(explanation: Explanation | None) -> dict[str, Any]:
     return {"note": explanation.for_tools, "reason": explanation.reason} if explanation else {}
 
 
-def _messages(caller: Caller, arguments: ReadConversationInput, position: int) -> Iterator[Message]:
-    """Yield the messages of the requested turns from a position on, reading a few at a time."""
+def _entries(caller: Caller, arguments: ReadConversationInput, start: PageStart) -> Iterator[tuple[int, ReadMessage]]:
+    """Yield what is shown of the requested turns, from the start on, with its number in its turn."""
+    rows = _messages(caller, arguments, start.turn)
+    for turn, messages in groupby(rows, key=home_turn_of):
+        shown = (row for row in messages if arguments.system or not _instructs(row))
+        entries = _in_order(shown, arguments) if arguments.whole_tool_results else _folded(shown, arguments)
+        for number, entry in enumerate(entries):
+            if turn > start.turn or number >= start.entry:
+                yield number, entry
+
+
+def _messages(caller: Caller, arguments: ReadConversationInput, from_turn: int) -> Iterator[Message]:
+    """Yield the messages of the requested turns from one on, reading a few at a time."""
+    position = 0
     while True:
         rows = messages_of(
             caller=caller,
             conversation_id=arguments.conversation_id,
-            turns=(arguments.from_turn, arguments.to_turn),
+            turns=(from_turn, arguments.to_turn),
             from_position=position,
             limit=MESSAGES_AT_ONCE,
         )
@@ -146,28 +165,34 @@ def _messages(caller: Caller, arguments: ReadConversationInput, position: int) -
         position = rows[-1].position + 1
 
 
-def _page(
-    messages: Iterator[Message], start: PageStart, arguments: ReadConversationInput
-) -> tuple[list[ReadMessage], PageStart | None]:
-    """Return as many messages as fit the budget, and the beginning of the next page.
+def _instructs(message: Message) -> bool:
+    """Return whether a message is no speech but instructions: a system prompt, or what a harness wrote as the user."""
+    if message.role == "user" and not message.is_real_user:
+        return not any(isinstance(part, ToolResultPart) for part in message.typed_parts)
+    return message.role == "system"
 
-    Only a message that is larger than a whole page is split; it continues on the next page.
+
+def _page(
+    entries: Iterator[tuple[int, ReadMessage]], start: PageStart, max_tokens: int
+) -> tuple[list[ReadMessage], PageStart | None]:
+    """Return as many entries as fit the budget, and the beginning of the next page.
+
+    Only an entry that is larger than a whole page is split; it continues on the next page.
     """
     page: list[ReadMessage] = []
-    room = arguments.max_tokens
-    for message in messages:
-        offset = start.offset if message.position == start.position else 0
-        text = shown_text(message.typed_parts, arguments)[offset:]
-        if not text:
-            continue
+    room = max_tokens
+    for number, entry in entries:
+        offset = start.offset if (entry.turn_number, number) == (start.turn, start.entry) else 0
+        text = entry.text[offset:]
         room -= TOKENS_AROUND_A_MESSAGE
         tokens = count_tokens(text, encoding=ESTIMATE)
         if tokens > room and page:
-            return page, PageStart(message.position, offset)
+            return page, PageStart(entry.turn_number, number, offset)
         if tokens > room:
             text = cut_to_tokens(text, room, encoding=ESTIMATE)
-            return [_read(message, text)], PageStart(message.position, offset + len(text))
-        page.append(_read(message, text))
+            following = PageStart(entry.turn_number, number, offset + len(text))
+            return [entry.model_copy(update={"text": text})], following
+        page.append(entry.model_copy(update={"text": text}))
         room -= tokens
     return page, None
 
@@ -182,9 +207,91 @@ def _read(message: Message, text: str) -> ReadMessage:
     )
 
 
-def shown_text(parts: tuple[Part, ...], arguments: ReadConversationInput) -> str:
-    """Return the text of a message: without thinking, and with short tool output, unless the caller asks for them."""
-    return "\n\n".join(filter(None, (_shown_part(part, arguments) for part in parts)))
+def _in_order(messages: Iterable[Message], arguments: ReadConversationInput) -> Iterator[ReadMessage]:
+    """Yield the messages of a turn as they followed each other, with calls and their results."""
+    for message in messages:
+        if text := _joined(_shown_part(part, arguments) for part in message.typed_parts):
+            yield _read(message, text)
+
+
+def _folded(messages: Iterable[Message], arguments: ReadConversationInput) -> list[ReadMessage]:
+    """Return a turn as its reader needs it: what was asked, the last answer, the outcome, and the steps before it.
+
+    Of the steps, texts are whole and calls are lines. What was said outside of the turn stands at its place.
+    """
+    before: list[ReadMessage] = []
+    asked: list[ReadMessage] = []
+    after: list[ReadMessage] = []
+    steps: list[tuple[Message, list[ToolCallPart | str]]] = []
+    ends: dict[str, str] = {}
+    outcome: dict[str, Any] | None = None
+    calls, last = 0, None  # the number of calls, and the place of the last step that says something
+    for message in messages:
+        shown: list[ToolCallPart | str] = []
+        for part in message.typed_parts:
+            if isinstance(part, ToolResultPart):
+                ends[part.call_id] = end_of(part)
+            elif isinstance(part, ToolCallPart):
+                shown.append(part)
+            elif text := _shown_part(part, arguments):
+                shown.append(text)
+        outcome = outcome or message.outcome
+        if message.role == "assistant" and message.turn_number is not None:
+            if any(isinstance(part, TextPart) and part.text.strip() for part in message.typed_parts):
+                last = len(steps)
+            calls += sum(isinstance(part, ToolCallPart) for part in shown)
+            if shown:
+                steps.append((message, shown))
+        elif said := _texts(shown):
+            place = asked if message.turn_number is not None else after if asked or steps else before
+            place.append(_read(message, said))
+    if not calls:
+        return [*before, *asked, *(_read(message, _texts(shown)) for message, shown in steps), *after]
+    answer = []
+    if last is not None:
+        message, shown = steps[last]
+        answer = [_read(message, _texts(shown))]
+        steps[last] = (message, [part for part in shown if not isinstance(part, str)])
+    return [*before, *asked, *answer, *_outcome_entry(asked or answer, outcome), *_step_entry(steps, ends), *after]
+
+
+def _outcome_entry(said: Sequence[ReadMessage], stored: Mapping[str, Any] | None) -> Iterator[ReadMessage]:
+    """Yield what a turn changed and which commands it ran, if anything."""
+    outcome = Outcome.from_json(stored)
+    lines = [
+        f"{name}: {value}"
+        for name, value in (
+            ("changed", ", ".join(outcome.files)),
+            ("passed", outcome.passed),
+            ("failed", outcome.failed),
+        )
+        if value
+    ]
+    if said and lines:
+        first = said[0]
+        yield ReadMessage(turn_number=first.turn_number, position=first.position, role=OUTCOME, text="\n".join(lines))
+
+
+def _step_entry(
+    steps: Iterable[tuple[Message, Sequence[ToolCallPart | str]]], ends: Mapping[str, str]
+) -> Iterator[ReadMessage]:
+    """Yield the steps of a turn as one entry, if there are any."""
+    lines: list[str] = []
+    first: Message | None = None
+    for message, parts in steps:
+        for part in parts:
+            first = first or message
+            lines.append(part if isinstance(part, str) else call_line(part, ends.get(part.id)))
+    if first is not None:
+        yield ReadMessage(turn_number=home_turn_of(first), position=first.position, role=STEPS, text="\n".join(lines))
+
+
+def _texts(shown: Iterable[ToolCallPart | str]) -> str:
+    return _joined(part for part in shown if isinstance(part, str))
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, texts))
 
 
 def _shown_part(part: Part, arguments: ReadConversationInput) -> str:
@@ -196,15 +303,15 @@ def _shown_part(part: Part, arguments: ReadConversationInput) -> str:
         return f"[tool call] {tool_call_text(part)}"
     if isinstance(part, ToolResultPart):
         text = part.text.strip()
-        return f"[tool result] {text if arguments.whole_tool_results else head_and_tail(text, TOOL_RESULT_CHARS)}"
+        return f"[tool result] {text}"
     return f"[attachment] {part.name}"
 
 
 READ_CONVERSATION = Tool(
     name="read_conversation",
     description=(
-        "Read turns of one conversation in order. Use it for turns that a search found, as from_turn=3, to_turn=3; "
-        "not to look for something: search for that."
+        "Read a conversation. Use it for turns that a search found, as from_turn=3, to_turn=3; "
+        "not to look for something."
     ),
     input_model=ReadConversationInput,
     output_model=ReadConversationOutput,
@@ -287,10 +394,7 @@ def list_conversations(caller: Caller | None, arguments: ListConversationsInput)
 
 LIST_CONVERSATIONS = Tool(
     name="list_conversations",
-    description=(
-        "List conversations, the latest first. Use it for 'what did I work on last week'; "
-        "not for a topic: search for that."
-    ),
+    description=("List conversations, the latest first. Use it for 'what did I work on last week'; not for a topic."),
     input_model=ListConversationsInput,
     output_model=ListConversationsOutput,
     function=list_conversations,

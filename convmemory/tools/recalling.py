@@ -31,7 +31,7 @@ class RecallInput(SearchInput):
 
 class ConversationRecallInput(RecallInput):
     conversation_id: Annotated[int | Optional, Field(description="only this one")] = None
-    alive_message_ids: Annotated[list[int], Field(max_length=MAX_ALIVE, description="you see these already")] = []
+    alive_message_ids: Annotated[list[int], Field(max_length=MAX_ALIVE, description="you see these")] = []
     alive_from_position: Annotated[int, Field(ge=0, description="you see conversation_id from here on")] | Optional = (
         None
     )

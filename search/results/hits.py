@@ -48,13 +48,15 @@ Turn = tuple[int, int]  # source, item
 class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
-    The passage is in part `passage_part` of message `passage_message_id`. `mark` is what the owner says of the turn.
+    The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
+    the owner says of the turn.
     """
 
     message_id: int
     passage_message_id: int | None
     passage_part: int
     mark: Mark | None = None
+    is_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,7 @@ def _hit(
             passage_message_id=passage.message_id if passage else None,
             passage_part=passage.part_index if passage else 0,
             mark=mark,
+            is_call=passage is not None and passage.is_call,
         ),
     )
     if section is None:

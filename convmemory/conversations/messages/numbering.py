@@ -1,23 +1,31 @@
-"""The final step of every change to a conversation's messages: numbers turns, updates counts and dates, announces it.
+"""The final step of every change to a conversation's messages: numbers turns, stores their outcomes, counts, announces.
 
 Works on a locked conversation inside a transaction, and sends `conversation_changed` in it.
 """
 
+import json
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
+from convmemory.conversations.messages.outcomes import Spoken, outcome_of
+from convmemory.conversations.messages.parts import part_from_json
 from convmemory.conversations.messages.titling import choose_title
 from convmemory.conversations.messages.turns import TurnMessage, number_turns
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.models import OUTCOME_VERSION, Conversation
 from convmemory.conversations.signals import conversation_changed
 from convmemory.core.sql import load_sql
+from convmemory.core.text import json_storable
 
 if TYPE_CHECKING:
     from convmemory.conversations.messages.parts import Role
+
+MESSAGES_AT_ONCE = 200
 
 
 def finish_change(
@@ -53,6 +61,7 @@ def count_turns(
         newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
     else:
         conversation.turn_count = turn_count
+    write_outcomes(conversation, from_turn=first_turn)
     conversation.message_count = message_count
     conversation.turns_version += 1
     conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
@@ -74,6 +83,40 @@ def announce_rewritten(conversation: Conversation, *, from_position: int | None)
 def announce(conversation: Conversation, *, first_turn: int | None = None) -> None:
     """Notify receivers, inside the transaction, that the conversation, or its turns from one on, have changed."""
     conversation_changed.send(Conversation, conversation=conversation, first_turn=first_turn)
+
+
+def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> None:
+    """Store the outcomes of a conversation's turns, from one turn on, with the messages that open them."""
+    rows = conversation.messages.filter(superseded=False, turn_number__gte=from_turn).order_by("position")
+    needed = rows.values_list("turn_number", "pk", "is_real_user", "role", "parts")
+    outcomes = []
+    for _, turn in groupby(needed.iterator(chunk_size=MESSAGES_AT_ONCE), key=itemgetter(0)):
+        openings, messages = [], []
+        for _, pk, is_real_user, role, parts in turn:
+            openings.append((not is_real_user, len(openings), pk))
+            messages.append(Spoken(role, tuple(map(part_from_json, parts))))
+        *_, opening = min(openings)
+        outcomes.append({"message": opening, "outcome": outcome_of(messages).to_json()})
+    for start in range(0, len(outcomes), MESSAGES_AT_ONCE):
+        parameters = {"owner": conversation.archive_id, "conversation": conversation.pk}
+        batch = json_storable(outcomes[start : start + MESSAGES_AT_ONCE])
+        with connection.cursor() as cursor:
+            statement = load_sql("convmemory.conversations", "set_outcomes")
+            cursor.execute(statement, parameters | {"outcomes": json.dumps(batch)})
+
+
+def renew_outcomes(*, limit: int) -> int:
+    """Make the outcomes of conversations that an older version stored; return how many rows were looked at."""
+    old = Conversation.objects.filter(outcome_version=None).order_by("pk")
+    ids = list(old.values_list("pk", flat=True)[:limit])
+    for number in ids:
+        with transaction.atomic():
+            conversation = old.select_for_update().filter(pk=number).first()
+            if conversation is not None:
+                write_outcomes(conversation)
+                conversation.outcome_version = OUTCOME_VERSION
+                conversation.save(update_fields=["outcome_version"])
+    return len(ids)
 
 
 def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) -> datetime:

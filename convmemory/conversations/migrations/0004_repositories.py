@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0005_counted_audit_entries"), ("conversations", "0002_additions")]
+    dependencies = [("accounts", "0005_counted_audit_entries"), ("conversations", "0003_outcomes")]
 
     operations = [
         migrations.AddField(

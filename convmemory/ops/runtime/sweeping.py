@@ -14,6 +14,7 @@ from django_q.models import Failure
 from convmemory.accounts.auditing import forget_old_entries
 from convmemory.accounts.sessions import forget_expired_sessions
 from convmemory.accounts.space_invitations import forget_old_invitations
+from convmemory.conversations.messages.numbering import renew_outcomes
 from convmemory.conversations.messages.responses import release_abandoned_responses
 from convmemory.conversations.messages.titling import renew_titles
 from convmemory.core.files.work_folders import sweep_work_folders
@@ -75,6 +76,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "storage": _in_all_archives(_storage),
         "added to spaces": _added,
         "titles": _in_all_archives(_titles),
+        "outcomes": _in_all_archives(_outcomes),
     }
     return _run(kinds, deep=True)
 
@@ -159,6 +161,13 @@ def _added() -> Swept:
 def _titles() -> Swept:
     renewed, deadline = 0, time.monotonic() + MAX_S
     while time.monotonic() < deadline and (some := renew_titles(limit=BATCH)):
+        renewed += some
+    return Swept(renewed, renewed)
+
+
+def _outcomes() -> Swept:
+    renewed, deadline = 0, time.monotonic() + MAX_S
+    while time.monotonic() < deadline and (some := renew_outcomes(limit=BATCH)):
         renewed += some
     return Swept(renewed, renewed)
 

@@ -173,7 +173,7 @@ def test_server_without_memory_does_not_offer_it(owner: User, settings: Any) -> 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def test_conversation_is_read_with_tools_in_short_and_without_thinking(owner: User) -> None:
+def test_turn_is_read_as_question_answer_outcome_and_folded_calls(owner: User) -> None:
     answer = MessageDraft(
         role="assistant",
         parts=(
@@ -187,11 +187,56 @@ def test_conversation_is_read_with_tools_in_short_and_without_thinking(owner: Us
     made = make_conversation(owner, [user_says("where is it?", name="Ada"), answer, result], title="Files")
     read = run_tool("read_conversation", {"conversation_id": made.pk}, Caller.of(owner))
     assert (read["title"], read["turn_count"], read["url"]) == ("Files", 1, f"/conversations/{made.pk}?turn=0")
-    question, said, output = read["messages"]
+    question, said, outcome, steps = read["messages"]
     assert question == {"turn_number": 0, "position": 0, "role": "user", "name": "Ada", "text": "where is it?"}
-    assert said["text"] == "[tool call] bash command:ls\n\nIt is there.\n\n[attachment] plan.pdf"
-    assert output["text"].startswith("[tool result] line")
-    assert len(output["text"]) < 700
+    assert (said["role"], said["text"]) == ("assistant", "It is there.\n\n[attachment] plan.pdf")
+    assert (outcome["role"], outcome["text"]) == ("outcome", "passed: ls")
+    assert (steps["role"], steps["text"]) == ("steps", "bash ls: ok")
+    whole = run_tool(
+        "read_conversation",
+        {"conversation_id": made.pk, "whole_tool_results": True, "max_tokens": 20_000},
+        Caller.of(owner),
+    )
+    _, said, output = whole["messages"]
+    assert said["text"].startswith("[tool call] bash command:ls\n\nIt is there.")
+    assert output["text"].count("line") == 1000
+
+
+def test_instructions_are_read_only_when_asked_for_and_last_answer_comes_first(owner: User) -> None:
+    def calls(number: str, name: str, **values: Any) -> MessageDraft:
+        return MessageDraft(role="assistant", parts=(TextPart("Let me see."), ToolCallPart(number, name, values)))
+
+    def returns(number: str, text: str) -> MessageDraft:
+        return MessageDraft(role="tool", parts=(ToolResultPart(number, text),))
+
+    drafts = [
+        MessageDraft(role="system", parts=(TextPart("You are a careful agent. " * 400),)),
+        user_says("why do the tests fail?"),
+        calls("1", "Bash", command="mise run test"),
+        returns("1", "E1\nassert 1 == 2\nProcess exited with code 1"),
+        calls("2", "Edit", file_path="src/app.yaml", old_string="a", new_string="b"),
+        returns("2", "edited"),
+        calls("3", "Bash", command="mise run test"),
+        returns("3", "Process exited with code 0"),
+        assistant_says("The port was taken. I changed it to 9714 in app.yaml."),
+    ]
+    made = make_conversation(owner, drafts)
+    arguments = {"conversation_id": made.pk}
+    read = run_tool("read_conversation", arguments, Caller.of(owner))["messages"]
+    failed = "Bash mise run test: failed, Process exited with code 1"
+    steps = ["Let me see.", failed, "Let me see.", "Edit src/app.yaml", "Let me see.", "Bash mise run test: ok"]
+    assert [(message["role"], message["text"]) for message in read] == [
+        ("user", "why do the tests fail?"),
+        ("assistant", "The port was taken. I changed it to 9714 in app.yaml."),
+        ("outcome", "changed: src/app.yaml\npassed: mise run test\nfailed: mise run test"),
+        ("steps", "\n".join(steps)),
+    ]
+    with_instructions = run_tool("read_conversation", arguments | {"system": True}, Caller.of(owner))["messages"]
+    assert with_instructions[0]["text"].startswith("You are a careful agent.")
+    in_full = run_tool("read_conversation", arguments | {"whole_tool_results": True}, Caller.of(owner))["messages"]
+    assert [message["role"] for message in in_full] == [
+        "user", "assistant", "tool", "assistant", "tool", "assistant", "tool", "assistant",
+    ]  # fmt: skip
 
 
 def test_turns_are_chosen_by_number(owner: User) -> None:

@@ -48,6 +48,7 @@ from convmemory.conversations.importers.values import (
 from convmemory.conversations.importing.archives import _archive_stem, _safe_parts
 from convmemory.conversations.messages.drafts import MessageDraft, event_words, words_query
 from convmemory.conversations.messages.hidden_keys import without_keys
+from convmemory.conversations.messages.outcomes import Outcome, Spoken, call_line, end_of, outcome_of
 from convmemory.conversations.messages.parts import (
     AttachmentPart,
     TextPart,
@@ -83,7 +84,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
 from convmemory.documents.converters.coverage import Coverage
@@ -377,6 +378,14 @@ _BYTES = tiktoken.Encoding(
 )
 
 
+def _outcome(text: str) -> Outcome:
+    parts = (
+        TextPart(text), ToolCallPart("1", "apply_patch", {"input": f"*** Update File: {text}"}),
+        ToolResultPart("1", text),
+    )  # fmt: skip
+    return outcome_of([Spoken("assistant", parts)])
+
+
 def _page(text: str) -> None:
     with suppress(Unreadable):  # of an element with too many attributes
         list(html_blocks(tree_of(text), Coverage()))
@@ -481,12 +490,18 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         fenced(text, "summary"),
         quoted(text, "recalled-memory"),
     ),
+    "convmemory.conversations.messages.outcomes": lambda text: (
+        _outcome(text),
+        end_of(ToolResultPart("1", text)),
+        call_line(ToolCallPart("1", "bash", {"command": text}), None),
+    ),
     "convmemory.conversations.messages.thinking": lambda text: thinking_apart(
         [TextPart(f"<think>\n{text}"), TextPart(f"{text}\n<think>\n{text}</thin")]
     ),
     "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
+    "convmemory.core.tokens likely": likely_tokens,
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),

@@ -74,7 +74,7 @@ def test_hook_runs_client_of_home_folder_in_any_shell(connected: Path, shell: st
     assert "prompt claude-code no-question" in (connected / ".local/state/convmemory/hook.log").read_text()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", [SHELLS[0], *(pytest.param(shell, marks=pytest.mark.slow) for shell in SHELLS[1:])])
 @pytest.mark.parametrize("missing", ["client", "folder", "half of it", "Python", "home"])
 def test_hook_ends_with_0_and_in_silence_whatever_is_missing(connected: Path, missing: str, shell: str) -> None:
     program = Account(connected).program

@@ -1,0 +1,162 @@
+"""The outcome of a turn, without a model: what it concluded, which files it changed, which command passed and failed.
+
+Pure. `write_outcomes` in `messages/numbering.py` stores it with the message that opens the turn, and hits show it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from convmemory.conversations.messages.echo import is_own_call
+from convmemory.conversations.messages.parts import (
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    said_text,
+)
+from convmemory.core.text import one_line
+
+CONCLUSION_CHARS, COMMAND_CHARS, PATH_CHARS, MAX_FILES = 400, 160, 200, 20
+# An answer is looked through from its end: a longer one is a document, whose end is no conclusion of more than this.
+READ_CHARS = 20_000
+ERROR_CHARS = 120
+OK = "ok"
+SHORT_CHARS = 40  # "Done." says less than the text before it
+
+_EDITS = re.compile(r"(?:^|[_.])(?:edit|multiedit|write|create|patch|replace|notebookedit)|str_replace", re.IGNORECASE)
+_COMMANDS = re.compile(r"bash|shell|exec|terminal|run_command|run_in", re.IGNORECASE)
+_PATHS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file", "filename", "file")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,300})$", re.MULTILINE)
+_EXIT_CODE = re.compile(
+    r"(?:exited with code|exit(?:ed)?[ _]?code[\"']?:?|exit status|returncode[\"']?:) ?(-?\d{1,5})", re.IGNORECASE
+)
+_CODE_CHARS = 2_000  # at both ends of an output, where its exit code stands
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_BLOCK = re.compile(r"\n\s*\n")
+_SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
+_MARKUP = re.compile(r"^(?:#+ +|[-*] +|> +)|\*\*|__")
+# Sentences that announce or offer say no outcome.
+_ANNOUNCES = re.compile(
+    r"(?:i['\u2019]ll|i will|i['\u2019]m going to|let me|let['\u2019]s|now i|next,? i|first,? i|would you like"
+    r"|do you want|shall i|should i|want me to|let me know|feel free|sure[,!.]|great[,!.]|perfect[,!.]|certainly"
+    r"|of course|okay[,.]|you['\u2019]re (?:absolutely )?right|if you (?:want|like|need)|ich werde|lass mich|soll ich"
+    r"|voy a|d\u00e9jame|je vais|souhaitez)(?!\w)",
+    re.IGNORECASE,
+)
+
+
+class Spoken(NamedTuple):
+    """A message of a turn."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not."""
+
+    conclusion: str = ""
+    files: tuple[str, ...] = ()
+    passed: str = ""
+    failed: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values that are not empty."""
+        values = {"conclusion": self.conclusion, "files": list(self.files), "passed": self.passed}
+        return {name: value for name, value in (values | {"failed": self.failed}).items() if value}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> Self:
+        given = dict(value or {})
+        return cls(**(given | {"files": tuple(given.get("files", ()))}))
+
+
+def outcome_of(messages: Iterable[Spoken]) -> Outcome:
+    """Return the outcome of the messages of one turn, in their order."""
+    texts: list[str] = []
+    files: dict[str, None] = {}
+    calls: dict[str, str] = {}
+    last = passed = failed = ""
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart) and not is_own_call(part):
+                files |= dict.fromkeys(changed_files(part))
+                last = calls[part.id] = command_of(part)
+            elif isinstance(part, ToolResultPart):
+                command = calls.get(part.call_id, last)
+                if command and has_failed(part):
+                    failed = command
+                elif command:
+                    passed = command
+            elif isinstance(part, TextPart) and message.role == "assistant" and said_text(part).strip():
+                texts.append(said_text(part))
+    return Outcome(_conclusion(texts), tuple(files)[-MAX_FILES:], passed, failed)
+
+
+def command_of(call: ToolCallPart) -> str:
+    """Return the command that a call runs in a shell, in one line; "" for another tool."""
+    if not _COMMANDS.search(call.name):
+        return ""
+    value = next((call.input[name] for name in ("command", "cmd", "script") if call.input.get(name)), "")
+    if isinstance(value, list):
+        value = value[-1] if value[:2] in (["bash", "-lc"], ["sh", "-c"], ["bash", "-c"]) else " ".join(map(str, value))
+    return one_line(value, COMMAND_CHARS) if isinstance(value, str) else ""
+
+
+def changed_files(call: ToolCallPart) -> Iterator[str]:
+    """Yield the paths of files that a call changes."""
+    command = call.input.get("command", "")
+    texts = (value for value in call.input.values() if isinstance(value, str) and "*** " in value)
+    yield from (match[1].strip()[:PATH_CHARS] for text in texts for match in _PATCHED.finditer(text))
+    # `view` of an editor that also edits changes nothing.
+    if _EDITS.search(call.name) and command != "view":
+        path = next((call.input[name] for name in _PATHS if isinstance(call.input.get(name), str)), "")
+        if path:
+            yield one_line(path, PATH_CHARS)
+
+
+def has_failed(result: ToolResultPart) -> bool:
+    """Return whether the output of a command says that it failed."""
+    codes = _EXIT_CODE.findall(result.text[:_CODE_CHARS]) or _EXIT_CODE.findall(result.text[-_CODE_CHARS:])
+    return result.is_error or (bool(codes) and codes[-1] != "0")
+
+
+def call_line(call: ToolCallPart, end: str | None) -> str:
+    """Return a call in one line with its `end_of`, if it has one: `Bash mise run test: ok`."""
+    command = command_of(call)
+    about = command or next(changed_files(call), "") or _first_value(call.input)
+    line = one_line(f"{call.name} {about}", COMMAND_CHARS)
+    if end is None or (end == OK and not command):
+        return line
+    return f"{line}: {end}"
+
+
+def end_of(result: ToolResultPart) -> str:
+    """Return how a call ended, with the last line of the output of one that failed."""
+    if not has_failed(result):
+        return OK
+    lines = [line for line in result.text[-_CODE_CHARS:].splitlines() if line.strip()]
+    return f"failed, {one_line(lines[-1], ERROR_CHARS)}" if lines else "failed"
+
+
+def _first_value(values: Mapping[str, Any]) -> str:
+    named = next((values[name] for name in (*_PATHS, "pattern", "query", "url", "description") if values.get(name)), "")
+    return one_line(named if isinstance(named, str) else json.dumps(named, default=str), COMMAND_CHARS)
+
+
+def _conclusion(texts: list[str]) -> str:
+    """Return the sentences that conclude, from the last text that says more than that it is done."""
+    said = [text[-READ_CHARS:] for text in texts]
+    last = next((text for text in reversed(said) if len(text.strip()) >= SHORT_CHARS), said[-1] if said else "")
+    sentences = [
+        plain
+        for block in _BLOCK.split(_FENCED.sub("\n", last))
+        for sentence in _SENTENCE.split(block)
+        if (plain := _MARKUP.sub("", sentence.strip()).strip())
+    ]
+    telling = [each for each in sentences if not _ANNOUNCES.match(each) and not each.endswith((":", "?"))]
+    return one_line(" ".join(telling or sentences or [last]), CONCLUSION_CHARS)

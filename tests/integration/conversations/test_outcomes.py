@@ -1,0 +1,40 @@
+"""Outcomes are stored with each change of a turn; a worker makes those of conversations of an older version."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.numbering import renew_outcomes
+from convmemory.conversations.models import Conversation, Message
+from tests.factories import assistant_says, exchange, make_conversation, user_says
+
+pytestmark = pytest.mark.django_db
+PUMP = ("Which pump fits?", "The pump of the old well fits, type 40.")
+
+
+def outcomes_of(conversation: Conversation) -> list[dict[str, Any] | None]:
+    rows = Message.objects.filter(conversation=conversation, is_real_user=True).order_by("position")
+    return list(rows.values_list("outcome", flat=True))
+
+
+def test_each_change_of_a_turn_renews_its_outcome(owner: User) -> None:
+    made = make_conversation(owner, exchange(PUMP))
+    assert outcomes_of(made) == [{"conclusion": PUMP[1]}]
+    more = [assistant_says("No: type 41, I read the plate again and it says so."), user_says("And the hose?")]
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=made.pk, drafts=more)
+    first, second = outcomes_of(made)
+    assert first == {"conclusion": "No: type 41, I read the plate again and it says so."}
+    assert second is None  # its turn is not complete
+
+
+def test_worker_makes_outcomes_of_conversations_of_older_version(owner: User) -> None:
+    made = make_conversation(owner, exchange(PUMP))
+    Message.objects.filter(conversation=made).update(outcome=None)
+    assert renew_outcomes(limit=10) == 0
+    Conversation.objects.filter(pk=made.pk).update(outcome_version=None)
+    assert renew_outcomes(limit=10) == 1
+    assert outcomes_of(made) == [{"conclusion": PUMP[1]}]
+    assert renew_outcomes(limit=10) == 0
