@@ -394,9 +394,7 @@ def list_conversations(caller: Caller | None, arguments: ListConversationsInput)
 
 LIST_CONVERSATIONS = Tool(
     name="list_conversations",
-    description=(
-        "List conversations, the latest first. Use it for 'what did I work on last week' (after=…); not for a topic."
-    ),
+    description="List conversations, the latest first. Use it for 'what did I work on last week'; not for a topic.",
     input_model=ListConversationsInput,
     output_model=ListConversationsOutput,
     function=list_conversations,
