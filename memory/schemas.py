@@ -6,8 +6,7 @@ from typing import Any
 from ninja import Field, Schema
 
 from convmemory.conversations.filters import Filters, FilterSchema
-from convmemory.conversations.schemas import SPACE, SPACES, SpaceOut
-from convmemory.push.repositories import Repository, identity_of
+from convmemory.conversations.schemas import SPACE, SPACES, RepositoryIn, SpaceOut
 from search.reasons import Reason
 from search.schemas import MARK, PENDING, REASON, MarkOut
 
@@ -44,14 +43,6 @@ class MemoryStatsOut(Schema):
     tokens: int
 
 
-class RepositoryIn(Schema):
-    """The repository of a folder, as the client reads it: `project` is then one on all machines."""
-
-    identity: str = Field("", max_length=300, description="its remote, or root:COMMIT; empty: none")
-    root: str = Field("", max_length=4000, description="its folder, or that of the worktree")
-    main: str = Field("", max_length=4000, description="of a linked worktree: the folder of the repository")
-
-
 class RecallIn(FilterSchema):
     """What to recall; nothing is given unasked."""
 
@@ -80,10 +71,7 @@ class RecallIn(FilterSchema):
 
     def filters(self, **further: Any) -> Filters:
         """Raises: InvalidInput."""
-        about = self.repository
-        if about is not None:
-            further["repository"] = Repository(identity_of(about.identity), about.root, about.main)
-        return super().filters(**further)
+        return super().filters(**further, repository=self.repository.value if self.repository else None)
 
 
 class EverywhereRecallIn(RecallIn):

@@ -20,11 +20,12 @@ from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.pages.views import whole_number
-from convmemory.conversations.reading import find_in_conversation, get_conversation, questions_of
+from convmemory.conversations.reading import FoundTurns, find_in_conversation, get_conversation, questions_of
 from convmemory.core.errors import InvalidInput
 from convmemory.core.titles import plain_title
 from search.pages.groups import turn_url
 from search.query import MIN_QUERY_CHARS, is_too_short
+from search.retrieval.typing_errors import correct_typing_errors
 from search.searching import MAX_LIMIT, TURNS_ALONE, Hit, SearchQuery, search
 
 ROWS_SHOWN = 300
@@ -48,19 +49,22 @@ class OutlineRow:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A search for words in a conversation: the number of turns that contain them, and the place of the first from
-    the turn that is read on, from 1; 0 if there is none.
+    the turn that is read on, from 1; 0 if there is none. `typed` are the words that were typed if none contains them.
     """
 
     words: str
     count: int
     place: int
+    typed: str = ""
 
     @property
     def sentence(self) -> str:
+        missing = gettext("“%(words)s” does not stand here.") % {"words": self.typed or self.words}
         if not self.count:
-            return gettext("“%(words)s” does not stand here.") % {"words": self.words}
+            return missing
         text = ngettext("%(count)s turn with “%(words)s”", "%(count)s turns with “%(words)s”", self.count)
-        return text % {"count": self.count, "words": self.words}
+        found = text % {"count": self.count, "words": self.words}
+        return f"{missing} {found}" if self.typed else found
 
 
 @require_safe
@@ -90,10 +94,21 @@ def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
 def _turns_with(
     request: PageRequest, conversation_id: int, words: str, current: int, box: SearchBox, part: Callable[..., str]
 ) -> dict[str, Any]:
-    """Return the turns whose messages contain the words, around the current one, and the ways to the others."""
-    found = find_in_conversation(
-        caller=request.caller, conversation_id=conversation_id, words=words, from_turn=current, limit=ROWS_SHOWN
-    )
+    """Return the turns whose messages contain the words, around the current one, and the ways to the others.
+
+    If none does, words with typing errors are corrected.
+    """
+
+    def turns_with(words: str) -> FoundTurns:
+        return find_in_conversation(
+            caller=request.caller, conversation_id=conversation_id, words=words, from_turn=current, limit=ROWS_SHOWN
+        )
+
+    found, typed = turns_with(words), ""
+    if not found.turns and (correction := correct_typing_errors(request.caller.archive_id, words)):
+        meant = turns_with(correction.text)
+        if meant.turns:
+            found, typed, words = meant, words, correction.text
     rows = []
     for place, one in enumerate(found.texts, found.start):
         parameters = {"turn": one.turn_number, "m": one.message_id, "part": one.part_index}
@@ -104,7 +119,7 @@ def _turns_with(
     earlier = found.turns[found.start - 1] if found.start else None
     later = found.turns[found.end] if found.end < len(found.turns) else None
     return {
-        "finding": Finding(words, len(found.turns), found.at + 1 if found.turns else 0),
+        "finding": Finding(words, len(found.turns), found.at + 1 if found.turns else 0, typed),
         "rows": rows,
         "earlier": "" if earlier is None else part(find=words, turn=earlier),
         "later": "" if later is None else part(find=words, turn=later),

@@ -12,8 +12,10 @@ from django.utils.translation import gettext, ngettext, pgettext
 from convmemory.conversations.names import with_known_names
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.folding import normal
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
-from convmemory.embeddings.embedder import Vector, unit_rows
+from convmemory.embeddings.embedder import TokenEmbedder, Vector, unit_rows
+from convmemory.embeddings.spaces import embedder_for
 from search.languages import is_sign
 from search.query import SEARCHED_CHARS, SearchQuery
 from search.query_text import QueryText
@@ -59,6 +61,7 @@ from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.rare_words import rarest_words
 from search.retrieval.retriever import Retriever, SearchState
 from search.retrieval.signs import items_with_sign
+from search.retrieval.typing_errors import correct_typing_errors
 from search.vectors.small_owners import ComparedPassages
 from search.word_forms import phrase_query
 
@@ -229,14 +232,41 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
         query = replace(query, text=replace(query.text, text=rarest), time=None)
     if (listed := _listed_by_time(query) or _listed_by_sign(query)) is not None:
         return listed
-    state = _rank_with_operators(_in_time(query, pipeline), pipeline)
+    query = _in_time(query, pipeline)
+    state = _rank_with_operators(query, pipeline)
     if not is_long:
-        return state
+        return _with_corrected_words(state, query, pipeline)
     if is_incomplete:  # the words that were left out would have spoken against an answer
         state.relevance = replace(state.relevance, answerable=None)
     said = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
     state.note(said % {"count": len(query.text.text.split()), "all": len(whole.split())})
     return state
+
+
+def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pipeline) -> SearchState:
+    """Return what the query finds with its typing errors corrected; the same if it has none, or then finds less.
+
+    Words of quoted phrases stay, and words that the model knows: the archive need not hold them.
+    """
+    if query.mode == "semantic" or query.by_distance:
+        return state
+    kept = state.matched.any_of_items.union(*(normal(phrase).lower().split() for phrase in query.text.phrases))
+    embedder = embedder_for(state.query.active_space) if state.query.space else None
+    correction = correct_typing_errors(
+        query.archive_id,
+        query.text.text,
+        languages=state.query.languages,
+        unmatched=lambda word: normal(word).lower() not in kept,
+        is_word=lambda word: isinstance(embedder, TokenEmbedder) and len(embedder.tokenize_query(word).ids) == 1,
+    )
+    if correction is None:
+        return state
+    corrected = _rank_with_operators(replace(query, text=replace(query.text, text=correction.text)), pipeline)
+    if len(state.order) and not len(corrected.order):
+        return state
+    corrected.correction = correction
+    corrected.note(correction.note)
+    return corrected
 
 
 def _listed_by_time(query: PreparedQuery) -> SearchState | None:

@@ -48,7 +48,8 @@ class SearchQuery:
 
     `by_distance` ranks by cosine distance alone. A time named in the text is relative to `today`, unless the query
     `is_timeless`. With a `document_scope` it finds sections alone, of those documents. `may_rerank` is false if the
-    order does not matter: no reranker is called. Raises: InvalidInput for an invalid query.
+    order does not matter: no reranker is called. Without `shows_calls` no hit shows a call of a tool.
+    Raises: InvalidInput for an invalid query.
     """
 
     text: str
@@ -63,6 +64,7 @@ class SearchQuery:
     today: date | None = None
     document_scope: DocumentScope | None = None
     may_rerank: bool = True
+    shows_calls: bool = True
 
     def __post_init__(self) -> None:
         if is_too_short(self.text, self.min_chars) or len(self.text) > MAX_QUERY_CHARS:
@@ -125,9 +127,13 @@ def kinds_in(scope: frozenset[str]) -> list[Kind]:
     return kinds
 
 
-def shown_kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """Return the kinds of passages that are shown and recalled: the searched ones, and messages without a turn."""
-    return [*kinds_in(scope), "outside"] if scope >= {"user", "assistant"} else kinds_in(scope)
+def shown_kinds_in(scope: frozenset[str], *, shows_calls: bool = True) -> list[Kind]:
+    """Return the kinds of passages that are shown and recalled: the searched ones, and messages without a turn.
+
+    Without `shows_calls`, calls of tools help to find a turn and are not shown.
+    """
+    kinds = [*kinds_in(scope), "outside"] if scope >= {"user", "assistant"} else kinds_in(scope)
+    return [kind for kind in kinds if shows_calls or kind != "call"]
 
 
 def parse_scope(text: str) -> frozenset[str]:

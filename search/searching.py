@@ -67,6 +67,7 @@ from search.results.hits import (
     show_hits,
 )
 from search.retrieval.candidates import put_first
+from search.retrieval.typing_errors import Correction
 
 __all__ = [
     "DEFAULT_SCOPE",
@@ -113,7 +114,8 @@ class SearchResults:
     hits are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these,
     `waiting` by their kinds. `explanation` says why there are no hits, or not all; the last note is its sentence.
     `titles` are conversations and documents whose title contains the query, on the first page. `time` is the time that
-    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown.
+    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown. With a
+    `correction`, words of the query were searched for as they were probably meant.
     """
 
     hits: Sequence[Hit]
@@ -121,11 +123,13 @@ class SearchResults:
     notes: tuple[str, ...] = ()
     total: int = 0
     answered: bool | None = None
+    is_unlikely: bool = False
     time: TimeReading | None = None
     explanation: Explanation | None = None
     waiting: Pending = NOTHING_PENDING
     titles: tuple[TitleHit, ...] = ()
     is_calibrated: bool = True
+    correction: Correction | None = None
 
     @property
     def pending(self) -> int:
@@ -242,11 +246,13 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
         notes=(*notes, *left_out, *([explanation.for_tools] if explanation else [])),
         total=sum(page.total for page in pages),
         answered=answered,
+        is_unlikely=not left_out and all(page.is_unlikely for page in pages),
         time=next((page.time for page in pages if page.time), None),
         explanation=explanation,
         waiting=waiting,
         titles=tuple(titles[:MAX_TITLES]),
         is_calibrated=all(page.is_calibrated for page in pages),
+        correction=next((page.correction for page in pages if page.correction), None),
     )
 
 
@@ -380,6 +386,7 @@ def _page(
         shown, answered = with_coherent_relevance(shown, answered, bar)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
+    is_unlikely = answered is False and not titles
     if answered is False and pending.items:
         answered = None
     if answered is False and titles:
@@ -398,11 +405,13 @@ def _page(
         (*ranked.query.notes, *notes, *([explanation.for_tools] if explanation else [])),
         total=len(ranked.likely(bar)) if query.by_distance else len(order),
         answered=answered,
+        is_unlikely=is_unlikely,
         time=ranked.query.time,
         explanation=explanation,
         waiting=pending,
         titles=titles,
         is_calibrated=ranked.relevance.is_calibrated,
+        correction=ranked.correction,
     )
 
 

@@ -17,6 +17,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
@@ -26,7 +27,7 @@ from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filter
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.rendering import fold_steps, view_messages
-from convmemory.conversations.pages.search_box import SearchBox
+from convmemory.conversations.pages.search_box import SearchBox, misspelt_filters
 from convmemory.conversations.pages.views import LIST_LIMIT, passage_of, whole_number
 from convmemory.conversations.pages.windows import window_around
 from convmemory.conversations.reading import page_of_conversations
@@ -38,7 +39,7 @@ from convmemory.documents.viewing import Target, view_sections
 from search.home import home_values
 from search.indexing.status import index_status, indexing_pace
 from search.pages.chips import choices_of, presets_of, with_full_names
-from search.pages.groups import by_band, group_hits, turn_url
+from search.pages.groups import by_band, group_hits, label_of_unlikely, silence, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
 from search.pages.time_sentences import sentence_of_time
@@ -142,7 +143,7 @@ def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status:
 def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
     return SearchQuery(
         text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True,
-        is_timeless=box.when == "any",
+        is_timeless=box.when == "any", shows_calls="tool" in box.scope,
     )  # fmt: skip
 
 
@@ -173,7 +174,7 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
 
     There are none if no hit is likely to answer, unless the caller asks for the nearest.
     """
-    is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
+    is_silent = bool(results.hits) and results.is_unlikely and not (box.nearest or cursor)
     said_when = results.time.words_of_time if results.time else ""
     asked = " ".join(box.q.split()).replace(said_when, " ", 1).strip()
     shown = [] if is_silent else results.hits
@@ -183,17 +184,24 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
     shown_elsewhere = {explanation.for_tools} if explanation else set()
     if results.time is not None:
         shown_elsewhere.add(results.time.note)
+    if results.correction is not None:
+        shown_elsewhere.add(results.correction.note)
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
-        "groups": [*likely, *unlikely],
         "titles": results.titles,
-        "first_unlikely": unlikely[0].key if unlikely and likely else "",
+        "groups": likely or unlikely,
+        "unlikely": unlikely if likely else [],
+        "unlikely_label": label_of_unlikely(sum(group.count for group in unlikely)),
         "hit_count": len(results.hits),
+        "source_count": len(groups),
         "is_silent": is_silent,
         "next_cursor": None if box.sort or is_silent else results.next_cursor,
-        "notes": [note for note in results.notes if note not in shown_elsewhere],
-        "why": explanation.for_pages if explanation and not is_silent else "",
+        "notes": [*notes_on_filters(box.q), *(note for note in results.notes if note not in shown_elsewhere)],
+        "why": explanation.for_pages if explanation and not (is_silent and results.answered is False) else "",
+        "silence": silence(box.q, is_waiting=results.answered is None),
+        "correction": results.correction,
+        "typed_exactly": results.correction and replace(box, q=results.correction.exactly(box.q)).query_string,
         "time": results.time,
         "time_sentence": sentence_of_time(
             results.time,
@@ -208,6 +216,12 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
         is_empty = results.reason is Reason.NOTHING_STORED
         context["nothing_imported"] = is_empty and not _has_conversations(request)
     return context
+
+
+def notes_on_filters(words: str) -> list[str]:
+    """Return a note for each name before a colon that may have been meant as a filter."""
+    said = gettext("“%(name)s:” is no filter and was searched for as text. “%(near)s:” is one.")
+    return [said % {"name": name, "near": near} for name, near in misspelt_filters(words)]
 
 
 def _has_conversations(request: PageRequest) -> bool:

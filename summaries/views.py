@@ -35,6 +35,21 @@ class SummaryCard:
     html: SafeString
     turns: TurnRange
 
+    @property
+    def heading(self) -> str:
+        """Return the turns that it covers, or the messages if an end belongs to no turn, counted from 1."""
+        first, last = self.turns.first, self.turns.last
+        if first is None or last is None:
+            values = {"first": self.summary.from_position + 1, "last": self.summary.to_position + 1}
+            return _("Messages %(first)s to %(last)s") % values
+        if first == last:
+            return _("Turn %(number)s") % {"number": first + 1}
+        return _("Turns %(first)s to %(last)s") % {"first": first + 1, "last": last + 1}
+
+    @property
+    def name(self) -> str:
+        return _("Summary: %(range)s") % {"range": self.heading}
+
 
 def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> list[SummaryCard]:
     turns = turn_ranges(conversation, rows)

@@ -57,6 +57,13 @@ class Access:
     def may_write(self) -> bool:
         return self.role in WRITING_ROLES
 
+    @property
+    def limits(self) -> str:
+        """Return what the role does not allow, for people; "" if it allows to write."""
+        if self.may_write:
+            return ""
+        return gettext("You search and read here. Contributors and managers import, change and delete.")
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRights:

@@ -52,6 +52,11 @@ class OpenInvitation(NamedTuple):
     def role_name(self) -> str:
         return str(Membership.Role(self.role).label)
 
+    @property
+    def notice(self) -> str:
+        """Return the notice of other pages: without the name of the space, which its manager chooses."""
+        return gettext("%(person)s invites you to a space") % {"person": self.invited_by}
+
 
 def invite(*, person: User, space_id: int, username: str, role: str) -> None:
     """Invite the account with this name, if there is one. The answer is the same if there is none.

@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.callers import MAX_NAME_CHARS
 from convmemory.accounts.models import Membership
@@ -136,10 +136,20 @@ def _change_space(request: PageRequest, space_id: int) -> bool:
 @require_POST
 @signed_in
 def choose(request: PageRequest) -> HttpResponse:
-    """Choose the archive that lists, searches and uploads use: a space, or the person's own without one."""
+    """Choose the archive that lists, searches and uploads use: a space, or the person's own without one.
+
+    With "all" it is their own, from which searches look through all of their spaces, too.
+    """
     space_id = parse_number(request.POST.get("space", ""))
     if space_id:
         request.session[CHOSEN_SPACE] = get_membership(person=request.user, space_id=space_id).archive_id
     else:
         request.session.pop(CHOSEN_SPACE, None)
-    return redirect("home")
+    return redirect("search" if request.POST.get("space") == "all" else "home")
+
+
+@require_safe
+@signed_in
+def space_choices(request: PageRequest) -> HttpResponse:
+    """Show the archives to choose from, for the menu of the rail."""
+    return render(request, "shell/space_choices.html")

@@ -17,6 +17,7 @@ urlpatterns = [
     path("spaces", space_views.spaces, name="spaces"),
     path("spaces/invitations", space_views.answer_invitation, name="answer-invitation"),
     path("spaces/use", space_views.choose, name="choose-space"),
+    path("spaces/choices", space_views.space_choices, name="space-choices"),
     path("spaces/<int:space_id>", space_views.space, name="space"),
     path("design", design_views.components, name="components"),
     path("settings/password", with_passwords(views.ChangePassword.as_view()), name="password"),

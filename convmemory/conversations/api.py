@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from ninja import P, Query, QueryEx, Router, Status
 
-from convmemory.accounts.authentication import caller_in, caller_of
+from convmemory.accounts.authentication import READING, caller_in, caller_of
 from convmemory.accounts.callers import MINE
 from convmemory.accounts.pages import absolute_address
 from convmemory.conversations import project_folders, projects, reading, sharing
@@ -18,6 +18,7 @@ from convmemory.conversations.exports.formats import FORMATS, export_response
 from convmemory.conversations.exports.selection import MAX_NAMED, ExportSelection
 from convmemory.conversations.filters import FilterSchema
 from convmemory.conversations.importers.message_lists import sent_messages
+from convmemory.conversations.left_off import left_off
 from convmemory.conversations.marking import marks_of, set_mark
 from convmemory.conversations.messages import by_source, ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, TurnDraft
@@ -32,6 +33,8 @@ from convmemory.conversations.schemas import (
     ConversationPatch,
     EventPage,
     HiddenKeyList,
+    LeftOffIn,
+    LeftOffOut,
     MessagePage,
     MessagesIn,
     NewShareLink,
@@ -306,6 +309,18 @@ def list_project_folders(
 ) -> dict[str, Any]:
     """With those of its repository that are kept apart."""
     return {"results": project_folders.folders_of_project(caller=caller_in(request, space), project=project)}
+
+
+@router.post("/projects/left_off", auth=READING, response=LeftOffOut, summary="Say where a project's work stopped")
+def show_left_off(request: HttpRequest, body: LeftOffIn) -> dict[str, Any]:
+    """The last session's outcome, open steps, changed files and failing command, read without a model."""
+    stopped = left_off(
+        caller=caller_of(request),
+        project=body.project,
+        repository=body.repository.value if body.repository else None,
+        exclude_session=body.exclude_session,
+    )
+    return stopped.to_json() if stopped else {"text": ""}
 
 
 @router.post("/projects/folders", response={204: None}, summary="Keep a folder apart from its repository")

@@ -10,6 +10,7 @@ from convmemory.conversations.importers.values import time_of
 from convmemory.conversations.sharing import Audience
 from convmemory.core.marks import NOTE_CHARS, MarkKind
 from convmemory.core.numbers import MAX_INTEGER
+from convmemory.push.repositories import Repository, identity_of
 
 MESSAGE: dict[str, Any] = {
     "type": "object",
@@ -120,6 +121,42 @@ class ProjectOut(Schema):
 
 class ProjectList(Schema):
     results: list[ProjectOut]
+
+
+class RepositoryIn(Schema):
+    """The repository of a folder, as the client reads it: `project` is then one on all machines."""
+
+    identity: str = Field("", max_length=300, description="its remote, or root:COMMIT; empty: none")
+    root: str = Field("", max_length=4000, description="its folder, or that of the worktree")
+    main: str = Field("", max_length=4000, description="of a linked worktree: the folder of the repository")
+
+    @property
+    def value(self) -> Repository:
+        return Repository(identity_of(self.identity), self.root, self.main)
+
+
+class LeftOffIn(Schema):
+    project: str = Field(max_length=4000, description="a path, a repository's identity, or a name")
+    repository: RepositoryIn | None = Field(None, description="of the folder `project`, if that is known")
+    exclude_session: str = Field("", max_length=300, description="id of the caller's own session")
+
+
+class LeftOffOut(Schema):
+    """Where the last session of a project stopped. Without one, `text` is empty and all else left out."""
+
+    text: str = Field(description="for an agent at its start, at most 150 tokens")
+    conversation_id: int | None = None
+    title: str = ""
+    agent: str = ""
+    updated_at: datetime | None = None
+    url: str = ""
+    conversations: int = Field(0, description="how many the project has")
+    asked: str = ""
+    outcome: str = ""
+    open_steps: list[str] = []
+    changed_files: list[str] = []
+    failed_command: str = Field("", description="the last one that failed, and did not pass since")
+    resume: str = Field("", description="the command by which its agent continues the session, where it ran")
 
 
 class ProjectFolderOut(Schema):

@@ -3,8 +3,10 @@
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 from django.views.decorators.http import require_http_methods
 
 from convmemory.accounts.pages import PageRequest, signed_in
@@ -17,6 +19,15 @@ from convmemory.documents.library import get_document
 from convmemory.moving.carrying import Kind, carry, find_archive
 
 SAID_REFUSALS = 5
+
+
+def said_carried(count: int, place: str, *, is_copy: bool) -> str:
+    """Return the sentence for things that were copied or moved to an archive."""
+    if is_copy:
+        text = ngettext("Copied to %(place)s", "%(count)s copied to %(place)s", count)
+    else:
+        text = ngettext("Moved to %(place)s", "%(count)s moved to %(place)s", count)
+    return text % {"count": count, "place": place}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -41,18 +52,18 @@ def move(request: PageRequest) -> HttpResponse:
                 if len(numbers) == 1:
                     raise
                 refusals.append(f"{number}: {error}")
-        if is_copy:
-            said = ngettext("%(count)s thing is copied.", "%(count)s things are copied.", len(done))
-        else:
-            said = ngettext("%(count)s thing is moved.", "%(count)s things are moved.", len(done))
         if done:
-            later = _("Search finds it as soon as it is indexed again.")
-            messages.success(request, f"{said % {'count': len(done)}} {later}")
+            address = f"/{kind}s/{done[0]}" if len(done) == 1 or target is None else reverse("space", args=[target])
+            name = next((access.name for access in request.caller.spaces if access.archive_id == target), "")
+            said = said_carried(len(done), name or _("Your own archive"), is_copy=is_copy)
+            later = _("Search finds it as soon as it is indexed.")
+            link = format_html('<a href="{}">{}</a>', address, pgettext("verb", "Open"))
+            messages.success(request, format_html("{} · {} {}", said, link, later) if is_copy else f"{said}. {later}")
         for reason in refusals[:SAID_REFUSALS]:
             messages.warning(request, reason)
         if more := len(refusals[SAID_REFUSALS:]):
             messages.warning(request, _("%(count)s more could not be moved or copied.") % {"count": more})
-        return redirect(f"/{kind}s/{done[0]}" if len(numbers) == 1 else back)
+        return redirect(back)
 
     source = find_archive(caller=request.caller, kind=kind, object_id=numbers[0])
     with request.caller.in_(source) as caller:

@@ -52,10 +52,10 @@ NAMES: tuple[tuple["StrOrPromise", tuple[str, ...]], ...] = (
     (_("hidden keys"), ("conversations_hiddenkey",)),
     (_("API keys"), ("accounts_apikey",)),
     (_("shared links"), ("accounts_sharelink",)),
-    (_("passages with their vectors"), ("search_passage",)),
-    (_("vectors of turns"), ("search_itemembedding",)),
+    (_("sentences, for the search by meaning"), ("search_passage",)),
+    (_("turns, for the search by meaning"), ("search_itemembedding",)),
     (
-        _("other entries of the search index"),
+        _("words and whatever else search needs"),
         (
             "search_source", "search_sourceindex", "search_item", "search_postingblock", "search_binarycodeblock",
             "search_tokenvectors", "search_setasidepassage", "memory_messageembedding", "embeddings_cachedvector",

@@ -1,7 +1,8 @@
 """`convmemory-push`: the client of this machine, in Python alone.
 
 `connect` wires the coding agents to the server: they start this client's `mcp` and `hook`. `push` sends what they have
-written, `pause` and `resume` stop and continue both. Without a command it pushes.
+written, `pause` and `resume` stop and continue both, and without a pause `resume` says where the work in a folder
+stopped. Without a command it pushes.
 """
 
 import argparse
@@ -11,9 +12,11 @@ import json
 import os
 import shutil
 import sys
+import time
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -37,7 +40,8 @@ from .account import Account
 from .agents import AGENTS, RECALL, Wires
 from .application import PROGRAM, interpreter, interpreter_of, modules_of, own_modules
 from .places import existing_places, is_of_chats
-from .pushing import ERROR_EXIT, OFFLINE_EXIT, in_words, push, push_once
+from .pushing import ERROR_EXIT, OFFLINE_EXIT, arrivals, in_words, push, push_once
+from .repositories import Repository, repository_of
 from .rules import Rules
 from .sending import Offline, PushError, Server, detail_of, request
 from .wiring import Wiring, chosen_agents
@@ -93,6 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     push.add_argument("--yes", action="store_true", help="agree to what is sent, without a question")
     push.add_argument("--session", default="", help="only the session with this id, as a hook does at its end")
     push.add_argument("--transcript", default="", help="only the session in this file")
+    push.add_argument("--agent", default="", help="the agent whose hook sends it")
+    push.add_argument("--wait", type=Path, help="after some seconds, unless this file is gone: a turn's hook made it")
     slugs = ", ".join(agent.slug for agent in AGENTS)
     connect = commands.add_parser("connect", parents=[shared], help="wire the agents of this machine to the server")
     connect.add_argument("agents", nargs="*", metavar="AGENT", help=f"only these, even if they are not found: {slugs}")
@@ -111,7 +117,8 @@ def _parser() -> argparse.ArgumentParser:
     disconnect.add_argument("agents", nargs="*", metavar="AGENT", help="only these")
     disconnect.add_argument("--dry-run", action="store_true", help="only say what would be taken out")
     commands.add_parser("pause", parents=[shared], help="send nothing and recall nothing until `resume`")
-    commands.add_parser("resume", parents=[shared], help="end the pause")
+    resume = commands.add_parser("resume", parents=[shared], help="end a pause, or say where a project's work stopped")
+    resume.add_argument("folder", nargs="?", type=Path, default=Path(), help="a folder of it (default: this one)")
     commands.add_parser("mcp", parents=[shared], help="MCP on standard input and output, for an agent")
     searches = commands.add_parser("search", parents=[shared], help="search the archive, a line for each hit")
     searches.add_argument("question", nargs="+")
@@ -166,7 +173,7 @@ def _connect(options: argparse.Namespace) -> int:
         return 0
     offer = argparse.Namespace(
         **{**vars(options), "key": server.key, "server": server.address},
-        folder=None, space="", state=None, list=False, session="", transcript="",
+        folder=None, space="", state=None, list=False, session="", transcript="", agent="", wait=None,
     )  # fmt: skip
     return push_once(offer, is_offer=True)
 
@@ -193,6 +200,10 @@ def _check(wiring: Wiring, account: Account, options: argparse.Namespace) -> int
         print(f"{agent.name}: {'the entries are in place' if not faults[agent.slug] else 'look at these entries:'}")
         for line in [*faults[agent.slug], *([agent.note] if agent.note else [])]:
             print(f"  {line}")
+    sent = arrivals(account)
+    for agent in agents:
+        if agent.hook:
+            print(f"{agent.name}: {_in_words(sent.get(agent.slug, {}))}")
     if not agents:
         print(f"No agent is connected: run `{PROGRAM} connect`.")
     fault = _fault_of_client(account)
@@ -208,6 +219,15 @@ def _check(wiring: Wiring, account: Account, options: argparse.Namespace) -> int
     if counts:
         print("Hook: " + ", ".join(f"{outcome} {count}" for outcome, count in counts.most_common()))
     return 0 if status == 200 and agents and not any(faults.values()) and not fault else ERROR_EXIT
+
+
+def _in_words(arrival: Mapping[str, Any]) -> str:
+    """Return when an agent's last session was sent by itself, and what happened at its last end if that failed."""
+    if not arrival:
+        return "no session was sent by its hook yet"
+    at, outcome = arrival.get("sent_at"), arrival.get("outcome")
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else "never"
+    return f"the last session was sent {day}" + ("" if outcome == "sent" else f"; the last end: {outcome}")
 
 
 def _fault_of_client(account: Account) -> str:
@@ -254,8 +274,15 @@ def _pause(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    Account(options.home).pause_file.unlink(missing_ok=True)
-    print(f"Resumed. `{PROGRAM} push` sends what was written meanwhile.")
+    """End a pause; without one, print where the work in the folder's project stopped."""
+    account, folder = Account(options.home), os.path.abspath(options.folder)
+    if os.path.lexists(account.pause_file):
+        account.pause_file.unlink()
+        print(f"Resumed. `{PROGRAM} push` sends what was written meanwhile.")
+        return 0
+    about = asdict(repository_of(folder, home=options.home) or Repository("", ""))
+    answer = _call(_server(options), "POST", "/api/v1/projects/left_off", {"project": folder, "repository": about})
+    print(answer.get("text") or f"Of {folder} there is no conversation.")
     return 0
 
 

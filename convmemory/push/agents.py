@@ -34,7 +34,8 @@ class Hook:
 
     `shape` is `groups` (as Claude Code has them), `file` (a file of Copilot CLI) or `plugin` (a module of OpenCode and
     of Kilo).
-    `answer` is the form of the hook's output: `nested`, `flat` or `plain`.
+    `answer` is the form of the hook's output: `nested`, `flat` or `plain`. `tells` says that it can have a line for the
+    person.
     """
 
     file: str
@@ -42,6 +43,7 @@ class Hook:
     timeout: int
     shape: str = "groups"
     answer: str = "nested"
+    tells: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ AGENTS: tuple[Agent, ...] = (
     Agent(
         "codex", "Codex", ("{codex}",), ("{codex}/config.toml",), ("mcp_servers", NAME), _STDIO,
         {"url": "$URL", "http_headers": _HEADERS}, ("codex",), form="toml",
-        hook=Hook("{codex}/hooks.json", _EVENTS, 5),
+        # At each run it warns of an end that may take more than 3 s, and shows a line for the person as a warning.
+        hook=Hook("{codex}/hooks.json", _EVENTS, 3, tells=False),
         note="Open Codex once and trust the hooks (/hooks): it skips a hook that is not trusted without a word.",
         tried="MCP and hook: 0.169.0",
     ),
@@ -88,7 +91,8 @@ AGENTS: tuple[Agent, ...] = (
         "gemini-cli", "Gemini CLI", ("{gemini}",), ("{gemini}/settings.json",), _SERVERS, {**_STDIO, "trust": True},
         {"httpUrl": "$URL", "headers": _HEADERS, "trust": True}, ("gemini",),
         hook=Hook(
-            "{gemini}/settings.json", {"SessionStart": "start", "BeforeAgent": "prompt", "SessionEnd": "end"}, 5000
+            "{gemini}/settings.json",
+            {"SessionStart": "start", "BeforeAgent": "prompt", "PreCompress": "compact", "SessionEnd": "end"}, 5000,
         ),
         tried="MCP and hook: 0.61.0",
     ),
@@ -116,7 +120,7 @@ AGENTS: tuple[Agent, ...] = (
     Agent(
         "qwen", "Qwen Code", ("{home}/.qwen",), ("{home}/.qwen/settings.json",), _SERVERS, {**_STDIO, "trust": True},
         {"httpUrl": "$URL", "headers": _HEADERS, "trust": True}, ("qwen",),
-        hook=Hook("{home}/.qwen/settings.json", _EVENTS, 5000),
+        hook=Hook("{home}/.qwen/settings.json", {**_EVENTS, "Stop": "turn"}, 5000),  # without a terminal it has no end
         tried="MCP and hook: 0.24.4",
     ),
     Agent(
@@ -311,30 +315,53 @@ _PLUGIN = """\
 import { spawn } from "node:child_process"
 
 const [program, ...before] = $COMMAND
-const memories = new Map()
+const started = new Set()
 
 const ask = (event, input) =>
   new Promise((resolve) => {
     let answer = ""
     const child = spawn(program, [...before, event, "$AGENT"], { stdio: ["pipe", "pipe", "ignore"] })
-    const limit = setTimeout(() => (child.kill(), resolve("")), 5000)
-    child.on("error", () => (clearTimeout(limit), resolve("")))
-    child.on("close", () => (clearTimeout(limit), resolve(answer.trim())))
+    const limit = setTimeout(() => (child.kill(), resolve({})), 5000)
+    const end = () => {
+      clearTimeout(limit)
+      try {
+        resolve(JSON.parse(answer))
+      } catch {
+        resolve({})
+      }
+    }
+    child.on("error", end)
+    child.on("close", end)
     child.stdout.on("data", (data) => (answer += data))
     child.stdin.on("error", () => {})
-    child.stdin.end(JSON.stringify(input))
-  }).catch(() => "")
+    child.stdin.end(JSON.stringify({ ...input, answer: "json" }))
+  }).catch(() => ({}))
 
-export const Convmemory = async ({ directory }) => ({
+const random = () => Array.from({ length: 12 }, () => Math.floor(Math.random() * 36).toString(36)).join("")
+
+export const Convmemory = async ({ client, directory }) => ({
+  // What is added stays in the user's message, so that the beginning of each request is that of the one before.
   "chat.message": async (input, output) => {
     const texts = output.parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
+    const last = output.parts.map((part) => part.id).sort().at(-1)
+    if (!texts.length || !last) return
     const given = { session_id: input.sessionID, cwd: directory, prompt: texts.join("\\n") }
-    const started = memories.has(input.sessionID) ? "" : await ask("start", given)
-    memories.set(input.sessionID, [started, await ask("prompt", given)].filter(Boolean).join("\\n\\n"))
+    const start = started.has(input.sessionID) ? {} : await ask("start", given)
+    started.add(input.sessionID)
+    const prompt = await ask("prompt", given)
+    const text = [start.text, prompt.text].filter(Boolean).join("\\n\\n")
+    if (!text) return
+    const { sessionID, messageID } = output.parts[0]
+    // Parts are in the order of their ids, of which 16 characters are the time.
+    const id = last.slice(0, 16) + "zz" + random()
+    output.parts.push({ id, sessionID, messageID, type: "text", synthetic: true, text })
+    const line = prompt.line || start.line
+    if (line) client.tui.showToast({ body: { message: line, variant: "info" } }).catch(() => {})
   },
-  "experimental.chat.system.transform": async (input, output) => {
-    const memory = memories.get(input.sessionID)
-    if (memory) output.system.push(memory)
+  event: async ({ event }) => {
+    const given = { session_id: event.properties?.sessionID, cwd: directory }
+    if (event.type === "session.idle") await ask("turn", given)
+    if (event.type === "session.compacted") await ask("compact", given)
   },
 })
 """

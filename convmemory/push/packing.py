@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from .databases import DATABASES, Session
+from .databases import DATABASES, Session, can_divide
 from .ledger import Ledger
 from .places import Place, is_of_chats
-from .projects import can_reduce, is_shared, name_of, reduce
+from .projects import Unreadable, can_reduce, is_shared, name_of, reduce, sessions_in
 from .repositories import FOLDERS_FILE, folders_as_text
 from .rules import Rules
 
@@ -45,7 +45,8 @@ _COMPANIONS = {
 class Item:
     """A file to send: its path, its name in the archive, and the digest of what is sent of it.
 
-    `folders` are those of its sessions. With `rules`, only the sessions that they do not leave out are sent.
+    `folders` are those of its sessions. With `rules`, only the sessions that they do not leave out are sent; with
+    `ended`, of these only the one that has ended.
     """
 
     place: Place
@@ -56,6 +57,7 @@ class Item:
     companions: tuple[tuple[Path, str], ...]
     folders: tuple[str, ...] = ()
     rules: Rules | None = None
+    ended: "Ended | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,21 @@ class Ended:
     transcript: str
 
     def has(self, place: Place, path: Path) -> bool:
-        """Return whether the file is of this session alone."""
+        """Return whether the file is of this session alone, or a database with it from which it can be taken."""
         if is_shared(place, path):
-            return False
+            return path.suffix in DATABASES and can_divide(place.agent) and bool(self._sessions(place, path))
         transcript = Path(self.transcript)
         is_transcript = path.name == transcript.name and path.resolve() == transcript.resolve()
-        return is_transcript or bool(self.id and Session(name_of(place, path), "").has_id(self.id))
+        return is_transcript or self.is_session(Session(name_of(place, path), ""))
+
+    def is_session(self, session: Session) -> bool:
+        return bool(self.id) and session.has_id(self.id)
+
+    def _sessions(self, place: Place, path: Path) -> list[Session]:
+        try:
+            return [session for session in sessions_in(place, path) if self.is_session(session)] if self.id else []
+        except Unreadable:
+            return []
 
 
 def unsent(
@@ -101,7 +112,10 @@ def unsent(
                 continue  # deleted, or being replaced: the next run reads it
             if not is_shared(place, path) and ledger.was_sent(server, item.digest):
                 continue
-            reason, item = _under(rules, item)
+            try:
+                reason, item = _under(rules, item, ended)
+            except Unreadable as error:
+                reason = f"cannot be read: {error}"
             if reason:
                 left_out[reason] += 1
             elif not ledger.was_sent(server, item.digest):
@@ -122,8 +136,14 @@ def _item(place: Place, path: Path, ledger: Ledger) -> Item:
     return Item(place, path, _name(place, path), digest, size, tuple(_companions(place, path)))
 
 
-def _under(rules: Rules, item: Item) -> tuple[str, Item]:
+def _under(rules: Rules, item: Item, ended: Ended | None) -> tuple[str, Item]:
     """Return why the file is left out, or an empty string and what of it may be sent."""
+    if ended is not None and is_shared(item.place, item.path):
+        sessions = [session for session in sessions_in(item.place, item.path) if ended.is_session(session)]
+        reason = max(map(rules.reason, sessions), default="")
+        digest = hashlib.sha256(f"{item.digest}\n{ended.id}".encode()).hexdigest()
+        folders = tuple(sorted({session.project for session in sessions}))
+        return reason, replace(item, digest=digest, rules=rules, ended=ended, folders=folders)
     verdict = rules.of_file(item.place, item.path)
     if verdict.reason or not verdict.left_out:
         return verdict.reason, replace(item, folders=verdict.folders)
@@ -200,7 +220,11 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str, item: Item) -> None:
                 target.execute("PRAGMA journal_mode = DELETE")
         if rules is not None:
             part = Path(folder) / "part"
-            reduce(item.place, copy, part, lambda session: not rules.reason(session))
+            ended = item.ended
+            reduce(
+                item.place, copy, part,
+                lambda session: not rules.reason(session) and (ended is None or ended.is_session(session)),
+            )  # fmt: skip
             copy = part
         # The same content gives the same archive, whose digest the server compares.
         os.utime(copy, (path.stat().st_atime, path.stat().st_mtime))

@@ -4,6 +4,8 @@ A folder that is named, and the session that a hook says has ended, are sent wit
 """
 
 import argparse
+import json
+import os
 import shlex
 import sqlite3
 import sys
@@ -12,9 +14,11 @@ import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from .account import Account
 from .application import PROGRAM
+from .hook import TURN_S, log
 from .ledger import Ledger
 from .packing import Ended, Item, batches, pack, unsent
 from .places import existing_places, places_within
@@ -24,6 +28,7 @@ from .sending import Answer, Offline, PushError, Server, send, space_to_write
 
 OFFLINE_EXIT, ERROR_EXIT = 3, 2
 SHOWN_FOLDERS = 30
+ARRIVALS_FILE = "arrivals.json"
 
 
 def push(options: argparse.Namespace) -> int:
@@ -37,17 +42,46 @@ def push(options: argparse.Namespace) -> int:
 
 def push_once(options: argparse.Namespace, *, is_offer: bool = False) -> int:
     """Send what may be sent and return the exit code. An offer is only about agents that were never agreed to."""
+    if options.wait:
+        time.sleep(TURN_S)
+        options.wait.unlink(missing_ok=True)  # a turn that ends from here on is sent by its own hook
+    counts: Counter[str] = Counter()
     try:
-        return _push_once(options, is_offer=is_offer)
+        code = _push_once(options, counts, is_offer=is_offer)
+        outcome = next((name for name in ("refused", "left", "taken") if counts[name]), "nothing-new")
     except Offline as error:
         print(f"{error}. What is left is sent the next time.", file=sys.stderr)
-        return OFFLINE_EXIT
+        code, outcome = OFFLINE_EXIT, "offline"
     except PushError as error:
         print(error, file=sys.stderr)
-        return ERROR_EXIT
+        code, outcome = ERROR_EXIT, "error"
+    if options.agent:
+        _record_arrival(Account(options.home), options.agent, "sent" if outcome == "taken" else outcome)
+    return code
 
 
-def _push_once(options: argparse.Namespace, *, is_offer: bool) -> int:
+def arrivals(account: Account) -> dict[str, dict[str, Any]]:
+    """Return by agent the outcome of the last session that its hook sent, and when one was sent."""
+    try:
+        value = json.loads((account.state / ARRIVALS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _record_arrival(account: Account, slug: str, outcome: str) -> None:
+    now, recorded = time.time(), arrivals(account)
+    sent_at = now if outcome == "sent" else recorded.get(slug, {}).get("sent_at")
+    recorded[slug] = {"at": now, "outcome": outcome, "sent_at": sent_at}
+    path = account.state / ARRIVALS_FILE
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = path.with_name(f"{path.name}.{os.getpid()}")  # another agent's hook may write at the same time
+    part.write_text(json.dumps(recorded), encoding="utf-8")
+    part.replace(path)
+    log(account, "push", slug, outcome, 0.0)
+
+
+def _push_once(options: argparse.Namespace, counts: Counter[str], *, is_offer: bool) -> int:
     account = Account(options.home)
     rules = Rules.of(account)
     if rules.stop and not options.list:
@@ -91,7 +125,7 @@ def _push_once(options: argparse.Namespace, *, is_offer: bool) -> int:
             else:
                 ledger.record_agreement(target, {item.place.agent for item in new})
         print(f"{in_words(len(waiting))} to send")
-        counts = _send_all(waiting, server, space, ledger, target, home=home)
+        counts.update(_send_all(waiting, server, space, ledger, target, home=home))
         print(f"{in_words(counts['taken'])} sent, {counts['refused']} refused, {counts['left']} left for the next time")
         return 0
 

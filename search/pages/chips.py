@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 CHOICES_LIMIT = 500
 MAX_DEPTH = 6  # folders of a project's name; of twins that differ further up, the whole path is shown
-SCOPE_NAMES = {"user": _("questions"), "assistant": _("answers"), "thinking": _("thinking"), "tool": _("tools")}
+SCOPE_NAMES = {
+    "user": _("what people wrote"),
+    "assistant": _("what was answered"),
+    "thinking": _("thinking"),
+    "tool": _("what tools did"),
+}
 KIND_NAMES = {"turn": _("conversations"), "section": _("documents")}
 ARCHIVE_NAMES = {"": "", "mine": _("Your own archive")}
 MODE_NAMES = {"semantic": _("by meaning"), "full_text": _("by words")}

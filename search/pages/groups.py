@@ -7,7 +7,7 @@ from typing import Literal, Protocol, get_args
 from urllib.parse import urlencode
 
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.callers import SpaceName
@@ -28,7 +28,7 @@ REASONS = {
     "passage": _("One passage means the same."),
     "turn": _("The whole means the same."),
     "late interaction": _("Word by word, its meaning is near."),
-    "reranker": _("The reranker put it here."),
+    "reranker": _("A second, slower comparison put it here."),
 }
 """Explains each feature that speaks for a hit."""
 
@@ -92,6 +92,29 @@ class HitGroup:
     def band(self) -> Band | None:
         return self.shown[0].band
 
+    @property
+    def count(self) -> int:
+        return len(self.shown) + len(self.more)
+
+    @property
+    def more_label(self) -> str:
+        """Return the words that unfold the further hits."""
+        if all(view.band == "less likely" for view in self.more):
+            return label_of_unlikely(len(self.more))
+        return gettext("+%(more)s more here") % {"more": len(self.more)}
+
+
+def label_of_unlikely(count: int) -> str:
+    """Return the words that unfold the less likely results."""
+    return ngettext("Show %(count)s less likely", "Show %(count)s less likely", count) % {"count": count}
+
+
+def silence(words: str, *, is_waiting: bool) -> str:
+    """Return the sentence that stands in place of hits none of which is likely to answer."""
+    if is_waiting:
+        return gettext("Nothing yet seems to answer “%(q)s”") % {"q": words}
+    return gettext("Nothing here seems to answer “%(q)s”") % {"q": words}
+
 
 def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, asked: str | None = None) -> list[HitGroup]:
     """Group the hits by conversation or document, in the order of each group's best hit.
@@ -108,6 +131,7 @@ def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, aske
     for home, of_home in by_home.items():
         first = of_home[0]
         views = tuple(view_hit(hit, box, best, words, is_calibrated=is_calibrated) for hit in of_home)
+        shown = _shown_at_once(views)
         found.append(
             HitGroup(
                 key=home,
@@ -117,12 +141,18 @@ def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, aske
                 project_name=project_name(first.project),
                 created_at=max(hit.created_at for hit in of_home),
                 is_document=isinstance(first.where, SectionPlace),
-                shown=views[:SHOWN_PER_GROUP],
-                more=views[SHOWN_PER_GROUP:],
+                shown=tuple(shown),
+                more=tuple(view for view in views if view not in shown),
                 space=first.space,
             )
         )
     return found
+
+
+def _shown_at_once(views: Sequence[HitView]) -> list[HitView]:
+    """Return the first hits of a group: those that are not less likely, if there are any."""
+    likely = [view for view in views if view.band != "less likely"]
+    return (likely or list(views))[:SHOWN_PER_GROUP]
 
 
 def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
@@ -146,6 +176,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
     said = " > ".join(where.heading_path) if isinstance(where, SectionPlace) else hit.heading
     heading = one_line(said, QUESTION_CHARS)
     is_repeated = not is_section and hit.passage.rstrip("…") in heading
+    is_call = not isinstance(where, SectionPlace) and where.is_call
     url = section_url(hit, box) if is_section else turn_url(hit, box)
     query = url.partition("?")[2].partition("#")[0]
     name = "preview-section" if is_section else "preview-turn"
@@ -154,7 +185,9 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         url=url,
         preview_url=f"{reverse(name, args=[object_id])}?{query}",
         heading=mark_words(heading, asked),
-        passage=mark_words(conclusion_of(hit), asked) if is_repeated else show_marks(hit.passage, hit.marks),
+        passage=mark_words(conclusion_of(hit), asked)
+        if is_repeated
+        else show_marks(hit.passage, hit.marks, is_call=is_call),
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),
         band_name=str(BAND_NAMES[band]) if band else "",
         reasons=tuple(str(REASONS.get(name, name)) for name in hit.matched),

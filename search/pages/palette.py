@@ -1,10 +1,11 @@
 """The entries of the palette for a typed text: conversations and documents by title, projects, searches, commands."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
+from django.db.models import Value
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -15,6 +16,7 @@ from convmemory.core.folding import folded
 from convmemory.documents.models import Document
 from search.pages.chips import filters_in
 from search.pages.past_searches import past_searches
+from search.retrieval.typing_errors import correct_typing_errors
 
 TITLES_LIMIT, DOCUMENTS_LIMIT, PROJECTS_LIMIT, SEARCHES_LIMIT = 8, 4, 4, 4
 MAX_TEXT_CHARS = 200
@@ -61,9 +63,19 @@ class PaletteSection:
 def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = ()) -> list[PaletteSection]:
     """Return the sections that have entries: first a page of exactly this name, then those of the archive.
 
-    The pages are those of the caller's person, without the URL names `left_out`. At most four queries.
+    The pages are those of the caller's person, without the URL names `left_out`. At most four queries; more if no
+    title contains the words, which are then corrected.
     """
     words, typed = text[:MAX_TEXT_CHARS].split(), text.strip()
+    conversations, documents = _titles(caller, words)
+    label = gettext("Conversations")
+    if words and not (conversations or documents):
+        correction = correct_typing_errors(caller.archive_id, text[:MAX_TEXT_CHARS])
+        meant = correction.text.split() if correction else []
+        if meant:
+            conversations, documents = _titles(caller, meant)
+        if conversations:
+            label = gettext("Conversations: %(text)s") % {"text": " ".join(meant)}
     search = PaletteEntry(
         gettext("Search for “%(text)s”") % {"text": typed},
         "",
@@ -72,8 +84,9 @@ def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = (
     )
     found = (
         PaletteSection(gettext("Search"), (search,) if words else ()),
-        PaletteSection(gettext("Conversations"), tuple(_conversations(caller, words))),
-        PaletteSection(gettext("Documents"), tuple(_documents(caller, words) if words else ())),
+        PaletteSection(label, conversations),
+        PaletteSection(gettext("Documents"), documents),
+        PaletteSection(gettext("Spaces"), tuple(_spaces(caller, words) if words else ())),
         PaletteSection(gettext("Projects"), tuple(_projects(caller, words) if words else ())),
         PaletteSection(gettext("Searches"), tuple(_searches(caller, words))),
     )
@@ -83,21 +96,35 @@ def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = (
     return [section for section in ((go_to, *found) if exact else (*found, go_to)) if section.entries]
 
 
-def _conversations(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
-    """Yield conversations whose titles contain the words; the newest if the text is empty."""
-    rows = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None)
+def _titles(caller: Caller, words: Sequence[str]) -> tuple[tuple[PaletteEntry, ...], tuple[PaletteEntry, ...]]:
+    """Return conversations and documents whose titles contain the words; the newest conversations without words.
+
+    One query.
+    """
+    conversations = Conversation.objects.filter(archive_id=caller.archive_id, archived_at=None)
+    documents = Document.objects.filter(archive_id=caller.archive_id) if words else Document.objects.none()
     for word in words:
-        rows = rows.filter(title__folded_contains=word)
-    for row in rows.only("title", "agent", "updated_at").order_by("-updated_at", "-pk")[:TITLES_LIMIT]:
-        yield PaletteEntry(row.title or gettext("Untitled conversation"), row.agent, "chat", row.get_absolute_url())
+        conversations, documents = (
+            conversations.filter(title__folded_contains=word),
+            documents.filter(title__folded_contains=word),
+        )
+    newest = conversations.order_by("-updated_at", "-pk").annotate(kind=Value("conversation"))[:TITLES_LIMIT]
+    last = documents.order_by("-pk").annotate(kind=Value("document"))[:DOCUMENTS_LIMIT]
+    rows = newest.values_list("kind", "pk", "title", "agent").union(
+        last.values_list("kind", "pk", "title", "name"), all=True
+    )
+    entries: dict[str, list[PaletteEntry]] = {"conversation": [], "document": []}
+    for kind, pk, title, detail in rows:
+        untitled = gettext("Untitled conversation") if kind == "conversation" else detail
+        icon = "chat" if kind == "conversation" else "note"
+        entries[kind].append(PaletteEntry(title or untitled, detail, icon, reverse(kind, args=[pk])))
+    return tuple(entries["conversation"]), tuple(entries["document"])
 
 
-def _documents(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
-    rows = Document.objects.filter(archive_id=caller.archive_id)
-    for word in words:
-        rows = rows.filter(title__folded_contains=word)
-    for row in rows.only("title", "name").order_by("-pk")[:DOCUMENTS_LIMIT]:
-        yield PaletteEntry(row.title or row.name, row.name, "note", row.get_absolute_url())
+def _spaces(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
+    for access in caller.spaces:
+        if all(folded(word) in folded(access.name) for word in words):
+            yield PaletteEntry(access.name, access.role_name, "person", reverse("space", args=[access.archive_id]))
 
 
 def _projects(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:

@@ -5,7 +5,7 @@ character offsets in the passage, and the text is split at marks before anything
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from convmemory.core.folding import FoldedText, folded, joined_words
@@ -27,7 +27,16 @@ _MARKUP = re.compile(
     r"|(?P<emphasis>`+|\*\*|(?<!\w)__|__(?!\w)|(?<!\S)#{2,6}(?=\s))",
     re.MULTILINE,
 )
-_PUT_IN = {"bar": " · "}
+_PUT_IN = {"bar": " · ", "head": " · ", "next": " · ", "name": " · "}
+# A call of a tool is indexed as its name, and each parameter as its name, a colon and its text or its JSON.
+_CALL_HEAD = re.compile(r"\A\S{1,100}+(?P<head> \w{1,40}+:)")
+_CALL_MARKUP = re.compile(
+    r"(?P<open>(?<=:)[\[{](?:[\[{ ]|\"\w{1,40}+\":)*+\"?)"
+    r"|(?P<next>\"?[\]}]*+,(?=[ ]?[\"\[{])(?:[\[{ ]|\"\w{1,40}+\":)*+\"?)"
+    r"|(?P<close>\"?[\]}]++(?=\s|\Z))"
+    r"|(?P<name> (?:command|description|file_path|path|pattern|query|old_string|new_string|content|prompt|url|timeout"
+    r"|limit|offset|output_mode|glob|workdir|yield_time_ms|max_output_tokens|justification|replace_all|subagent_type):)"
+)
 _TABLE_ROW = re.compile(r"^[ \t]*+\|", re.MULTILINE)
 _OF_TABLES = frozenset({"edge", "bar"})
 _UNMARKED = frozenset(
@@ -47,9 +56,12 @@ class Piece:
     is_match: bool
 
 
-def show_marks(text: str, marks: Sequence[Span]) -> tuple[Piece, ...]:
-    """Return a passage in pieces for display, with those at `marks` (start, end; in order) marked."""
-    cuts, pieces, end = _cuts(text), [], 0
+def show_marks(text: str, marks: Sequence[Span], *, is_call: bool = False) -> tuple[Piece, ...]:
+    """Return a passage in pieces for display, with those at `marks` (start, end; in order) marked.
+
+    A call of a tool is shown as its name and its parameters, "Bash · pytest -q".
+    """
+    cuts, pieces, end = _cuts_of_call(text) if is_call else _cuts(text), [], 0
     for start, stop in marks:
         pieces += [Piece(_without(text, cuts, end, start), is_match=False)]
         pieces += [Piece(_without(text, cuts, start, stop), is_match=True)]
@@ -69,6 +81,22 @@ def _cuts(text: str) -> list[tuple[int, int, str]]:
     if not _TABLE_ROW.search(text):
         found = (match for match in found if match.lastgroup not in _OF_TABLES)
     return [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in found]
+
+
+def _cuts_of_call(text: str) -> list[tuple[int, int, str]]:
+    """Return the names of parameters in the text of a call, and the signs of JSON in its values."""
+    head = _CALL_HEAD.match(text)
+    start = head.end() if head else 0
+    found = [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in _iter_call(text, start)]
+    return [(head.start("head"), start, _PUT_IN["head"]), *found] if head else found
+
+
+def _iter_call(text: str, start: int) -> Iterator[re.Match[str]]:
+    """Yield the markup behind the first parameter's name; signs of JSON only where a value begins as JSON does."""
+    is_json = text[start : start + 1] in ("[", "{")
+    for match in _CALL_MARKUP.finditer(text, start):
+        if match.lastgroup == "name" or is_json:
+            yield match
 
 
 def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:

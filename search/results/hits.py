@@ -49,15 +49,16 @@ Turn = tuple[int, int]  # source, item
 class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
-    The passage is in part `passage_part` of message `passage_message_id`. `mark` is what the owner says of the turn,
-    `outcome` what it came to. `digest` is that of the message that opens it, and `copies` the number of other sessions
-    whose copy of the turn was folded into this hit.
+    The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
+    the owner says of the turn, `outcome` what it came to. `digest` is that of the message that opens it, and `copies`
+    the number of other sessions whose copy of the turn was folded into this hit.
     """
 
     message_id: int
     passage_message_id: int | None
     passage_part: int
     mark: Mark | None = None
+    is_call: bool = False
     outcome: Outcome = NO_OUTCOME
     digest: bytes = b""
     copies: int = 0
@@ -248,6 +249,7 @@ def _hit(
             passage_message_id=passage.message_id if passage else None,
             passage_part=passage.part_index if passage else 0,
             mark=mark,
+            is_call=passage is not None and passage.is_call,
             outcome=Outcome.from_json(row.outcome),
             digest=bytes(row.digest or b""),
         ),

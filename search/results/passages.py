@@ -50,6 +50,7 @@ class ShownPassage:
     text: str
     marks: tuple[Span, ...] = ()
     similarity: float = 0.0
+    is_call: bool = False
 
 
 class _Judged(NamedTuple):
@@ -322,7 +323,7 @@ def _whole_items(archive_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict
 
 def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePlace]:
     """Return the places of passages split here, if none are stored or no vector is available."""
-    kinds = shown_kinds_in(query.scope)
+    kinds = shown_kinds_in(query.scope, shows_calls=query.shows_calls)
     return [
         (element.element_id, span.part_index, span.start, span.end, 0.0)
         for element in elements
@@ -334,9 +335,10 @@ def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePla
 def _shown(place: PassagePlace, elements: Mapping[int, Element], words: QueryStems) -> ShownPassage:
     message_id, part_index, start, end, similarity = place
     parts = elements[message_id].parts
-    text = next((part.text[start:end] for part in parts if part.index == part_index), "")
+    part = next((part for part in parts if part.index == part_index), None)
+    text, is_call = (part.text[start:end], part.kind == "call") if part else ("", False)
     marks = tuple(words.places_in(text))
-    passage = ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4))
+    passage = ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4), is_call)
     return shortened(passage, anchor=words.anchor_in(text)) if len(text) > MAX_CHARS else passage
 
 

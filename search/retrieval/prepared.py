@@ -42,6 +42,7 @@ class PreparedQuery:
     mode: str = "hybrid"
     by_distance: bool = False
     scope: frozenset[str] = DEFAULT_SCOPE
+    shows_calls: bool = True
     filters: Filters = EVERYTHING
     space: EmbeddingSpace | None = None
     embedding: TokenEmbedding | None = None
@@ -61,6 +62,7 @@ class PreparedQuery:
             mode=query.mode,
             by_distance=query.by_distance,
             scope=query.scope,
+            shows_calls=query.shows_calls,
             filters=query.filters,
             time=query.time,
         )
@@ -108,7 +110,7 @@ class PreparedQuery:
     @property
     def shown_kinds(self) -> list[int]:
         """Return the stored numbers of the passage kinds that are shown and recalled."""
-        return [KINDS[kind] for kind in shown_kinds_in(self.scope)]
+        return [KINDS[kind] for kind in shown_kinds_in(self.scope, shows_calls=self.shows_calls)]
 
     @property
     def vector(self) -> Vector:

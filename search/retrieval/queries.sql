@@ -118,3 +118,31 @@ SELECT
     ARRAY(SELECT language FROM spoken ORDER BY language),
     w.is_form
 FROM words AS w
+
+-- name: lexemes_of_forms
+-- The lexemes of words in several dictionaries.
+SELECT DISTINCT form, lexemes[1]
+FROM unnest(%(forms)s::text[]) AS form
+CROSS JOIN unnest(%(dictionaries)s::text[]) AS dictionary
+CROSS JOIN LATERAL ts_lexize(dictionary::regdictionary, form) AS lexemes
+WHERE lexemes <> '{}'
+
+-- name: unpacked_lexemes
+-- In how many of an owner's titles, and of some items whose postings are not packed yet, some lexemes occur.
+SELECT w.lexeme, count(*)
+FROM (
+    SELECT s.title_words AS words
+    FROM search_source AS s
+    WHERE s.owner_id = %(owner)s AND s.version > 0
+    UNION ALL
+    (
+        SELECT d.spoken || d.unspoken
+        FROM search_source AS s
+        INNER JOIN search_item AS d ON d.source_id = s.id AND d.owner_id = s.owner_id AND d.number >= s.unpacked_from
+        WHERE s.owner_id = %(owner)s AND s.unpacked_from IS NOT NULL
+        LIMIT 2000
+    )
+) AS held
+CROSS JOIN unnest(held.words) AS w
+WHERE w.lexeme = ANY(%(lexemes)s::text[])
+GROUP BY w.lexeme

@@ -27,6 +27,7 @@ from search.retrieval.candidates import (
 )
 from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
+from search.retrieval.typing_errors import Correction
 from search.retrieval.word_scores import MatchedTerms
 from search.steering import is_steering
 from search.vectors.blocks import Blocks
@@ -51,7 +52,8 @@ class SearchState:
     items contain them. `scanned` are the codes of the owner's passages, if they were compared; `compared` are all of a
     small owner's passages. `moments` are the times of all of the owner's items, if they were read ahead
     (`search/ranking/in_time.py`); `behind` are the sources with items that may not be in the space yet;
-    `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were compared.
+    `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were compared. With a
+    `correction`, words of the query were searched for as they were probably meant.
     """
 
     query: PreparedQuery
@@ -68,6 +70,7 @@ class SearchState:
     space: EmbeddingSpace | None = None
     is_incomplete: bool = False
     is_listing: bool = False
+    correction: Correction | None = None
     found: list[Found] = field(default_factory=list)
 
     def add(

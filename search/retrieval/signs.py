@@ -22,7 +22,7 @@ def items_with_sign(query: PreparedQuery, sign: str) -> tuple[ItemKeys, bool]:
 
     Four queries for each kind of source.
     """
-    kinds = frozenset(shown_kinds_in(query.scope))
+    kinds = frozenset(shown_kinds_in(query.scope, shows_calls=query.shows_calls))
     keys: list[ItemKeys] = [NO_ITEMS]
     is_all = True
     for kind, adapter in registered().items():

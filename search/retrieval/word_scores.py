@@ -203,6 +203,11 @@ class MatchedTerms:
                 written[word.lexeme].add(word.written)
         return cls(counts, [frozenset(written[term]) for term in terms])
 
+    @property
+    def any_of_items(self) -> frozenset[str]:
+        """Return the words that any item contains."""
+        return frozenset().union(*(self.words[term] for term in np.unique(self.counts.terms)))
+
     def of_items(self, keys: ItemKeys) -> list[frozenset[str]]:
         """Return the words that each of a few items contains; none for an item found by its vector alone."""
         found: list[frozenset[str]] = [frozenset()] * len(keys)

@@ -28,8 +28,7 @@ class Program:
     In `ask`, `again` (which continues the session), `environment` and `files` (of the home folder), `$PROMPT`, `$WORDS`
     (the prompt as several arguments), `$URL` (of the model's server), `$KEY` and `$MODEL` are filled in. `sessions` is
     the source of its imported conversations, and the folder of their fixtures. `is_recorded` says that it speaks one of
-    the formats that the proxy records, `runs_end_hook` that it runs its hook at the end of a session without a
-    terminal, too.
+    the formats that the proxy records.
     """
 
     slug: str
@@ -42,7 +41,6 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     is_recorded: bool = True
-    runs_end_hook: bool = True
 
 
 def _opencode(folder: str, name: str) -> Mapping[str, str]:
@@ -128,7 +126,7 @@ PROGRAMS = (
         "qwen", "@qwen-code/qwen-code", "0.24.4", "qwen",
         ("-p", "$PROMPT"), ("--continue", "-p", "$PROMPT"), "qwen-code",
         {"OPENAI_API_KEY": "$KEY", "OPENAI_BASE_URL": "$URL/v1", "OPENAI_MODEL": "$MODEL"},
-        {".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}}}\n'}, runs_end_hook=False,
+        {".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}}}\n'},
     ),
 )  # fmt: skip
 

@@ -67,7 +67,7 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
             results = [text for text in asked if QUERY in text]
             assert any(f"({link})" in text.rpartition(QUERY)[2] for text in results), results or asked
         with steps.step("import"), keeping_sessions(home, version):
-            if sends_at_end(program):
+            if sends_by_itself(program):
                 wait_until(lambda: api.get("/imports").json()["results"], "the session that the hook sends", ANSWER_S)
             client(home, "push", "--yes")
             assert turns(api, program) == [FIRST]
@@ -77,6 +77,8 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
             assert turns(api, program) == [FIRST, SECOND]
             client(home, "push", "--yes")
             assert turns(api, program) == [FIRST, SECOND]
+        with steps.step("same start"):
+            check_beginnings_are_same(program, model.requests)
         with steps.step("no client"):
             check_goes_on_without_client(home, model)
         with steps.step("disconnect"):
@@ -95,6 +97,18 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
     assert not steps.failures, "\n".join(steps.failures)
 
 
+def check_beginnings_are_same(program: Program, requests: list[Any]) -> None:
+    """Check that memory leaves the system prompt as it is: the provider's cache begins with it."""
+    agent = agent_named(program.slug)
+    if agent is None or agent.hook is None or agent.hook.shape != "plugin":
+        return
+    asked = [each for each in requests if each.get("tools") and (FIRST[0] in str(each) or SECOND[0] in str(each))]
+    assert len(asked) >= 3, len(asked)
+    beginnings = {json.dumps([part for part in each["messages"] if part["role"] == "system"]) for each in asked}
+    assert len(beginnings) == 1, beginnings
+    assert not any("recalled-memory" in text for text in beginnings)
+
+
 def client(home: Home, *arguments: str, **environment: str) -> str:
     """Run the push client in the home folder; what it printed."""
     return home.start([sys.executable, str(PUSH), *arguments], PROCESSES_S, **environment)
@@ -110,11 +124,10 @@ def write_session_of_another(home: Home) -> None:
     write_lines(home.folder / ".pi/agent/sessions/secret/s.jsonl", [header, message])
 
 
-def sends_at_end(program: Program) -> bool:
-    """Return whether the agent runs a hook at the end of a session here."""
+def sends_by_itself(program: Program) -> bool:
+    """Return whether the agent runs a hook at the end of a session or of a turn."""
     agent = agent_named(program.slug)
-    has_event = agent is not None and agent.hook is not None and "end" in agent.hook.events.values()
-    return has_event and program.runs_end_hook
+    return agent is not None and agent.hook is not None
 
 
 def check_goes_on_without_client(home: Home, model: ChatServer) -> None:

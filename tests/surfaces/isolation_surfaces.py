@@ -354,6 +354,9 @@ ROUTES: dict[str, Surface] = {
     ),
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
     "GET projects": lambda _, ask: _api(ask, "GET", "/projects"),
+    "POST project's end": lambda _, ask: _api(
+        ask, "POST", "/projects/left_off", {"project": f"{ask.victim.tag} {ask.victim.secret}"}
+    ),
     "GET project folders": lambda _, ask: _api(
         ask, "GET", "/projects/folders", project=f"{ask.victim.tag} {ask.victim.secret}"
     ),

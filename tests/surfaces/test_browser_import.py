@@ -208,26 +208,21 @@ def test_files_are_dropped_anywhere_on_page(visit: Callable[..., None]) -> None:
     at_every_width(visit, steps, at="/import")
 
 
-def test_refused_upload_shows_no_success_mark(visit: Callable[..., None]) -> None:
+def test_refused_upload_shows_no_success_mark_alone_or_beside_another(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
+        page.locator("input#file").set_input_files([file_of(f"{width}.zip", DAMAGED)])
+        expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
+        failed = card(page, f"{width}.zip")
+        expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
+        expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
+        expect(page.locator("#main")).not_to_contain_text('"state"')
+        expect(page).to_have_url(re.compile("/import$"))
         name = f"broken-{width}.zip"
         page.locator("input#file").set_input_files([file_of(name, DAMAGED), BREAD | {"name": f"{width}.jsonl"}])
         expect(card(page, f"{width}.jsonl").get_by_text("imported", exact=True)).to_be_visible()
         failed = card(page, name)
         expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
         expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
-
-    at_every_width(visit, steps, at="/import")
-
-
-def test_upload_refused_entirely_stays_on_page_without_success_marks(visit: Callable[..., None]) -> None:
-    def steps(page: Page, width: int) -> None:
-        page.locator("input#file").set_input_files([file_of(f"{width}.zip", DAMAGED)])
-        expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
-        expect(card(page, f"{width}.zip").locator(".notice.error")).to_contain_text("a damaged archive")
-        expect(page.locator(".tag.success, .notice.success, .import .icon-check")).to_have_count(0)
-        expect(page.locator("#main")).not_to_contain_text('"state"')
-        expect(page).to_have_url(re.compile("/import$"))
 
     at_every_width(visit, steps, at="/import")
 

@@ -194,16 +194,17 @@ def test_hook_ends_although_its_input_stays_open(home: Path) -> None:
         assert process.stdout.read() == b""
 
 
-def test_session_start_counts_conversations_of_folder(home: Path, bread: Conversation) -> None:
+def test_session_start_and_resume_say_where_work_in_folder_stopped(home: Path, bread: Conversation) -> None:
     printed = run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": FOLDER})
     value = json.loads(printed)["hookSpecificOutput"]
     assert value["hookEventName"] == "SessionStart"
-    assert 'holds 1 earlier conversation of this folder, the latest "Bread"' in value["additionalContext"]
+    assert 'has 1 earlier conversation. The last, "Bread" (2026-01-01, claude-code):' in value["additionalContext"]
+    assert f"Outcome: {BREAD[1]}" in value["additionalContext"]
     assert run(home, "hook", "start", "claude-code", given={"cwd": FOLDER, "source": "resume"}) == ""
-    Conversation.objects.update(title="")
-    printed = run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": FOLDER})
-    assert "of this folder, the latest of 20" in printed
+    assert run(home, "hook", "start", "claude-code", given={"session_id": "s0", "cwd": FOLDER}) == ""
     assert run(home, "hook", "start", "claude-code", given={"session_id": "s1", "cwd": "/elsewhere"}) == ""
+    assert f"Outcome: {BREAD[1]}" in run(home, "resume", f"{FOLDER}/oven")
+    assert run(home, "resume") == f"Of {home} there is no conversation.\n"
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -77,7 +77,7 @@ def test_page_shows_what_stays_and_what_goes(owner: User, conversation: Conversa
     text = client.get(path).content.decode()
     assert "to Tutor, some-model" in text
     assert "10 messages by <code>summary_boundary</code>" in text
-    assert "Summary of messages 0 to 9</a> stands for messages 0 to 9" in text
+    assert "Summary of messages 1 to 10</a> stands for messages 1 to 10" in text
     assert "inserted" in text
     assert "answer 9" in text
     assert "answer 0" not in text

@@ -62,7 +62,7 @@ def test_page_of_conversation_moves_it_to_space_and_its_address_stays(crew: Crew
     assert f'<option value="{crew.space.pk}">Boat house</option>' in asked
     done = browser.post("/move", {"conversation": crew.of_carl.pk, "space": crew.space.pk}, follow=True)
     assert done.redirect_chain[-1][0] == address
-    assert "1 thing is moved." in done.content.decode()
+    assert "Moved to Boat house." in done.content.decode()
     assert browser_of(crew.rosa).get(address).status_code == 200
     acts = AuditEntry.objects.filter(action="moved")
     assert set(acts.values_list("person__username", "surface")) == {("carl", "page")}
@@ -77,7 +77,9 @@ def test_page_offers_reader_only_a_copy_to_own_archive(crew: Crew) -> None:
     here = {"conversation": crew.of_space.pk, "space": ""}
     assert browser.post("/move", here).status_code == 403
     copied = browser.post("/move", here | {"copy": "1"})
-    assert Conversation.objects.get(archive_id=crew.rosa.pk, title="space").get_absolute_url() == copied["Location"]
+    assert copied["Location"] == crew.of_space.get_absolute_url()
+    copy = Conversation.objects.get(archive_id=crew.rosa.pk, title="space").get_absolute_url()
+    assert f'Copied to Your own archive · <a href="{copy}">Open</a>' in browser.get(copied["Location"]).content.decode()
     nothing = browser.get("/move", {"conversation": crew.of_rosa.pk}).content.decode()
     assert "no other archive" in nothing
     assert browser.get("/move", {"conversation": crew.of_carl.pk}).status_code == 404
@@ -92,7 +94,7 @@ def test_library_moves_chosen_ones_and_names_the_refused(crew: Crew) -> None:
     assert "and 1 more" in browser.get(asked["Location"]).content.decode()
     numbers = [crew.of_carl.pk, second.pk, crew.of_rosa.pk]
     done = browser.post("/move", {"conversation": numbers, "space": crew.space.pk}, follow=True).content.decode()
-    assert "2 things are moved." in done
+    assert "2 moved to Boat house." in done
     assert f"{crew.of_rosa.pk}: There is no conversation" in done
     assert Conversation.objects.filter(archive_id=crew.space.pk).count() == 3
 

@@ -1,6 +1,7 @@
 """Unanswered queries on page, API, command, tools and recall; answered queries are never silenced."""
 
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,23 @@ def test_page_says_that_nothing_answers_and_shows_nearest_when_asked(archive: Us
     assert 'class="item hit"' in nearest
     assert ONLY_NEAREST in nearest
     assert "seems to answer “" not in nearest
+
+
+def test_nothing_likely_is_folded_while_turns_wait_too(archive: User) -> None:
+    make_conversation(archive, exchange(("which oil for the gate?", "Linseed.")))
+    text = page_of(archive, q=NONSENSE)
+    assert f"Nothing yet seems to answer “{NONSENSE}”" in text
+    assert f"Not everything can be found yet: 1 of {len(PAIRS) + 1} turns" in text
+    assert 'class="item hit"' not in text
+    assert 'class="item hit"' in page_of(archive, q=NONSENSE, nearest="1")
+
+
+def test_less_likely_results_are_folded_behind_their_number(archive: User) -> None:
+    text = page_of(archive, q=QUESTION)
+    shown, _, folded = text.partition('class="more-hits')
+    assert 'class="item hit"' in shown
+    assert "is-less-likely" not in shown
+    assert re.search(r"Show \d less likely", folded)
 
 
 def test_answered_query_shows_hits_with_bands(archive: User) -> None:

@@ -73,6 +73,8 @@ def test_several_files_and_archives_are_each_reported(client: Client) -> None:
     )
     assert text.count('class="report import is-done"') == 2
     assert "1 entry skipped" in text
+    assert "imported without 1 entry" in text
+    assert text.count('class="tag success"') == 1
     assert "<b>two" not in text
     assert Conversation.objects.count() == 3
 

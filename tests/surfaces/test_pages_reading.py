@@ -51,6 +51,15 @@ def test_steps_are_folded_with_results_diffs_and_colours(owner: User, page: Page
     assert 'data-position="5"' in text
 
 
+def test_to_dos_are_shown_as_checklist(owner: User, page: Page) -> None:
+    todos = [{"content": "Oil the <gate>", "status": "completed"}, {"content": "Paint", "status": "pending"}]
+    call = MessageDraft("assistant", (ToolCallPart("c", "TodoWrite", {"todos": todos}),))
+    text = page(f"/conversations/{make_conversation(owner, [user_says('go'), call, assistant_says('On it.')]).pk}")
+    assert '<code class="gist">1 of 2 done</code>' in text
+    assert re.search(r'class="is-done">.*done: </span>Oil the &lt;gate&gt;</li>', text)
+    assert "&quot;status&quot;" not in text
+
+
 def test_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Page) -> None:
     path = f"/conversations/{working_conversation(owner).pk}"
     spoken = page(f"{path}?show=no-tools")
@@ -109,7 +118,7 @@ def test_words_are_found_in_conversation_alone_before_it_is_indexed(owner: User,
     assert "does not stand here" in page(f"{path}?find=tool_call")
     (address,) = re.findall(r'href="(/conversations/[^"]+m=[^"]+)"', page(f"{path}?find=umber"))
     opened = page(address.replace("&amp;", "&"))
-    assert '<details class="part fold call step" data-part="0" open>' in opened
+    assert re.search(r'<details class="part fold call step"\s+data-part="0" open>', opened)
     assert "does not stand here" in page(f"{path}?find=obsidian")
     assert "at least 2 characters" in page(f"{path}?find=x")
     page(f"/conversations/{make_conversation(make_user()).pk}/outline", status=404)

@@ -17,7 +17,7 @@ from django.utils.html import strip_tags
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
-from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.errors import EmbedderUnavailable
@@ -556,6 +556,15 @@ def test_archived_conversations_are_found_only_when_asked_for(owner: User, pages
     )
     assert 'class="item hit"' not in pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in pages.get("/search", {"q": "Peru", "archived": "1"})
+
+
+def test_calls_are_shown_as_cards_and_only_if_tools_are_searched(pages: Pages, owner: User) -> None:
+    call = MessageDraft("assistant", (TextPart("I run it."), ToolCallPart("c", "Bash", {"command": "vermilion --all"})))
+    made = make_conversation(owner, [user_says("which vermilion?"), call, assistant_says("It is vermilion.")])
+    index_conversation(conversation_id=made.pk)
+    assert "Bash" not in pages.get("/search", {"q": "vermilion"}).split('class="item hit"')[1].split("</a>")[0]
+    hit = pages.get("/search", {"q": "vermilion --all", "scope": "tool"}).split('class="item hit"')[1].split("</a>")[0]
+    assert "Bash · vermilion --all" in strip_tags(hit)
 
 
 # --- what the query says about when ---------------------------------------------------------------

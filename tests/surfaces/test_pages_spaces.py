@@ -192,7 +192,7 @@ def test_own_document_gets_new_version_and_hits_while_a_space_is_open(crew: Crew
     assert browser.post("/documents", {"file": again, "replaces": document.pk}).status_code == 302
     assert Document.objects.filter(archive_id=mia.pk).count() == 1
     assert "rules.md" in text_of(browser, "/documents")
-    assert "Boat house</span>" not in text_of(browser, "/documents")
+    assert 'class="tag" dir="auto">Boat house</span>' not in text_of(browser, "/documents")
     assert text_of(browser, f"/conversations/{own.pk}/documents").count("rules.md") == 0
     browser.post("/spaces/use", {"space": ""})
     page = text_of(browser, "/documents")
@@ -246,6 +246,34 @@ def test_palette_in_space_offers_pages_that_work_there_and_those_of_person(
     assert 'href="/settings/password"' in page
     assert 'href="/chat"' not in page
     assert ('href="/import"' in page) is imports
+
+
+def test_switcher_offers_own_archive_and_each_space(crew: Crew) -> None:
+    browser = crew.browsers["carl"]
+    assert "Own</span>" in text_of(browser, "/library")
+    choices = browser.get("/spaces/choices", headers={"HX-Request": "true"}).content.decode()
+    assert f'<button name="space" value="{crew.space}"' in choices
+    assert '<button name="space" value="" aria-current="true">' in choices
+    assert "All of them: search" in choices
+    browser.post("/spaces/use", {"space": crew.space})
+    assert "Boat house</span>" in text_of(browser, "/library")
+    assert browser.post("/spaces/use", {"space": "all"})["Location"] == "/search"
+    assert "Own</span>" in text_of(browser, "/library")
+
+
+def test_palette_finds_spaces_by_name(crew: Crew) -> None:
+    page = crew.browsers["rosa"].get("/palette?go=boat", headers={"HX-Request": "true"}).content.decode()
+    assert f'href="/spaces/{crew.space}"' in page
+
+
+def test_pages_tell_reader_what_a_reader_cannot_do(crew: Crew) -> None:
+    limits = "You search and read here. Contributors and managers import, change and delete."
+    for name, is_limited in (("rosa", True), ("carl", False)):
+        browser = crew.browsers[name]
+        browser.post("/spaces/use", {"space": crew.space})
+        for path in ("/library", "/import"):
+            assert (limits in text_of(browser, path)) is is_limited, (name, path)
+        assert ('class="upload"' in text_of(browser, "/import")) is not is_limited
 
 
 def test_reader_is_refused_with_who_may_and_contributor_is_not(crew: Crew) -> None:

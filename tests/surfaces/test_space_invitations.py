@@ -120,14 +120,14 @@ def test_invited_person_reads_nothing_before_accepting(town: Town) -> None:
 def test_invitation_says_who_invites_to_what_as_what(town: Town) -> None:
     assert "invitation" not in town.browser.get("/").content.decode()
     town.invite(role="contributor")
-    assert "1 invitation to a space" in town.browser.get("/library").content.decode()
+    assert "invites you to a space" in town.browser.get("/library").content.decode()
     page = town.browser.get("/spaces").content.decode()
     for text in ("Boat house", "mia", "Contributor", "Accept Boat house", "Decline Boat house"):
         assert text in page, text
     assert town.answer("accept").headers["Location"] == town.page
     assert Membership.objects.get(person=town.rosa).role == "contributor"
     assert not SpaceInvitation.objects.exists()
-    assert "1 invitation to a space" not in town.browser.get("/library").content.decode()
+    assert "invites you to a space" not in town.browser.get("/library").content.decode()
     acts = AuditEntry.objects.filter(about_id=town.rosa.pk, what__contains=f"space {town.space}").order_by("pk")
     assert list(acts.values_list("person__username", "action", "what")) == [
         ("mia", "made", f"invitation to space {town.space} as contributor"),
@@ -147,11 +147,11 @@ def test_declined_invitation_reaches_person_again_after_its_time_alone(
     withdrawn = SpaceInvitation.objects.get()
     town.manager.post(town.page, {"action": "withdraw", "invitation": withdrawn.pk})
     assert town.invite().status_code == 302
-    assert "invitation to a space" not in town.browser.get("/").content.decode()
+    assert "invites you to a space" not in town.browser.get("/").content.decode()
     SpaceInvitation.objects.update(declined_at=withdrawn.invited_at - space_invitations.LASTS)
-    assert "1 invitation to a space" in town.browser.get("/").content.decode()
+    assert "invites you to a space" in town.browser.get("/").content.decode()
     monkeypatch.setattr(space_invitations, "LASTS", timedelta(0))
-    assert "invitation to a space" not in town.browser.get("/").content.decode()
+    assert "invites you to a space" not in town.browser.get("/").content.decode()
     assert town.answer("accept").status_code == 404
     assert space_invitations.forget_old_invitations() == 1
 
@@ -226,13 +226,13 @@ def test_void_invitation_is_neither_shown_nor_accepted(town: Town, void: Callabl
     add_member(person=town.mia, space_id=town.space, username="max", role="manager")
     town.invite()
     void(town)
-    assert "invitation to a space" not in town.browser.get("/").content.decode()
+    assert "invites you to a space" not in town.browser.get("/").content.decode()
     assert town.answer("accept").status_code == 404
     assert not Membership.objects.filter(person=town.rosa).exists()
     manager = browser_of(other)
     assert "rosa</bdi>" not in manager.get(town.page).content.decode()
     manager.post(town.page, {"action": "invite", "username": "rosa", "role": "reader"})
-    assert "1 invitation to a space" in town.browser.get("/").content.decode()
+    assert "invites you to a space" in town.browser.get("/").content.decode()
 
 
 @pytest.mark.slow

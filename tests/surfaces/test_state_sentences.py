@@ -159,7 +159,7 @@ def test_waiting_import_names_what_it_waits_for(owner: User) -> None:
 
 def test_document_waits_for_worker_until_it_is_read(owner: User) -> None:
     document = upload(owner, GUIDE)
-    said = "It waits for a worker, which reads your documents one after another."
+    said = "It waits until it is read: your documents are read one after another."
     assert said in page(owner, f"/documents/{document.pk}/card")
     read(document)
     assert said not in page(owner, f"/documents/{document.pk}/card")

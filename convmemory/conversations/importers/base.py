@@ -23,6 +23,7 @@ HEAD_BYTES = 64 * 1024
 MAX_NAME_CHARS = 4_000
 MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
+_DATE = re.compile(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)")
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
 
 
@@ -71,10 +72,15 @@ class Source:
 
     @cached_property
     def written_at(self) -> datetime | None:
-        """The time at which the file, or a folder's newest file, was last written. Raises: InvalidInput."""
+        """The time at which the file, or a folder's newest file, was last written, or the date in its name.
+
+        None if neither is known, as for an upload. Raises: InvalidInput.
+        """
         try:
             files = [path for path in self.path.iterdir() if path.is_file()] if self.is_folder else [self.path]
-            return time_of(max((path.stat().st_mtime for path in files), default=None))
+            modified = time_of(max((path.stat().st_mtime for path in files), default=None))
+            dated = _DATE.search(self.path.name[:MAX_NAME_CHARS])
+            return modified or (time_of("-".join(dated.groups())) if dated else None)
         except OSError as error:
             raise unreadable(self.path, error) from error
 
@@ -177,6 +183,11 @@ class FileReport:
         """True if nothing was imported although the source has content."""
         return not self.conversations and bool(self.errors or self.skipped)
 
+    @property
+    def passed_over(self) -> int:
+        """The number of entries that were not read, or not as what they are."""
+        return self.skipped + sum(self.unknown_types.values())
+
     def skip(self, place: int | str, reason: str) -> None:
         """Count a skipped place; only the first ones are stored by name."""
         self._issue(place, reason, kept=False)
@@ -223,7 +234,12 @@ class FileReport:
             self.issues.append(Issue(place=f"{self.path}:{place}", reason=reason, kept=kept))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "messages": self.messages, "refused": self.is_refused}
+        return {
+            **asdict(self),
+            "messages": self.messages,
+            "refused": self.is_refused,
+            "passed_over": self.passed_over,
+        }
 
 
 class Importer(Protocol):

@@ -193,7 +193,7 @@ def _named(item: JsonObject) -> JsonObject:
 
 def _items(source: Source, report: FileReport, *, names: tuple[str, ...] = ()) -> Iterator[JsonObject]:
     head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
-    if head.startswith(b"[") or (head.startswith(b"{") and not source.head_objects):
+    if names or head.startswith(b"[") or (head.startswith(b"{") and not source.head_objects):
         for element in read_elements(source.path, report=report, names=names):
             if isinstance(element.value, dict):
                 yield JsonObject(element.number, 0, 0, element.value, element.raw)

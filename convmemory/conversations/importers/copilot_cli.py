@@ -6,7 +6,7 @@ person's text is in `content`; `transformedContent` includes the program's addit
 event, not in the folder's name.
 
 Source: github/copilot-cli, versions 1.0.64 to 1.0.76; the events of github/copilot-sdk; rajbos/ai-engineering-fluency,
-`jetbrains.ts`.
+its reader of JetBrains.
 """
 
 from collections.abc import Iterator, Mapping

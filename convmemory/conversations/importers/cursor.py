@@ -175,12 +175,14 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
     if isinstance(held, list) and held:
         yield from map(mapping_of, held)
         return
+    by_id = mapping_of(composer.get("conversationMap"))
     listed = composer.get("fullConversationHeadersOnly")
     headers = list(map(mapping_of, list_of(listed)))
     prefix = f"bubbleId:{text_of(composer.get('composerId'))}"
     # A range of keys, because ";" follows ":" in ASCII. One query per chat: each costs a round trip to the child.
     rows = database.rows("cursor_values", [f"{prefix}:", f"{prefix};"])
-    stored = {text_of(row["key"]): mapping_of(column_json(row["value"])) for row in rows}
+    stored = {f"{prefix}:{name}": mapping_of(bubble) for name, bubble in by_id.items()}
+    stored |= {text_of(row["key"]): mapping_of(column_json(row["value"])) for row in rows}
     for header in headers:
         # Once, even if it is listed several times.
         bubble = stored.pop(f"{prefix}:{text_of(header.get('bubbleId'))}", None)

@@ -136,8 +136,8 @@ def blocks_of_entry(
     for file in _listed(first(entry, of.files)):
         name = file if isinstance(file, str) else first(file, _FILE_NAMES)
         if name:
-            text = "" if isinstance(file, str) else first(file, _FILE_TEXTS)
-            blocks.append(Block.attachment(text_of(name), text_of(first(file, _FILE_TYPES)), text_of(text)))
+            content_of_file = "" if isinstance(file, str) else text_of(first(file, _FILE_TEXTS))
+            blocks.append(Block.attachment(text_of(name), text_of(first(file, _FILE_TYPES)), content_of_file))
     return blocks
 
 

@@ -90,7 +90,7 @@ COMPANIONS = frozenset(
         *("prod-mc-billing.json", "prod-mc-auth-mgmt-api.json", "signals.json", "workspace.json", "index.json"),
         *("channels.json", "groups.json", "dms.json", "mpims.json", "integration_logs.json", "canvases.json"),
         *("file_conversations.json", "lists.json", "org_users.json"),
-        *("journal.jsonl", "session_index.jsonl", "sessions-index.json"),
+        *("journal.jsonl", "session_index.jsonl", "sessions-index.json", "index.jsonl"),
         *(PurePosixPath(of.beside).name.lower() for of in (*CHAT_FORMATS, *AGENT_FORMATS) if of.beside),
     }
 )

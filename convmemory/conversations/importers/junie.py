@@ -3,12 +3,13 @@
 A prompt is an event of its own. What the agent does comes as blocks, each written anew whenever it changes: the last
 state of a block counts, at its first place. Nothing in the file has an id or, in most versions, a time.
 
-Source: the events that Haehnchen/idea-de-espend-ml-llm reads, `JUNIE_SESSION_ADAPTER.md`.
+Source: the events that Haehnchen/idea-de-espend-ml-llm reads.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -20,6 +21,7 @@ from convmemory.conversations.importers.values import list_of, mapping_of, text_
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 
 _PROMPT, _EVENT = "UserPromptEvent", "SessionA2uxEvent"
+MAX_LISTED = 10_000  # sessions of the list beside their folders
 _SESSION = re.compile(r"session-\d{6}-\d{6}-\w{2,16}")
 _BLOCKS = "BlockUpdatedEvent"
 _FAILURE, _TITLE = "AgentFailureEvent", "AgentTaskNameUpdatedEvent"
@@ -72,6 +74,11 @@ class JunieImporter:
             messages=_messages(records, model, report), source=self.name, title=title, agent=self.name
         )
         folder = next(filter(_SESSION.fullmatch, reversed(PurePath(source.label).parts)), "")
+        index = source.path.parent.with_name("index.jsonl")
+        if folder and not title and index.is_file():
+            rows = (row.value for row in islice(read_objects(index), MAX_LISTED))
+            title = next((text_of(row.get("taskName")) for row in rows if row.get("sessionId") == folder), "")
+            draft = replace(draft, title=title)
         # Not shared with another session: its name has a time and random letters.
         yield replace(named(draft, folder), has_weak_id=not folder)
 

@@ -347,6 +347,8 @@ def stored_messages(
 def part_blocks(part: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     """Yield one part of a message."""
     kind = text_of(part.get("type"))
+    if kind == "text" and part.get("synthetic") is True and text_of(part.get("text")).startswith("<recalled-memory"):
+        return  # our own plug-in added it
     if kind == "text" and part.get("ignored") is not True:
         yield Block.text(part.get("text"))
     elif kind == "reasoning":

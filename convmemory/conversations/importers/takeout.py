@@ -30,7 +30,7 @@ from convmemory.conversations.importers.values import (
     without_payloads,
 )
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.parts import AttachmentPart, TextPart
+from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart
 
 MAX_CELL_CHARS = 4 * 1024**2
 MAX_TIME_CHARS = 80
@@ -136,7 +136,7 @@ class TakeoutImporter:
 def _messages(entries: Iterable[_Asked]) -> Iterator[MessageDraft]:
     for entry in entries:
         key = short_hash(f"{entry.at}:{entry.prompt}", 20)
-        parts = (TextPart(entry.prompt), *entry.files)
+        parts: tuple[Part, ...] = (TextPart(entry.prompt), *entry.files)
         yield MessageDraft("user", parts, created_at=entry.at, source_key=key, raw=entry.raw)
         if entry.answer:
             yield MessageDraft("assistant", (TextPart(entry.answer),), created_at=entry.at, source_key=f"{key}:answer")

@@ -97,8 +97,8 @@ def _messages_of_text(thread: Mapping[str, Any], report: FileReport) -> Iterator
     """Yield the messages of a text thread; versions before 0.4.0 name their roles in a table."""
     text = text_of(thread.get("text")).encode("utf-8", "replace")
     listed = list(objects_in(thread.get("messages"), "message", report))
-    starts = [value.get("start") for value in listed]
-    if not all(type(start) is int and 0 <= start <= len(text) for start in starts):
+    starts = [start for value in listed if type(start := value.get("start")) is int and 0 <= start <= len(text)]
+    if len(starts) < len(listed):
         raise InvalidInput("The messages of the text thread do not say where they start.")
     metadata, keys = mapping_of(thread.get("message_metadata")), MessageKeys()
     if not listed:

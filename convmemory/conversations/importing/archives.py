@@ -176,8 +176,9 @@ class _Writer:
             # x: a second entry of the same name is noted, and overwrites nothing.
             with path.open("xb") as target:
                 self._copy(stream, target, path, is_decoded=is_decoded)
-            if written_at is not None:
-                os.utime(path, (written_at.timestamp(), written_at.timestamp()))
+            # The beginning of time counts as unknown: the time of unpacking says nothing about the conversations.
+            modified = written_at.timestamp() if written_at else 0
+            os.utime(path, (modified, modified))
         except gzip.BadGzipFile:
             raise
         except OSError as error:

@@ -71,7 +71,7 @@ class ImportReport:
 
     @property
     def ignored_files(self) -> int:
-        """The number of files in folders that hold no transcript by their names, or beside one."""
+        """The number of files in folders that hold no transcript."""
         return sum(self.ignored.values())
 
     @property
@@ -93,7 +93,7 @@ class ImportReport:
     def to_json(self) -> dict[str, Any]:
         names = (
             *("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped", "superseded"),
-            "hidden_keys",
+            *("hidden_keys", "passed_over"),
         )
         return {
             "files": [file.to_json() for file in self.files],
@@ -389,7 +389,7 @@ class _Reading:
                 self.file.note(f"{draft.source_id}: is here already, with its answers")
                 self.has_claimed = True
                 continue
-            ready = _prepared(self.run, replace(draft, written_at=self.source.written_at), self.file)
+            ready = _prepared(self.run, replace(draft, written_at=self.source.written_at, is_of_file=True), self.file)
             if ready is None:
                 self.empty += 1
             else:
@@ -439,7 +439,7 @@ def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready |
     except DatabaseUnavailable:
         raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
-        _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
+        _failed(file, f"{draft.title or draft.source_id}: {' '.join(str(error).split())}")
         return None
 
 
@@ -466,12 +466,14 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
         return
     except StorageFull as error:
         run.report.is_cut_short = True
-        _failed(file, f"{draft.source_id}: {error} What was read before is stored, the rest was not read.")
+        _failed(
+            file, f"{draft.title or draft.source_id}: {error} What was read before is stored, the rest was not read."
+        )
         return
     except DatabaseUnavailable:
         raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
-        _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
+        _failed(file, f"{draft.title or draft.source_id}: {' '.join(str(error).split())}")
         return
     if result.lost and result.conversation_id not in run.stored:
         file.note(

@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -63,6 +64,37 @@ class ImportCard:
     def asks(self) -> bool:
         """True if the owner is asked whether a mapping is right."""
         return any(file.fields for file in self.files)
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether something in a file that was read was passed over or could not be stored."""
+        return any(
+            file.report.get("passed_over") or (file.report.get("errors") and not file.report.get("refused"))
+            for file in self.files
+        )
+
+    @property
+    def outcome(self) -> str:
+        """Return how an import that is done has ended; "" while it is not, and if all its files were refused."""
+        if self.row.state != Import.State.DONE or not self.row.report:
+            return ""
+        total = self.row.report["total"]
+        stored, passed_over = total["conversations"], total.get("passed_over", 0)
+        if stored and passed_over:
+            return ngettext("imported without %(count)s entry", "imported without %(count)s entries", passed_over) % {
+                "count": passed_over
+            }
+        if self.is_partial:
+            return gettext("partly imported") if stored else gettext("not imported")
+        if self.row.report.get("refused_files"):
+            return ""
+        return gettext("imported") if stored else gettext("nothing to import in it")
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether something was imported and nothing failed, which alone has a green light."""
+        report = self.row.report or {}
+        return bool(self.outcome and report["total"]["conversations"]) and not self.is_partial
 
     @property
     def is_unknown(self) -> bool:

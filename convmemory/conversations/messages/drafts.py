@@ -137,7 +137,8 @@ class ConversationDraft:
     `continued_in` the one in which it goes on.
     `updated_at` and `archived_at` are given if a conversation comes back from an export; else they follow from the
     messages and from `archived`. `written_at` is the time of the source's last change, which dates a conversation
-    without any date. `unless_source` is a source whose conversation of the same id has more content: if it is stored,
+    without any date; `is_of_file` says that the draft was read from a file, so that undated messages get the dates of
+    their neighbours. `unless_source` is a source whose conversation of the same id has more content: if it is stored,
     this draft is not. `is_fork` says that the conversation may begin with a copy of another one of its source.
     `has_weak_id` says that another conversation may have the same id: a stored one is this one only if their messages
     agree. That holds for any id without a UUID if messages are named by their places, and for `former_ids`, which this
@@ -159,6 +160,7 @@ class ConversationDraft:
     archived_at: datetime | None = None
     updated_at: datetime | None = None
     written_at: datetime | None = None
+    is_of_file: bool = False
     events: Iterable[EventDraft] = ()
     unless_source: str = ""
     is_fork: bool = False

@@ -192,7 +192,7 @@ def sync_conversation(*, caller: Caller, draft: ConversationDraft) -> SyncResult
             )
         events, event_bytes = add_events(conversation, hidden_keys.events_without_keys(draft.events))
         has_new_headers = not created and _update_headers(conversation, draft)
-        if draft.written_at and not draft.updated_at:
+        if (draft.is_of_file or draft.written_at) and not draft.updated_at:
             if merged.first_position is not None:
                 date_undated(conversation, draft, merged, last_active=last_active)
         elif created and draft.updated_at:
@@ -535,9 +535,10 @@ def date_undated(
     """Date an imported conversation, whose events are stored, and its messages; about five queries.
 
     `last_active` is the conversation's `updated_at` before this import, None if it is new. Of a new conversation whose
-    messages are all dated, none is read or written again.
+    messages are all dated, none is read or written again. If nothing has a date, nor the file, no message gets one.
     """
     messages = conversation.messages
+    is_dated = bool(draft.created_at or draft.written_at)
     if last_active is None and draft.created_at is None:
         events = conversation.events.filter(archive_id=conversation.archive_id).order_by("line_number")
         begun = _first_date(events) or _first_date(messages.order_by("position"))
@@ -545,7 +546,7 @@ def date_undated(
     parameters: dict[str, Any] = {
         "owner": conversation.archive_id,
         "conversation": conversation.pk,
-        "begun": conversation.created_at,
+        "begun": conversation.created_at if is_dated else None,
     }
     newest = merged.newest
     if last_active is not None or merged.has_undated:

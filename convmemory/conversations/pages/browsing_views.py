@@ -27,6 +27,7 @@ from convmemory.conversations import browsing, curating, projects, reading
 from convmemory.conversations.browsing import LibraryChoice
 from convmemory.conversations.exports.formats import export_response
 from convmemory.conversations.exports.selection import ExportSelection
+from convmemory.conversations.left_off import left_off
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.project_folders import folders_of_project
 from convmemory.conversations.project_folders import keep_apart as keep_folder_apart
@@ -108,6 +109,7 @@ def library(request: PageRequest) -> HttpResponse:
         "undo": _undo(request),
         "project_name": project_name(choice.project),
         "project_folders": folders,
+        "left_off": left_off(caller=request.caller, project=choice.project) if choice.project else None,
         "worktrees_of": next((each.main for each in folders if each.is_worktree and not each.apart), ""),
         "others": [name for name, _ in projects.projects_of(caller=request.caller)] if choice.project else [],
     }

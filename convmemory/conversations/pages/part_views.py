@@ -3,10 +3,8 @@
 The passage of a link is marked, and the number of characters cut off is counted.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from django.utils.safestring import SafeString, mark_safe
 
@@ -22,6 +20,7 @@ from convmemory.conversations.pages.ansi import ansi_html, has_sequences, withou
 from convmemory.conversations.pages.diffs import Diff, diff_of
 from convmemory.conversations.pages.highlighting import MarkedSpan, highlight_markdown, highlight_text, without_markers
 from convmemory.conversations.pages.markdown_html import SHOWN_AS_IT_IS, PageWork, TooMuchWork, sanitised_html
+from convmemory.conversations.pages.tool_cards import Todo, card_line, plain_value, todos_of
 from convmemory.core.text import one_line, recalled_spans, without_recalled
 
 TEXT_CHARS = 12_000
@@ -34,7 +33,6 @@ SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 SHORT_FIELD_CHARS = 100
 AROUND_PASSAGE_CHARS = 600
 EVERYTHING = MarkedSpan(0, 2**31)
-_GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,8 @@ class PartView:
     """One part as the page shows it. `index` is its position in the message; `left_out` counts cut characters.
 
     `passage` is the passage within it, `is_marked` whether that is marked. A call and its result share `call_id`;
-    `diff` is a call's change to a file; `is_image` says that the part has a picture to show. `recalled` is what our own
-    recall has added to a text, shown folded.
+    `diff` is a call's change to a file, `todos` the list that it sets; `is_image` says that the part has a picture to
+    show. `recalled` is what our own recall has added to a text, shown folded.
     """
 
     index: int
@@ -73,8 +71,14 @@ class PartView:
     remark: str = ""
     call_id: str = ""
     diff: Diff | None = None
+    todos: tuple[Todo, ...] = ()
     is_image: bool = False
     recalled: str = ""
+
+    @property
+    def is_unmarked_passage(self) -> bool:
+        """Return whether it contains the passage and cannot mark it, so that the whole part is marked."""
+        return self.passage is not None and not self.is_marked
 
 
 def view_part(
@@ -176,7 +180,7 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         spans = {}
     is_marked = False
     for name, value in part.input.items():
-        text, cut_off = _cut(_plain(value), max(room, 0), whole=whole)
+        text, cut_off = _cut(plain_value(value), max(room, 0), whole=whole)
         room -= len(text)
         left_out += cut_off
         span = spans.get(name)
@@ -184,18 +188,16 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         is_marked = is_marked or marked is not None
         if text or not cut_off:
             fields.append(Field(str(name), text, marked))
-    words = {name: _words(value) for name, value in part.input.items()}
-    text = next((words[name] for name in _GIST_FIELDS if words.get(name)), "") or next(filter(None, words.values()), "")
-    gist = one_line(text, GIST_CHARS)
-    view = PartView(index, part.type, fields=tuple(fields), label=part.name, gist=gist, call_id=part.id)
+    view = PartView(
+        index,
+        part.type,
+        fields=tuple(fields),
+        label=part.name,
+        gist=card_line(part.input, GIST_CHARS),
+        call_id=part.id,
+        todos=() if passage or whole else todos_of(part.input),
+    )
     return replace(view, left_out=left_out, passage=passage, is_marked=is_marked)
-
-
-def _words(value: Any) -> str:
-    """Return a string, or the strings of a list (commands come as either); else nothing."""
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return " ".join(value)
-    return value if isinstance(value, str) else ""
 
 
 def _cut(text: str, max_chars: int, *, whole: bool, keep: int = 0) -> tuple[str, int]:
@@ -209,10 +211,6 @@ def _cut(text: str, max_chars: int, *, whole: bool, keep: int = 0) -> tuple[str,
     line_end = head.rfind("\n", max(max_chars * 3 // 4, keep))
     head = head[:line_end] if line_end > 0 else head
     return head, len(text) - len(head)
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def _first_line(text: str) -> str:

@@ -8,7 +8,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 
 from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Message
@@ -180,6 +180,26 @@ class Step:
     part: PartView
     result: PartView | None = None
     result_position: int = 0
+
+    @property
+    def label(self) -> str:
+        """Return the name of the tool, or whose result it is."""
+        name = self.part.label
+        if self.part.type != "tool_result":
+            return name or gettext("Tool")
+        if name:
+            text = gettext("Error of %(label)s") if self.is_error else gettext("Result of %(label)s")
+            return text % {"label": name}
+        return gettext("Error") if self.is_error else gettext("Result")
+
+    @property
+    def icon(self) -> str:
+        return "warning" if self.is_error else "tool" if self.part.type == "tool_call" else "result"
+
+    @property
+    def gist(self) -> str:
+        """Return the line beside the label; a call without parameters has none."""
+        return self.part.gist or ("" if self.part.type == "tool_call" else gettext("(empty)"))
 
     @property
     def is_error(self) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -28,6 +29,8 @@ _TOKEN = re.compile(
     r'(?:"(?P<quoted>[^"]{1,300})"|(?P<plain>[^\s"]\S{0,299}))(?!\S)',
     re.IGNORECASE,
 )
+_NAMED = re.compile(r"(?<!\S)([A-Za-z]{3,20}):(?=[^\s/])")
+NEAR_NAME = 0.75
 _PERIOD = re.compile(r"(\d{4})(?:-(\d{1,2}))?", re.ASCII)
 _SCOPES = {
     "questions": "user",
@@ -223,3 +226,15 @@ _READERS: dict[str, Callable[[str, Values], dict[str, Any] | None]] = {
     "sort": _choice("sort", _ORDERS),
     "by": _choice("mode", _MODES),
 }
+
+
+def misspelt_filters(text: str) -> list[tuple[str, str]]:
+    """Return the names before a colon in a query that are no filters and resemble one, each with the one it resembles.
+
+    Such a token stays text: it is searched for.
+    """
+    if len(text) > MAX_TYPED_CHARS:
+        return []
+    names = dict.fromkeys(match[1].lower() for match in _NAMED.finditer(text))
+    near = {name: get_close_matches(name, _READERS, n=1, cutoff=NEAR_NAME) for name in names if name not in _READERS}
+    return [(name, found[0]) for name, found in near.items() if found]

@@ -7,6 +7,7 @@ Staff, who can, get the message as it is, without its back-ticks.
 import re
 
 from django import template
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 register = template.Library()
@@ -19,7 +20,10 @@ _OF_THE_OPERATOR = re.compile(r"manage\.py|\b[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,60}
 
 @register.filter
 def for_people(message: object, reader: object = None) -> str:
-    """Return the message in words for this reader."""
+    """Return the message in words for this reader; HTML, such as a sentence with a link, stays as it is."""
+    said = getattr(message, "message", message)
+    if isinstance(said, SafeString):
+        return said
     text = str(message or "")[:MAX_CHARS].replace("`", "")
     if getattr(reader, "is_staff", False):
         return text

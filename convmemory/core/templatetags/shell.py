@@ -68,6 +68,13 @@ DESTINATIONS = (
     ),
     Destination(_("Chat"), "chat", ("new-chat",), frozenset({"start-chat", "send"}), name=_("New chat")),
     Destination(_("Documents"), "note", ("documents",), frozenset({"document", "delete-document"})),
+    Destination(
+        _("Agents"),
+        "agent",
+        ("agents",),
+        frozenset({"new-agent", "agent", "agent-documents", "delete-agent"}),
+        is_secondary=True,
+    ),
     Destination(_("Recall"), "recall", ("recall",), is_secondary=True),
     Destination(_("Import"), "upload", ("import",), frozenset({"one-import", "undo-import"}), is_secondary=True),
     Destination(_("Statistics"), "chart", ("statistics",), is_secondary=True),

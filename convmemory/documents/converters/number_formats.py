@@ -117,7 +117,7 @@ def _number(tokens: Tokens, value: float) -> str | None:
     # Commas among the digits divide thousands; those after the last one divide the number itself.
     scale = sum(kind == "," for kind in kinds[last + 1 :]) + sum(kind == "," for kind in kinds[point - 1 : point])
     try:
-        exact = Decimal(repr(value)) * (100 ** kinds.count("%")) / (1000**scale)
+        exact = Decimal(repr(value)).scaleb(2 * kinds.count("%") - 3 * scale)
         rounded = abs(exact).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
     except ArithmeticError:
         return None  # infinite, or with more digits than the context holds

@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.text import Span, content_hash
 from convmemory.embeddings import cache
 from convmemory.embeddings.cache import query_embedding, query_vector, store_vectors, unknown_texts, vectors_ahead
@@ -23,13 +22,12 @@ ADA, BOB = 7_001, 7_002
 
 
 class Scripted:
-    """An embedder that notes what it is asked and can be switched off."""
+    """An embedder that notes what it is asked."""
 
     card = ModelCard("local", "scripted", DIMENSIONS, 100, "", token_dimensions=0)
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
-        self.works_for = 1000
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in texts]
@@ -38,9 +36,6 @@ class Scripted:
         raise NotImplementedError
 
     def embed_passages(self, texts: Sequence[str]) -> Vector:
-        if not self.works_for:
-            raise EmbedderUnavailable("switched off")
-        self.works_for -= 1
         self.asked.append(list(texts))
         return unit_rows(np.array([vector_of(text, DIMENSIONS) for text in texts]))
 
@@ -111,14 +106,6 @@ def test_query_vector_is_cached_per_owner(space: EmbeddingSpace, embedder: Scrip
     for archive_id in (ADA, BOB, ADA, BOB):
         query_vector(space, "why?", archive_id=archive_id)
     assert embedder.asked == [["why?"], ["why?"]]
-
-
-def test_failure_is_not_remembered(space: EmbeddingSpace, embedder: Scripted) -> None:
-    embedder.works_for = 0
-    with pytest.raises(EmbeddingError):
-        query_vector(space, "why?", archive_id=ADA)
-    embedder.works_for = 1
-    assert query_vector(space, "why?", archive_id=ADA).shape == (DIMENSIONS,)
 
 
 def test_default_model_end_to_end() -> None:

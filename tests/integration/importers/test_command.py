@@ -37,6 +37,7 @@ def test_report_names_counts_and_places() -> None:
     assert "unknown types passed over: moon-phase (1)" in report
     assert "WARNING: 1 entry is of a type that this importer, last checked against Claude Code" in report
     assert "11 of 12 files imported, 1 without a conversation: 15 conversations, 83 messages new" in report
+    assert "NOT ALL WAS READ: 8 entries in 3 files" in report
     again = run(*folders, "--user", "mira")
     assert "0 messages new, 0 updated, 83 unchanged" in again
 

@@ -1,16 +1,18 @@
 """One session that a program keeps in two stores, or in a file that it rewrote, is one conversation."""
 
+import io
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 
 from convmemory.accounts.callers import Caller
-from convmemory.conversations.importing.runner import ImportReport, import_paths
+from convmemory.conversations.importing.runner import ImportReport, import_paths, import_upload
 from convmemory.conversations.messages.parts import part_from_json, part_text
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.models import Conversation, Message
 from tests.unit.importers.helpers import write_lines
 
 pytestmark = pytest.mark.django_db
@@ -75,12 +77,12 @@ def test_session_in_database_and_json_is_one_conversation(tmp_path: Path, owner:
     assert not any(file.notes for file in report.files)
 
 
-def rollout(path: Path, *records: dict[str, object]) -> Path:
+def rollout(path: Path, *records: dict[str, Any]) -> Path:
     meta = {"type": "session_meta", "payload": {"id": "019a1111-2222-7333-8444-555566667777", "cwd": "/home/ada"}}
     return write_lines(path, [meta, *records])
 
 
-def event(turn: str, prompt: str, answer: str) -> list[dict[str, object]]:
+def event(turn: str, prompt: str, answer: str) -> list[dict[str, Any]]:
     return [
         {"type": "turn_context", "payload": {"turn_id": turn}},
         {"type": "event_msg", "payload": {"type": "user_message", "message": prompt}},
@@ -94,7 +96,7 @@ def test_rewritten_rollout_keeps_archived_turns_and_title(tmp_path: Path, owner:
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         for text in ("Why is the jar shut?", "How do I open it?", "And without warmth?")
     ]
-    after = [
+    after: list[dict[str, Any]] = [
         {"type": "compacted", "payload": {"message": "", "replacement_history": repeated}},
         *event("t9", "Where were we?", "No idea."),
     ]
@@ -109,3 +111,16 @@ def test_rewritten_rollout_keeps_archived_turns_and_title(tmp_path: Path, owner:
     assert any("3 prompts are only in a compaction" in note for note in file.notes)
     assert any("2 messages that are archived are not in this file" in note for note in file.notes)
     assert imported(owner, path).total("added") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "day"),
+    [("chat.json", None), ("chat-20250601_1.json", "2025-06-01"), ("2025-06-01 chat.json", "2025-06-01")],
+)
+def test_upload_without_times_is_dated_by_its_name_or_not_at_all(
+    tmp_path: Path, owner: User, name: str, day: str | None
+) -> None:
+    upload = io.BytesIO(json.dumps([{"role": role, "content": text} for role, text in SAID]).encode())
+    import_upload(caller=Caller.of(owner), file=upload, name=name, folder=tmp_path)
+    dates = Message.objects.filter(archive_id=owner.pk).values_list("created_at", flat=True)
+    assert {at and at.date().isoformat() for at in dates} == {day}

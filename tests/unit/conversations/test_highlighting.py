@@ -163,7 +163,7 @@ def test_passage_of_call_is_marked_in_its_parameters() -> None:
     call = ToolCallPart("t1", "Edit", {"path": "src/<main>.py", "lines": [1, 2], "text": "a new line"})
     full = "Edit path:src/<main>.py lines:[1, 2] text:a new line"
     everything = view_part(call, 0, tools={}, passage=MarkedSpan(0, len(full)))
-    assert [marked(field.marked) for field in everything.fields] == ["src/<main>.py", "[\n  1,\n  2\n]", "a new line"]
+    assert [marked(field.marked) for field in everything.fields] == ["src/<main>.py", "- 1\n- 2", "a new line"]
     assert sum("id=" in (field.marked or "") for field in everything.fields) == 1
     some = view_part(call, 0, tools={}, passage=MarkedSpan(full.index("new"), len(full)))
     assert [marked(field.marked) for field in some.fields] == ["", "", "new line"]

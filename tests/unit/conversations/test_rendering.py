@@ -207,7 +207,7 @@ def test_tool_call_shows_its_parameters_as_they_were_written() -> None:
     assert [(field.name, field.text) for field in view.fields] == [
         ("file_path", "a.py"),
         ("new_string", "x\n  y"),
-        ("flags", "[\n  1,\n  2\n]"),
+        ("flags", "- 1\n- 2"),
         ("replace", "true"),
     ]
     assert [field.is_short for field in view.fields] == [True, False, False, True]
@@ -219,11 +219,11 @@ def test_tool_call_shows_its_parameters_as_they_were_written() -> None:
         ({"timeout": 5, "command": ["bash", "-lc", "ls"]}, "bash -lc ls"),
         ({"anything": "a\n  b"}, "a b"),
         ({"command": "", "note": "n"}, "n"),
-        ({"depth": 3, "mixed": ["a", 1]}, ""),
+        ({"depth": 3, "mixed": ["a", 1]}, "3 · a · 1"),
         ({}, ""),
     ],
 )
-def test_gist_of_call_is_its_first_text_parameter(parameters: dict[str, Any], gist: str) -> None:
+def test_gist_of_call_is_its_command_or_its_values(parameters: dict[str, Any], gist: str) -> None:
     assert view_part(ToolCallPart("t1", "Tool", parameters), 0, tools={}).gist == gist
 
 

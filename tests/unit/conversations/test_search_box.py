@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from convmemory.conversations.pages.search_box import SearchBox
+from convmemory.conversations.pages.search_box import SearchBox, misspelt_filters
 
 
 def read(text: str, *, is_typing: bool = False) -> dict[str, str]:
@@ -62,3 +62,17 @@ def test_search_box_without_filters_omits_them_from_address() -> None:
 def test_typed_agents_and_chosen_ones_mean_any_of_them() -> None:
     box = SearchBox(agent=("codex",)).with_tokens('agent:aider agent:codex project:"my notes" rye')
     assert (box.agent, box.project, box.q) == (("codex", "aider"), ("my notes",), "rye")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("projct:oven fence", [("projct", "project")]),
+        ("agnt:codex befor:2026", [("agnt", "agent"), ("befor", "before")]),
+        ("project:oven agent:codex", []),
+        ("see https://example.org and error:timeout note: this", []),
+        ("x" * 3_000 + " projct:oven", []),
+    ],
+)
+def test_misspelt_filter_is_named_with_the_one_it_resembles(text: str, found: list[tuple[str, str]]) -> None:
+    assert misspelt_filters(text) == found

@@ -208,7 +208,7 @@ def test_conversations_in_hidden_folders_of_a_home_are_met_and_nothing_else_of_t
     assert found(tmp_path / ".claude" / "settings.json")  # a file that is named itself is refused
 
 
-def test_what_an_agent_keeps_beside_a_transcript_is_counted_and_not_refused(tmp_path: Path) -> None:
+def test_other_files_of_a_session_are_counted_and_not_refused(tmp_path: Path) -> None:
     write_lines(tmp_path / "s1.jsonl", [user_line("u", "x")])
     for name in ("s1/workflows/wf.json", "s1/tool-results/t.json", "s1/subagents/workflows/wf/journal.jsonl"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -145,6 +145,12 @@ class Command(ArchiveCommand):
             f"{totals[0]} conversations, {totals[2]} messages new, {totals[3]} updated, {totals[4]} unchanged, "
             f"{totals[5]} turns, {totals[6]} lines skipped."
         )
+        if passed_over := report.total("passed_over"):
+            incomplete = sum(bool(file.passed_over) for file in report.files)
+            self.stdout.write(
+                f"NOT ALL WAS READ: {passed_over} entries in {incomplete} files were passed over or are of unknown "
+                "types; their kinds and places are above."
+            )
         if report.ignored:
             self.stdout.write(
                 f"{report.ignored_files} other files in the folders hold no transcript: {report.ignored_by_ending}."

@@ -1,0 +1,176 @@
+"""Corrects words of a query that the owner's index does not hold to words that it does.
+
+The index holds no list of words, only their numbers: the words that differ by one edit, of longer ones also by two, are
+made from the typed one and looked up. Only the postings and titles of one owner are read. Source:
+docs/adr/0122-compare-words-in-two-forms.md.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.utils.translation import gettext
+
+from convmemory.core.folding import folded, normal
+from convmemory.core.sql import PendingQuery, load_sql
+from search.languages import configuration_of
+from search.postings.cached import HOMES, current_postings, send_digest_query
+from search.word_forms import MARK, folded_forms
+
+# Shorter words resemble too many others; words from `FAR_CHARS` on may have two errors.
+MIN_CHARS, FAR_CHARS, MAX_CHARS = 5, 8, 20
+MAX_WORDS, MAX_QUERY_WORDS = 3, 12
+_TOKEN = re.compile(r"\S+")
+# A word in small letters or with a capital: no identifier, abbreviation or number.
+_PLAIN = re.compile(r"[\"'(\[]*([^\W\d_][^\W\d_A-Z]+)[\"')\].,;:?!\u2026]*")
+_VOWELS = "aeiou"
+_ALPHABETS = (
+    "abcdefghijklmnopqrstuvwxyz",
+    "".join(map(chr, [*range(0x430, 0x450), 0x454, 0x456, 0x457])),  # Cyrillic
+    "".join(map(chr, range(0x3B1, 0x3CA))),  # Greek
+    "".join(map(chr, range(0x5D0, 0x5EB))),  # Hebrew
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The text that is searched for, and the words in it by the words that were typed."""
+
+    text: str
+    words: Mapping[str, str]
+
+    @property
+    def note(self) -> str:
+        said = gettext("Results for “%(text)s”. Put words in quotes to search for them as typed: %(typed)s.")
+        return said % {"text": self.text, "typed": ", ".join(f'"{word}"' for word in self.words)}
+
+    def exactly(self, typed: str) -> str:
+        """Return the typed query with these words in quotes: it searches for them as they are."""
+        for word in self.words:
+            typed = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", f'"{word}"', typed)
+        return typed
+
+
+def correct_typing_errors(
+    archive_id: int,
+    text: str,
+    *,
+    languages: Sequence[str] = (),
+    unmatched: Callable[[str], bool] = lambda word: True,
+    is_word: Callable[[str], bool] = lambda word: False,
+) -> Correction | None:
+    """Return the text with words corrected that the owner's index does not hold; None if there are none.
+
+    `languages` are those of the owner's texts other than English. Words that are not `unmatched`, or of which the
+    caller knows that they are words (`is_word`), stay. At most 28 queries.
+    """
+    tokens = list(_TOKEN.finditer(text))
+    if len(tokens) > MAX_QUERY_WORDS:
+        return None
+    typed = {token: match[1] for token in tokens if (match := _PLAIN.fullmatch(normal(token[0])))}
+    words = list(
+        dict.fromkeys(word for word in typed.values() if MIN_CHARS <= len(word) <= MAX_CHARS and unmatched(word))
+    )
+    words = [word for word in words if not is_word(word)]
+    if not words:
+        return None
+    vocabulary = _Vocabulary(archive_id, languages)
+    forms = {word: [word.lower(), *folded_forms(word.lower())] for word in words}
+    counts = vocabulary.count(form for of_word in forms.values() for form in of_word)
+    unknown = [word for word in words if not any(counts[form] for form in forms[word])]
+    meant = {}
+    for word in sorted(unknown, key=len, reverse=True)[:MAX_WORDS]:
+        if correction := _nearest(folded(word), vocabulary):
+            meant[word] = correction.capitalize() if word[0].isupper() else correction
+    if not meant:
+        return None
+    pieces, end = [], 0
+    for token, word in typed.items():
+        if word in meant:
+            pieces += [text[end : token.start()], normal(token[0]).replace(word, meant[word])]
+            end = token.end()
+    return Correction("".join([*pieces, text[end:]]), meant)
+
+
+def _nearest(word: str, vocabulary: "_Vocabulary") -> str:
+    """Return the word of the vocabulary that was most likely meant; "" without one."""
+    costs = _edits(word)
+    counts = vocabulary.count([*costs, *(f"{MARK}{edited}" for edited in costs)])
+    if not counts and len(word) >= FAR_CHARS:
+        costs = _two_edits(word, costs)
+        counts = vocabulary.count(costs)
+    held = {edited: counts[edited] + counts[f"{MARK}{edited}"] for edited in costs}
+    possible = [edited for edited, count in held.items() if count]
+    return min(possible, key=lambda edited: (costs[edited], -held[edited], edited), default="")
+
+
+def _edits(word: str) -> dict[str, int]:
+    """Return the words one edit away, of those with the same first letter, each with what the edit costs."""
+    letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "")
+    edits: dict[str, int] = {}
+
+    def edit(other: str, cost: int) -> None:
+        edits[other] = min(cost, edits.get(other, cost))
+
+    for at, letter in enumerate(word):
+        before, after = word[:at], word[at + 1 :]
+        edit(f"{before}{letter}{letter}{after}", 0)
+        if after:
+            edit(f"{before}{after[0]}{letter}{after[1:]}", 0)
+        if at:
+            edit(f"{before}{after}", 0 if letter == word[at - 1] else 1)
+        for other in letters:
+            edit(f"{before}{letter}{other}{after}", 1)
+            if at:
+                edit(f"{before}{other}{after}", 1 if letter in _VOWELS and other in _VOWELS else 2)
+    edits.pop(word, None)
+    return edits
+
+
+def _two_edits(word: str, near: dict[str, int]) -> dict[str, int]:
+    """Return the words two edits away, of which one is likely: letters exchanged, doubled, left out or other vowels."""
+    likely = [edited for edited, cost in near.items() if cost == 0 or len(edited) < len(word)]
+    likely += [edited for edited, cost in near.items() if cost == 1 and len(edited) == len(word)]
+    far: dict[str, int] = {}
+    for edited in likely:
+        for other, cost in _edits(edited).items():
+            if other != word and other not in near:
+                far[other] = min(far.get(other, 9), near[edited] + cost)
+    return far
+
+
+class _Vocabulary:
+    """Counts in how many of an owner's items and titles words occur. Reads the owner's postings and titles alone."""
+
+    def __init__(self, archive_id: int, languages: Sequence[str]) -> None:
+        self._archive_id = archive_id
+        self._dictionaries = [f"{configuration_of('')}_stem", *map(configuration_of, languages)]
+
+    def count(self, words: Iterable[str]) -> Counter[str]:
+        """Return the number of items and titles with each of the words. Four queries at most."""
+        forms = list(dict.fromkeys(words))
+        parameters = {"forms": forms, "dictionaries": self._dictionaries}
+        rows = PendingQuery(load_sql("search.retrieval", "lexemes_of_forms"), parameters).rows()
+        forms_of: dict[str, set[str]] = {}
+        for form, lexeme in rows:
+            forms_of.setdefault(lexeme, set()).add(form)
+        lexemes = list(forms_of)
+        of_lexemes = self._items(lexemes)
+        counts: Counter[str] = Counter()
+        for lexeme, count in of_lexemes.items():
+            counts.update(dict.fromkeys(forms_of[lexeme], count))
+        return counts
+
+    def _items(self, lexemes: Sequence[str]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for home, _ in HOMES:
+            number, digest, _ = send_digest_query(self._archive_id, home).rows()[0]
+            postings = current_postings(self._archive_id, home, (number, digest))
+            if postings is not None:
+                found = np.bincount(postings.occurrences(lexemes).words, minlength=len(lexemes))
+                counts.update({lexemes[at]: int(found[at]) for at in np.flatnonzero(found).tolist()})
+        parameters = {"owner": self._archive_id, "lexemes": lexemes}
+        counts.update(dict(PendingQuery(load_sql("search.retrieval", "unpacked_lexemes"), parameters).rows()))
+        return counts
