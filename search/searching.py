@@ -65,7 +65,6 @@ from search.results.hits import (
     TurnPlace,
     find_titles,
     show_hits,
-    without_copies,
 )
 from search.retrieval.candidates import put_first
 from search.retrieval.typing_errors import Correction
@@ -385,7 +384,6 @@ def _page(
     answered = ranked.is_answered(bar)
     if not start:
         shown, answered = with_coherent_relevance(shown, answered, bar)
-    shown = without_copies(shown)
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
     is_unlikely = answered is False and not titles

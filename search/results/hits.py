@@ -150,7 +150,10 @@ class _Row(NamedTuple):
 
 
 def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
-    """Return the hits of one page, in the order of `page`, indices into the candidates. At most five queries."""
+    """Return the hits of one page, in the order of `page`, indices into the candidates, each turn once.
+
+    At most five queries.
+    """
     query = ranked.query
     sources, items = split_keys(ranked.table.keys[page])
     parameters = {"owner": query.archive_id, "sources": sources, "items": items}
@@ -179,7 +182,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     sections = _sections_of(query.archive_id, rows)
-    return [
+    hits = [
         _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), sections.get(turn), relevance, ranked,
              int(index), named_from)
         for turn, index, relevance in zip(
@@ -187,6 +190,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         )
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
+    return without_copies(hits)
 
 
 def _sections_of(archive_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:

@@ -91,7 +91,8 @@ def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> None:
     needed = rows.values_list("turn_number", "pk", "is_real_user", "role", "parts")
     outcomes = []
     for _, turn in groupby(needed.iterator(chunk_size=MESSAGES_AT_ONCE), key=itemgetter(0)):
-        openings, messages = [], []
+        openings: list[tuple[bool, int, int]] = []
+        messages: list[Spoken] = []
         for _, pk, is_real_user, role, parts in turn:
             openings.append((not is_real_user, len(openings), pk))
             messages.append(Spoken(role, tuple(map(part_from_json, parts))))
