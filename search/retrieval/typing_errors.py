@@ -21,6 +21,7 @@ from search.word_forms import MARK, folded_forms
 
 # Shorter words resemble too many others; words from `FAR_CHARS` on may have two errors.
 MIN_CHARS, FAR_CHARS, MAX_CHARS = 5, 8, 20
+KEPT_TWO_CHARS = 7  # Shorter words keep their first two letters, others the first, except where letters are exchanged.
 MAX_WORDS = 3
 # Longer queries are questions, and have words that the archive need not hold: without a model that knows which are
 # words, each of them would be looked up at 20 ms and more.
@@ -113,6 +114,7 @@ def _edits(word: str) -> dict[str, int]:
     """Return the words one edit away, of those with the same first letter, each with what the edit costs."""
     letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "")
     edits: dict[str, int] = {}
+    kept = 2 if len(word) < KEPT_TWO_CHARS else 1  # "fnord" is no error for "fjord"
 
     def edit(other: str, cost: int) -> None:
         edits[other] = min(cost, edits.get(other, cost))
@@ -122,11 +124,11 @@ def _edits(word: str) -> dict[str, int]:
         edit(f"{before}{letter}{letter}{after}", 0)
         if after:
             edit(f"{before}{after[0]}{letter}{after[1:]}", 0)
-        if at:
+        if at >= kept:
             edit(f"{before}{after}", 0 if letter == word[at - 1] else 1)
         for other in letters:
             edit(f"{before}{letter}{other}{after}", 1)
-            if at:
+            if at >= kept:
                 edit(f"{before}{other}{after}", 1 if letter in _VOWELS and other in _VOWELS else 2)
     edits.pop(word, None)
     return edits
