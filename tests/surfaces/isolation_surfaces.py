@@ -354,12 +354,8 @@ ROUTES: dict[str, Surface] = {
     ),
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
     "GET projects": lambda _, ask: _api(ask, "GET", "/projects"),
-    "POST project's end": lambda _, ask: _api(
-        ask, "POST", "/projects/left_off", {"project": f"{ask.victim.tag} {ask.victim.secret}"}
-    ),
-    "GET project folders": lambda _, ask: _api(
-        ask, "GET", "/projects/folders", project=f"{ask.victim.tag} {ask.victim.secret}"
-    ),
+    "POST project's end": lambda _, ask: _api(ask, "POST", "/projects/left_off", {"project": ask.victim.secret}),
+    "GET project folders": lambda _, ask: _api(ask, "GET", "/projects/folders", project=ask.victim.secret),
     "POST stop": lambda _, ask: _api(ask, "POST", f"/conversations/{ask.conversation}/stop"),
     "DELETE another's conversation": lambda _, ask: _delete(ask, f"/conversations/{ask.conversation}"),
     "DELETE another's agent": lambda _, ask: _delete(ask, f"/agents/{ask.agent_id}"),

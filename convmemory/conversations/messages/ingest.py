@@ -387,8 +387,8 @@ def _update_headers(conversation: Conversation, draft: ConversationDraft) -> boo
 
 
 # Finds the stored conversation that an imported one continues. An id of the producer decides. Where another
-# conversation may have the id, the messages decide: those of one conversation must begin with those of the other, or the
-# imported one is stored as another one, under a longer id.
+# conversation may have the id, the messages decide: those of one conversation must begin with those of the other, or
+# the imported one is stored as another one, under a longer id.
 
 
 MAX_COMPARED = 1_000  # messages of each
