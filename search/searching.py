@@ -155,7 +155,9 @@ def search(
 
     `chosen` restricts it to one of them (`Caller.chosen`); the `document_scope` of a query, to the archive that holds
     the document or the conversation that it names. With `folds_copies` a turn that several conversations share is one
-    hit of a page. A reranker orders the hits of one archive; no reranker is called for several. Raises: InvalidInput, also on a foreign cursor, NotFound for another space, document or conversation.
+    hit of a page. A reranker orders the hits of one archive; no reranker is called for several.
+
+    Raises: InvalidInput, also on a foreign cursor, NotFound for another space, document or conversation.
     """
     if caller is None:
         return _explained(Reason.NO_CALLER)
