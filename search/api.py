@@ -57,7 +57,7 @@ def search_conversations(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
         is_timeless=when == "any",
     )  # fmt: skip
-    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor)
+    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor, folds_copies=True)
 
 
 @router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")
@@ -96,7 +96,7 @@ def search_everything(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=chosen.filters(kinds=parse_kinds(kind)),
         has_operators=True, is_timeless=when == "any",
     )  # fmt: skip
-    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor)
+    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor, folds_copies=True)
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")

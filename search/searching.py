@@ -12,7 +12,7 @@ probability that they answer, or by their cosines, which mean the same in all of
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import accumulate, chain, islice, zip_longest
@@ -148,18 +148,23 @@ def parse_kinds(text: str) -> frozenset[str]:
     return frozenset(KINDS[name] for name in names) if len(names) < len(KINDS) else frozenset()
 
 
-def search(*, caller: Caller | None, query: SearchQuery, chosen: str = "", cursor: str = "") -> SearchResults:
+def search(
+    *, caller: Caller | None, query: SearchQuery, chosen: str = "", cursor: str = "", folds_copies: bool = False
+) -> SearchResults:
     """Return what answers the query in the archives that the caller reads, best first.
 
     `chosen` restricts it to one of them (`Caller.chosen`); the `document_scope` of a query, to the archive that holds
-    the document or the conversation that it names. A reranker orders the hits of one archive; no reranker is called for
-    several. Raises: InvalidInput, also on a foreign cursor, NotFound for another space, document or conversation.
+    the document or the conversation that it names. With `folds_copies` a turn that several conversations share is one
+    hit of a page. A reranker orders the hits of one archive; no reranker is called for several.
+
+    Raises: InvalidInput, also on a foreign cursor, NotFound for another space, document or conversation.
     """
     if caller is None:
         return _explained(Reason.NO_CALLER)
     archives = caller.chosen(chosen)
     if query.document_scope is None:
-        return _search_archives(caller, query, archives, cursor)
+        found = _search_archives(caller, query, archives, cursor)
+        return replace(found, hits=_without_copies(found.hits)) if folds_copies else found
     scope = query.document_scope
     documents = among = scope.among
     if named := scope.named:
@@ -188,6 +193,25 @@ def search(*, caller: Caller | None, query: SearchQuery, chosen: str = "", curso
         return replace(found, hits=hits)
     rest = _search_archives(caller, replace(query, limit=room), archives, found.next_cursor)
     return replace(found, hits=[*hits, *rest.hits], next_cursor=rest.next_cursor)
+
+
+def _without_copies(hits: Sequence[Hit]) -> list[Hit]:
+    """Return each turn of several conversations once: forks, mirrors and hand-overs share turns.
+
+    Such turns begin and conclude alike; the first of them counts the others as its copies.
+    """
+    kept: list[Hit] = []
+    places: dict[Hashable, int] = {}
+    for hit in hits:
+        where = hit.where
+        if isinstance(where, TurnPlace) and where.digest and where.outcome.conclusion:
+            place = places.setdefault((where.digest, where.outcome), len(kept))
+            if place < len(kept) and kept[place].object_id != hit.object_id:
+                first = kept[place]
+                kept[place] = replace(first, where=replace(first.turn, copies=first.turn.copies + 1))
+                continue
+        kept.append(hit)
+    return kept
 
 
 def _explained(reason: Reason) -> SearchResults:

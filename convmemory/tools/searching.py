@@ -143,7 +143,7 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
     Raises: InvalidInput, NotFound for another space.
     """
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
-    found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor)
+    found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
         results=[

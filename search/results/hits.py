@@ -1,7 +1,7 @@
 """Completes a page of hits: title, question, the best passage with the words marked, why it matched; finds titles."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -150,10 +150,7 @@ class _Row(NamedTuple):
 
 
 def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
-    """Return the hits of one page, in the order of `page`, indices into the candidates, each turn once.
-
-    At most five queries.
-    """
+    """Return the hits of one page, in the order of `page`, indices into the candidates. At most five queries."""
     query = ranked.query
     sources, items = split_keys(ranked.table.keys[page])
     parameters = {"owner": query.archive_id, "sources": sources, "items": items}
@@ -182,7 +179,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     sections = _sections_of(query.archive_id, rows)
-    hits = [
+    return [
         _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), sections.get(turn), relevance, ranked,
              int(index), named_from)
         for turn, index, relevance in zip(
@@ -190,7 +187,6 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         )
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
-    return without_copies(hits)
 
 
 def _sections_of(archive_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:
@@ -264,19 +260,6 @@ def _hit(
         for other in passages[1:]
     )
     return replace(_in_document(hit, section), further=further)
-
-
-def without_copies(hits: Sequence[Hit]) -> list[Hit]:
-    """Return each turn once: forks, mirrors and hand-overs share turns, which begin and conclude alike."""
-    kept: dict[Hashable, Hit] = {}
-    for hit in hits:
-        where = hit.where
-        is_turn = isinstance(where, TurnPlace) and where.digest and where.outcome.conclusion
-        key = (where.digest, where.outcome) if isinstance(where, TurnPlace) and is_turn else hit.key
-        first = kept.setdefault(key, hit)
-        if first is not hit:
-            kept[key] = replace(first, where=replace(first.turn, copies=first.turn.copies + 1))
-    return list(kept.values())
 
 
 def _in_document(hit: Hit, section: Section) -> Hit:
