@@ -439,9 +439,7 @@ def _page(
     )
 
 
-def with_coherent_relevance(
-    hits: Sequence[Hit], answered: bool | None, bar: float
-) -> tuple[Sequence[Hit], bool | None]:
+def with_coherent_relevance(hits: list[Hit], answered: bool | None, bar: float) -> tuple[list[Hit], bool | None]:
     """Return the hits and whether they answer, so that they do if and only if the likeliest hit reaches the bar.
 
     The probability that anything answers is fitted apart from those of the hits: if it reaches the bar and theirs do

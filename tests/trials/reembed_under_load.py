@@ -30,7 +30,7 @@ LIMIT = 10
 KILL_AT = (0.25, 0.6)  # shares of the turns
 QUERIES = ("the cat sat on a mat", "why, mat?", "a cat, a mat, the cats", "x y z mat", "sat b c d e")
 
-Answer = tuple[tuple[int, int, float], ...]
+Answer = tuple[tuple[int, int, float | None], ...]
 
 
 def main() -> None:

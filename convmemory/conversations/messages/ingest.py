@@ -586,7 +586,7 @@ def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationD
     if original is None and draft.parent_source_id:
         parent = Message.objects.filter(conversation__in=of_source.filter(source_id=draft.parent_source_id[:300]))
         spoken = parent.exclude(role="system").order_by("position")
-        return replace(draft, messages=without_opening(whole, spoken[:MAX_COMPARED]))
+        return replace(draft, messages=without_opening(whole, list(spoken[:MAX_COMPARED])))
     if original is None:
         return replace(draft, messages=whole)
     # Compared by key and not by position, because the original may have grown since the fork.

@@ -87,7 +87,7 @@ def rows(space: EmbeddingSpace) -> tuple[int, int, int]:
 def found_by(user: User, text: str = "the cat sat") -> list[tuple[int, int]]:
     hits = search(caller=Caller.of(user), query=SearchQuery(text=text)).hits
     assert hits
-    assert all(0 < hit.similarity <= 1 for hit in hits)
+    assert all(hit.similarity and 0 < hit.similarity <= 1 for hit in hits)
     return [(hit.object_id, hit.number) for hit in hits]
 
 

@@ -35,7 +35,7 @@ QUERIES = ("the cat sat on the mat", "why the mat", "a b c d e f")
 TIMEOUT_S = 300
 PAUSE_S = 0.05  # between searches, or they take the processor from the commands
 
-Answer = tuple[tuple[int, int, float], ...]
+Answer = tuple[tuple[int, int, float | None], ...]
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_best_message_comes_first_with_its_place_passages_and_openings() -> None
     assert first.answer_opening
     assert first.question_opening.passage.text.startswith("How long do I boil an egg?")
     assert first.answer_opening.passage.text.startswith("Sure, here is how.")
-    assert first.similarity == max(passage.similarity for passage in first.passages)
+    assert first.similarity == max(passage.similarity or 0.0 for passage in first.passages)
     message = conversation.messages.get(pk=first.message_id)
     assert message.position == first.position
     for passage in first.passages:
@@ -215,7 +215,7 @@ def test_scope_threshold_and_top_k_bound_messages() -> None:
     assert len(recall(caller=Caller.of(owner), query=RecallQuery("soft egg", threshold=0, top_k=2)).messages) == 2
     near = recall(caller=Caller.of(owner), query=RecallQuery("soft egg", threshold=0.3, top_k=50)).messages
     assert near
-    assert all(message.similarity >= 0.3 for message in near)
+    assert all(message.similarity and message.similarity >= 0.3 for message in near)
 
 
 @pytest.mark.parametrize(
