@@ -25,7 +25,6 @@ from search.indexing.layouts import bring_up_layout
 from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.item_vectors import store_item_vectors
 from search.vectors.locking import derivation_lock, lock_for_writing, locked, unless_deleted
 from search.vectors.passages import drop_passages, new_passage_texts, store_ahead, store_passages
 from search.vectors.texts import ItemTexts, item_texts
@@ -98,7 +97,8 @@ def _index_from(
             done = result.items
             if not _index_items(source, space, batch, result, deadline):
                 return False
-            unchanged.update(last_item=batch.last, dirty_from=batch.last + 1, updated_at=timezone.now())
+            if batch.last < source.item_count - 1:
+                unchanged.update(last_item=batch.last, dirty_from=batch.last + 1, updated_at=timezone.now())
             if result.items > done and batch.last < source.item_count - 1 and time.monotonic() > deadline:
                 # Only after a batch that computed something: a run that stops without progress would repeat itself.
                 return False
@@ -110,17 +110,19 @@ def _index_from(
     length = Item.objects.filter(source=source).aggregate(sum=Sum("length"))["sum"] or 0
     # A version that was stored meanwhile is not indexed yet.
     behind_since = Case(When(version=version, then=None), default=F("behind_since"))
-    Source.objects.filter(pk=source.pk).update(spoken_length=length, behind_since=behind_since)
-    unchanged.update(
-        indexed_version=version,
-        noted_version=version,
-        dirty_from=None,
-        last_item=source.item_count - 1,
-        passages=Passage.objects.filter(source=source, space=space).count(),
-        attempts=0,
-        error="",
-        updated_at=timezone.now(),
-    )
+    passages = Passage.objects.filter(source=source, space=space).count()
+    with transaction.atomic():
+        Source.objects.filter(pk=source.pk).update(spoken_length=length, behind_since=behind_since)
+        unchanged.update(
+            indexed_version=version,
+            noted_version=version,
+            dirty_from=None,
+            last_item=source.item_count - 1,
+            passages=passages,
+            attempts=0,
+            error="",
+            updated_at=timezone.now(),
+        )
     return True
 
 
@@ -141,7 +143,8 @@ def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result
     """Index a batch; return False if it is one long item and time ran out within it."""
     texts = {item.number: item_texts(item) for item in batch.items}
     stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
-    known = dict(stored.values_list("number", "content_hash"))
+    rows = list(stored.values_list("number", "content_hash", "error"))
+    known = {number: digest for number, digest, _ in rows}
     if any(bytes(known.get(n, b"")) != text.content_hash for n, text in texts.items()):
         repaired = _repair_words(source, batch)
         if not adapter_of(source.kind).is_embedded:
@@ -151,7 +154,7 @@ def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result
     outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
     if outcomes is None:
         return False
-    _store_failures(source, outcomes)
+    _store_failures(source, outcomes, failed_before={number for number, _, error in rows if error})
     return True
 
 
@@ -187,21 +190,18 @@ def embed_missing(
     result.computed += ahead.computed
     if not ahead.finished:
         return None
-    passages = store_passages(source, space, wanted)
-    result.computed += passages.computed
     hashes = {number: text.content_hash for number, text in missing.items()}
-    store_item_vectors(source, space, wanted, hashes, without=passages.errors)
+    passages = store_passages(source, space, wanted, hashes)
+    result.computed += passages.computed
     result.items += len(missing)
     result.failed += len(passages.errors)
     return {number: passages.errors.get(number, "") for number in missing}
 
 
-def _store_failures(source: Source, outcomes: dict[int, str]) -> None:
-    stored = Item.objects.filter(source=source)
-    stored.filter(number__in=list(outcomes)).exclude(error="").update(error="")
+def _store_failures(source: Source, outcomes: dict[int, str], *, failed_before: set[int]) -> None:
     for number, error in outcomes.items():
-        if error:
-            stored.filter(number=number).update(error=error[:1000])
+        if error or number in failed_before:
+            Item.objects.filter(source=source, number=number).update(error=error[:1000])
 
 
 # --- ahead ----------------------------------------------------------------------------------------

@@ -89,7 +89,9 @@ def _derive_item_vectors(source: Source) -> None:
         hashes = {item.number: item_texts(item).content_hash for item in batch.items}
         rows = embedded.filter(item_number__range=(batch.first, batch.last)).values_list("item_number", "content_hash")
         current = {number for number, digest in rows if bytes(digest) == hashes.get(number)}
-        store_item_vectors(source, space, [item for item in batch.items if item.number in current], hashes)
+        with transaction.atomic():
+            lock_vectors(source.pk, space.pk)
+            store_item_vectors(source, space, [item for item in batch.items if item.number in current], hashes)
 
 
 def _set_layout(source: Source, layout: int) -> None:

@@ -7,13 +7,12 @@ several, each of a chunk of it, and the best counts (docs/adr/0116-vectors-of-it
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from search.models import ItemEmbedding, Source, SourceIndex
 from search.sources import ItemText
-from search.vectors.locking import lock_vectors
 
 ITEM_TOKENS = 192
 """One vector is the mean of about this many tokens at most; a longer item is divided into equal chunks."""
@@ -29,7 +28,7 @@ def store_item_vectors(
 ) -> None:
     """Replace the vectors of the items, whose passages are stored; those of the numbers `without` are only deleted.
 
-    `hashes` are the items' content hashes by number.
+    `hashes` are the items' content hashes by number. Call it in a transaction that has locked the vectors.
     """
     kept = [item for item in items if item.number not in without]
     said = [
@@ -51,8 +50,7 @@ def store_item_vectors(
         "elements": [element for _, element, _ in said],
         "parts": [part for _, _, part in said],
     }
-    with transaction.atomic(), connection.cursor() as cursor:
-        lock_vectors(source.pk, space.pk)
+    with connection.cursor() as cursor:
         numbers = [item.number for item in items]
         ItemEmbedding.objects.filter(source=source, space=space, item_number__in=numbers).delete()
         cursor.execute(load_sql("search.vectors", "insert_item_vectors"), parameters)

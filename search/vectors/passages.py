@@ -5,7 +5,7 @@ token vectors are copied, so that the same text is embedded once. Vectors and to
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -29,6 +29,7 @@ from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
 from search.vectors.blocks import drop_codes, pack_codes
+from search.vectors.item_vectors import store_item_vectors
 from search.vectors.locking import lock_vectors
 from search.vectors.splitting import PassageSpan, split_parts
 from search.vectors.texts import is_asking, passage_text
@@ -128,15 +129,23 @@ class StoredAhead:
     computed: int
 
 
-def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:
-    """Replace the passages of these items and announce the outcome for each element, in one transaction.
+def store_passages(
+    source: Source, space: EmbeddingSpace, items: Sequence[ItemText], hashes: Mapping[int, bytes]
+) -> StoredPassages:
+    """Replace the passages and the vectors of these items, and announce the outcome for each element, in one
+    transaction.
 
-    Raises: EmbedderUnavailable if texts must be computed and the model is unavailable; that is announced too.
+    `hashes` are the items' content hashes by number. Raises: EmbedderUnavailable if texts must be computed and the
+    model is unavailable; that is announced too.
     """
     elements = [element for item in items for element in item.elements]
     stale = Q(item_number__in=[item.number for item in items])
-    passages, computed, errors = _replace(source, space, elements, stale)
     item_of = {element.element_id: element.item_number for element in elements}
+
+    def store_vectors(failed: Collection[int]) -> None:
+        store_item_vectors(source, space, items, hashes, without={item_of[element_id] for element_id in failed})
+
+    passages, computed, errors = _replace(source, space, elements, stale, store_vectors)
     return StoredPassages(passages, computed, {item_of[element_id]: error for element_id, error in errors.items()})
 
 
@@ -155,6 +164,8 @@ def store_ahead(
     EmbedderUnavailable.
     """
     drafts = {draft.digest: draft for draft in draft_passages(elements)}
+    if len(drafts) <= AHEAD:
+        return StoredAhead(finished=True, computed=0)
     known = _look_up(source.archive_id, space, list(drafts))
     missing = [draft for digest, draft in drafts.items() if digest not in known]
     computed = 0
@@ -206,9 +217,16 @@ def move_passages(source: Source, moved: Mapping[int, int]) -> None:
 
 
 def _replace(
-    source: Source, space: EmbeddingSpace, elements: Sequence[Element], stale: Q
+    source: Source,
+    space: EmbeddingSpace,
+    elements: Sequence[Element],
+    stale: Q,
+    store_vectors: Callable[[Collection[int]], None] | None = None,
 ) -> tuple[int, int, dict[int, str]]:
-    """Replace passages; return how many there are now, how many were computed, and the errors of failed elements."""
+    """Replace passages; return how many there are now, how many were computed, and the errors of failed elements.
+
+    `store_vectors` is called in the same transaction with the failed elements.
+    """
     drafts = list(draft_passages(elements))
     try:
         known, refused, computed = _embedded(source.archive_id, space, drafts)
@@ -228,6 +246,8 @@ def _replace(
         gone.delete()
         _insert(source, space, kept, known)
         pack_codes(source, space, items)
+        if store_vectors is not None:
+            store_vectors(errors)
         _announce_outcomes(source, space, elements, token_counts, errors)
     return len(kept), computed, errors
 

@@ -52,7 +52,7 @@ def delete(owner: User, conversation: Conversation) -> Change:
 
 @pytest.mark.parametrize(
     ("place", "name"),
-    [(active, "state_of"), (active, "_repair_words"), (passages, "_compute"), (active, "store_item_vectors")],
+    [(active, "state_of"), (active, "_repair_words"), (passages, "_compute")],
 )
 def test_indexing_deleted_conversation_ends_without_error(
     owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
