@@ -101,10 +101,10 @@ def correct_typing_errors(
 def _nearest(word: str, vocabulary: "_Vocabulary") -> str:
     """Return the word of the vocabulary that was most likely meant; "" without one."""
     costs = _edits(word)
-    counts = vocabulary.count([*costs, *(f"{MARK}{edited}" for edited in costs)])
+    counts = vocabulary.count([*costs, *(f"{MARK}{edited}" for edited in costs)], inflected=word)
     if not counts and len(word) >= FAR_CHARS:
         costs = _two_edits(word, costs)
-        counts = vocabulary.count(costs)
+        counts = vocabulary.count(costs, inflected=word)
     held = {edited: counts[edited] + counts[f"{MARK}{edited}"] for edited in costs}
     possible = [edited for edited, count in held.items() if count]
     return min(possible, key=lambda edited: (costs[edited], -held[edited], edited), default="")
@@ -153,13 +153,18 @@ class _Vocabulary:
         self._archive_id = archive_id
         self._dictionaries = [f"{configuration_of('')}_stem", *map(configuration_of, languages)]
 
-    def count(self, words: Iterable[str]) -> Counter[str]:
-        """Return the number of items and titles with each of the words. Four queries at most."""
+    def count(self, words: Iterable[str], *, inflected: str = "") -> Counter[str]:
+        """Return the number of items and titles with each of the words. Four queries at most.
+
+        Words whose stem `inflected` begins with are left out: "slower" is no error for "slowed".
+        """
         forms = list(dict.fromkeys(words))
         parameters = {"forms": forms, "dictionaries": self._dictionaries}
         rows = PendingQuery(load_sql("search.retrieval", "lexemes_of_forms"), parameters).rows()
         forms_of: dict[str, set[str]] = {}
         for form, lexeme in rows:
+            if inflected.startswith(lexeme.removeprefix(MARK)):
+                continue
             forms_of.setdefault(lexeme, set()).add(form)
         lexemes = list(forms_of)
         of_lexemes = self._items(lexemes)

@@ -28,6 +28,7 @@ SAFE = {"GET", "HEAD", "OPTIONS"}
 READING = {
     ("POST", "/tools/{name}"),
     ("POST", "/memory/recall"),
+    ("POST", "/projects/left_off"),
     ("POST", "/conversations/{int:conversation_id}/memory/recall"),
 }
 """Routes with an unsafe method that change nothing. Who adds a route here has made sure of that."""

@@ -51,7 +51,7 @@ def test_every_table_of_index_has_name_and_rest_says_what_it_contains(client: Cl
     of_index = {name for name in owned if name.startswith(("search_", "memory_", "embeddings_"))}
     assert of_index - set(named) == {"search_pastsearch"}
     page = client.get("/settings/data").content.decode()
-    assert "Other entries of the search index" in page
+    assert "Words and whatever else search needs" in page
     assert "Everything else, such as sources of messages" in page
 
 

@@ -176,7 +176,7 @@ def test_conversation_that_fails_is_reported_and_rest_goes_on(
     report = import_paths(caller=Caller.of(make_user()), paths=[FIXTURES / "claude-code" / "sidechain.jsonl"])
     (file,) = report.files
     assert file.conversations == 2
-    assert file.errors == [f"5e5e5e5e-0000-4000-8000-000000000001:x-1: {error}"]
+    assert file.errors == [f"Survey the beds.: {error}"]
     assert report.recognised == 1
 
 
