@@ -204,8 +204,8 @@
 
   document.addEventListener("htmx:configRequest", (event) => {
     const { elt, parameters, triggeringEvent } = event.detail;
-    if (elt.matches("[data-outline-link]")) parameters.set("turn", one("[data-turn-now]")?.dataset.turnNow || 0);
-    const isLooked = elt.matches("[data-find-form]") && triggeringEvent?.type === "input";
+    if (elt?.matches("[data-outline-link]")) parameters.set("turn", one("[data-turn-now]")?.dataset.turnNow || 0);
+    const isLooked = elt?.matches("[data-find-form]") && triggeringEvent?.type === "input";
     if (isLooked && finding()?.dataset.finding === field().value.trim()) event.preventDefault();
   });
 

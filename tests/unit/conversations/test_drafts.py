@@ -6,7 +6,16 @@ from convmemory.conversations.messages.drafts import ConversationDraft, EventDra
 
 BAD, CLEAN = "a\x00b\ud800c", "ab\ufffdc"
 TEXTS = {
-    ConversationDraft: ("source_id", "title", "agent", "project", "parent_source_id", "continued_in"),
+    ConversationDraft: (
+        "source_id",
+        "title",
+        "agent",
+        "project",
+        "repository",
+        "worktree",
+        "parent_source_id",
+        "continued_in",
+    ),
     MessageDraft: ("name", "model", "source_key"),
     EventDraft: ("type", "level", "tool"),
 }
