@@ -154,14 +154,20 @@
 
   /** Says which of the turns with the words is shown, as "151 / 300". */
   function showCount(place) {
-    const steps = one("[data-find-steps]", panel());
-    steps.hidden = !finding();
+    const counter = one("[data-find-steps]", panel());
+    counter.hidden = !finding();
     panel().classList.toggle("is-finding", Boolean(finding()));
-    one("[data-find-count]", steps).textContent = finding() ? `${place} / ${finding().dataset.count}` : "";
+    one("[data-find-count]", counter).textContent = finding() ? `${place} / ${finding().dataset.count}` : "";
   }
+
+  const steps = new Set(); // addresses that steps have asked for, without the turn behind the sign
+  let latest = ""; // the last of them
+  const bare = (address) => new URL(address, location).href.split("#")[0];
 
   /** Loads the page at an address, in the place of the present one. */
   function load(address) {
+    latest = bare(address);
+    steps.add(latest);
     history.replaceState(history.state, "", address);
     return htmx.ajax("GET", address, { target: "#main", swap: "innerHTML" });
   }
@@ -398,14 +404,18 @@
   let isTyped = false; // the caret was in the field when another page came
 
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    if (detail.target.id === "main") isTyped = document.activeElement === field();
+    if (detail.target.id !== "main") return;
+    const address = bare(detail.pathInfo?.requestPath ?? "");
+    const isOvertaken = steps.has(address) && address !== latest && latest === bare(location.href);
+    if (isOvertaken) detail.shouldSwap = false;
+    isTyped = document.activeElement === field();
   });
 
   document.addEventListener("htmx:afterSwap", ({ detail: { target } }) => {
     addCodeButtons();
     markWords();
-    if (isTyped && target.id === "main") field()?.focus({ preventScroll: true });
-    if (target.matches(".outline-panel [data-outline-list]")) {
+    if (isTyped && target?.id === "main") field()?.focus({ preventScroll: true });
+    if (target?.matches(".outline-panel [data-outline-list]")) {
       showCount(finding()?.dataset.place);
       if (!finding()) return markTurn();
       const row = rows().find((one) => one.ariaCurrent === "true");

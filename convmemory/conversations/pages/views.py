@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
+from zlib import crc32
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -95,6 +96,8 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         "passage": passage,
         "box": box,
         "keep": box.query_string,
+        # htmx keeps the panel by its id, as a selector: the query itself could not stand in it.
+        "outline_id": f"outline-{found.pk}-{crc32(box.query_string.encode()):x}",
         "keep_here": urlencode(box.parameters | ({"show": display} if display else {}), doseq=True),
         "display": display,
         "undo_mark": _undo_mark(request),

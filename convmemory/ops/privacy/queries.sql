@@ -117,7 +117,10 @@ WITH extended AS MATERIALIZED (
 ),
 found (kind, name, class, object) AS (
     SELECT 'function', oid::regprocedure::text, 'pg_proc'::regclass, oid FROM pg_proc
-    WHERE pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+    WHERE
+        pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+        -- not those that the program created first: the role of a restore cannot give its own away
+        AND proowner <> (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
     UNION ALL
     SELECT 'trigger', tgname, 'pg_trigger'::regclass, oid FROM pg_trigger WHERE NOT tgisinternal
     UNION ALL

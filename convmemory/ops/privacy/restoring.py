@@ -244,6 +244,9 @@ RESTORED = frozenset({
 })  # fmt: skip
 MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
 """Entries that need a superuser; `new_database` has created these objects."""
+MADE_FIRST = ("convmemory_folded(", "convmemory_words(")
+"""Functions that a dump contains and that are never restored: columns are computed by them, so `new_database` creates
+them."""
 MADE_AFTER = (
     "convmemory_caller_of_key(",
     "convmemory_owner_of_key(",
@@ -264,7 +267,7 @@ MADE_AFTER = (
 
 CALLED = frozenset({
     "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
-    "vector", "bit", "varying", "numeric", "to_tsvector",
+    "vector", "bit", "varying", "numeric", "to_tsvector", "convmemory_folded", "regexp_replace",
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 
@@ -283,7 +286,9 @@ def entries_to_restore(listing: str) -> str:
         kind, name = (found[1], found[2].strip()) if found else ("", line)
         if kind in RESTORED:
             kept.append(line)
-        elif (kind, name) not in MADE_BEFORE and not (kind == "FUNCTION" and name.startswith(MADE_AFTER)):
+        elif (kind, name) not in MADE_BEFORE and not (
+            kind == "FUNCTION" and name.startswith((*MADE_FIRST, *MADE_AFTER))
+        ):
             raise InvalidInput(_refusal(f"{kind} {name}".strip()))
     return "\n".join(kept) + "\n"
 
@@ -306,6 +311,7 @@ def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str
     admin.execute(create)
     with psycopg.connect(**{**target, "dbname": name}, autocommit=True) as inside:
         inside.execute("CREATE EXTENSION vector SCHEMA public")
+        inside.execute(load_sql("search", "make_word_functions"))
 
 
 def take_over(target: Mapping[str, Any], role: str) -> None:
