@@ -96,7 +96,8 @@ class QueryStems:
             if any(stem(match[1]) == word for match in self._compounds[word].finditer(plain)):
                 contained.add(word)
         if not plain.isascii():
-            contained.update(pairs_of(plain), map(stem, _AMONG_UNSPACED.findall(plain)), self._signs)
+            contained.update(pairs_of(plain), map(stem, _AMONG_UNSPACED.findall(plain)))
+            contained.update(sign for sign in self._signs if sign in plain)
         return [word for word in self._telling if word in contained]
 
     def phrases_in(self, text: str) -> int:

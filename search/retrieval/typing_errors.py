@@ -26,9 +26,9 @@ MAX_WORDS = 3
 # Longer queries are questions, and have words that the archive need not hold: without a model that knows which are
 # words, each of them would be looked up at 20 ms and more.
 MAX_QUERY_WORDS, MAX_QUERY_WORDS_WITHOUT_MODEL = 12, 4
-_TOKEN = re.compile(r"\S+")
+_TOKEN, _WORD = re.compile(r"\S+"), re.compile(r"\w+")
 # A word in small letters or with a capital: no identifier, abbreviation or number.
-_PLAIN = re.compile(r"[\"'(\[]*([^\W\d_][^\W\d_A-Z]+)[\"')\].,;:?!\u2026]*")
+_PLAIN = re.compile(r"[\"'(\[]{0,4}+([^\W\d_][^\W\d_A-Z]++)[\"')\].,;:?!\u2026]*+")
 _VOWELS = "aeiou"
 _ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyz",
@@ -52,9 +52,7 @@ class Correction:
 
     def exactly(self, typed: str) -> str:
         """Return the typed query with these words in quotes: it searches for them as they are."""
-        for word in self.words:
-            typed = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", f'"{word}"', typed)
-        return typed
+        return _WORD.sub(lambda match: f'"{match[0]}"' if match[0] in self.words else match[0], typed)
 
 
 def correct_typing_errors(

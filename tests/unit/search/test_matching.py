@@ -1,11 +1,13 @@
 """The share of a query that a text contains: by the stems of its words, never by parts of them."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convmemory.core.folding import folded, joined_words
-from search.languages import is_sign
+from search.languages import CHARACTERS, is_sign
 from search.results.matching import QueryStems, stem, stems_of
 
 WORDS = QueryStems({"baking": 2.0, "ovens": 1.0, "rye": 1.0})
@@ -63,6 +65,11 @@ def test_share_is_that_of_stems_among_all_of_text(weights: dict[str, float], tex
     text = folded(text)
     contained = {*stems_of(text), *(stem(form) for form, _ in joined_words(text))}
     contained |= {word for form, word in joined if form in contained}
+    beside = {
+        match[0]
+        for match in re.finditer(rf"(?<=[{CHARACTERS}])[0-9a-z]+|(?<![0-9a-z])[0-9a-z]+(?=[{CHARACTERS}])", text)
+    }
+    contained |= {stem(word) for word in beside}
     telling = {word: weight for word, weight in stems.items() if weight >= 0.15 * max(weights.values())}
     signs = [word for word in telling if is_sign(word) and word in text]
     held = sum(weight for word, weight in telling.items() if word in {*contained, *signs} or holds(text, word))
