@@ -443,7 +443,7 @@ def with_coherent_relevance(hits: list[Hit], answered: bool | None, bar: float) 
     """Return the hits and whether they answer, so that they do if and only if the likeliest hit reaches the bar.
 
     The probability that anything answers is fitted apart from those of the hits: if it reaches the bar and theirs do
-    not, the likeliest one, which stands for the answer, is given the bar's.
+    not, the likeliest one is given the bar's.
     """
     best = max(hits, key=lambda hit: hit.relevance or 0.0, default=None)
     if answered is None or best is None or best.relevance is None:

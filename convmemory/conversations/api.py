@@ -325,7 +325,7 @@ def show_left_off(request: HttpRequest, body: LeftOffIn) -> dict[str, Any]:
 
 @router.post("/projects/folders", response={204: None}, summary="Keep a folder apart from its repository")
 def change_project_folder(request: HttpRequest, body: ProjectFolderIn) -> Status[None]:
-    """What was said in it is recalled there alone; a repository's other folders are one project."""
+    """Make it a project of its own; the other folders of the repository stay one project."""
     project_folders.keep_apart(caller=caller_of(request), **body.dict())
     return Status(204, None)
 

@@ -1,4 +1,4 @@
-"""Where the work in a project stopped: the last session's outcome, open steps, changed files and failing command.
+"""Says where the work in a project stopped: the last session's outcome, open steps, changed files and failing command.
 
 Read from the messages, without a model. `text` is for an agent at its start, and has at most `MAX_TOKENS`.
 """

@@ -1,4 +1,4 @@
-"""Which stored folders are one project: by their repository, by their paths, and by what the owner has chosen.
+"""Decides which stored folders are one project: by their repository, by their paths, and by what the owner has chosen.
 
 Conversations of one repository are one project on any machine and in any worktree. A folder whose conversations name no
 repository belongs to the only one that others of the same folder name. A path contains the folders below it, the last

@@ -110,7 +110,7 @@ def label_of_unlikely(count: int) -> str:
 
 
 def silence(words: str, *, is_waiting: bool) -> str:
-    """Return the sentence that stands in place of hits none of which is likely to answer."""
+    """Return the sentence shown instead of hits none of which is likely to answer."""
     if is_waiting:
         return gettext("Nothing yet seems to answer “%(q)s”") % {"q": words}
     return gettext("Nothing here seems to answer “%(q)s”") % {"q": words}

@@ -1,4 +1,4 @@
-"""What an importer is, what it reads from, and the report it fills in.
+"""Defines an importer, what it reads from, and the report it fills in.
 
 An importer declares the files that it can read (`reads`), declines a source or scores it (`sniff`), then streams its
 conversations (`parse`). docs/adding-a-format.md walks through one.

@@ -1,6 +1,6 @@
-"""Sessions of JetBrains' Junie: `~/.junie/sessions/session-<time>-<id>/events.jsonl`.
+"""Reads sessions of JetBrains' Junie: `~/.junie/sessions/session-<time>-<id>/events.jsonl`.
 
-A prompt is an event of its own. What the agent does comes as blocks, each written anew whenever it changes: the last
+A prompt is an event of its own. What the agent does comes as blocks, each written again whenever it changes: the last
 state of a block counts, at its first place. Nothing in the file has an id or, in most versions, a time.
 
 Source: the events that Haehnchen/idea-de-espend-ml-llm reads.

@@ -314,7 +314,7 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
 
 @dataclass(slots=True)
 class _Copies:
-    """The stored messages by what they say. Each stands for one draft at most, whether by its key or by its text."""
+    """The stored messages by what they say. Each equals one draft at most, whether by its key or by its text."""
 
     conversation: Conversation
     is_other_store: bool  # which names the same messages otherwise

@@ -198,7 +198,7 @@ class Step:
 
     @property
     def gist(self) -> str:
-        """Return the line beside the label; a call without parameters has none."""
+        """Return the line after the label; a call without parameters has none."""
         return self.part.gist or ("" if self.part.type == "tool_call" else gettext("(empty)"))
 
     @property

@@ -1,4 +1,4 @@
-"""What a tool call shows in one line, and its to-dos. Takes parameters, returns plain values.
+"""Shows a tool call in one line, and its to-dos. Takes parameters, returns plain values.
 
 Calls are recognised by their parameters, not by the tool's name, so that the tools of all agents have cards: a command,
 a file with its lines, a search with its place, a page, a question, a task, a list of to-dos.

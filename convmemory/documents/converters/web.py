@@ -164,7 +164,7 @@ def _events(root: Any, coverage: Coverage) -> Iterator[tuple[str, str, str]]:
 
 
 def _text_of_attributes(name: str, node: Any) -> str:
-    """Return the text that stands for a picture, or that a field of a form holds."""
+    """Return the text of a picture, or that a field of a form holds."""
     if name == "img":
         return str(node.get("alt", "")).strip()
     if name == "input" and node.get("type", "text").lower() not in UNSHOWN_INPUTS:

@@ -1,4 +1,4 @@
-"""Parts of Office files besides their paragraphs: changes, notes, text boxes, charts, hidden sheets, number formats."""
+"""Reads parts of Office files other than paragraphs: changes, notes, boxes, charts, hidden sheets, number formats."""
 
 import io
 from datetime import date, datetime, time, timedelta
