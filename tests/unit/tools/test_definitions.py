@@ -182,9 +182,10 @@ def test_unknown_tool_error_lists_tools() -> None:
         run_tool("magic", {}, None)
 
 
-def test_servers_version_is_projects() -> None:
+def test_server_and_readme_name_version_of_project() -> None:
     project = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["version"] == __version__
+    assert f"**Version {__version__}.**" in (Path(settings.BASE_DIR) / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
