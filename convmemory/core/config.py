@@ -84,9 +84,7 @@ class Config:
         "with `DATABASE_URL`: the same database with the log-in of maintenance (sweeps, the admin, commands), which "
         "`manage.py setup_roles` makes"
     )
-    database_pool_size = whole(
-        8, 1, 1000, "connections to the database that each process keeps for each of its log-ins"
-    )
+    database_pool_size = whole(8, 1, 1000, "connections to the database of each process and each of its log-ins")
 
     # --- Web server ---
 
@@ -103,8 +101,7 @@ class Config:
         "`ALLOWED_HOSTS` behind a proxy with HTTPS; separated by commas",
     )
     https_only = boolean(
-        "1: browsers are led to HTTPS and keep cookies to it; the proxy has to set `X-Forwarded-Proto`, which is "
-        "trusted",
+        "1: browsers are led to HTTPS and keep cookies to it; trusts `X-Forwarded-Proto`, which the proxy has to set",
         default=False,
     )
     hsts_seconds = whole(
@@ -134,7 +131,7 @@ class Config:
     )
     remote_user_header = header(
         "a header such as `X-Forwarded-User` in which a proxy of `FORWARDED_ALLOW_IPS` names who is signed in: "
-        "[Sign-in by a proxy](#sign-in-by-a-proxy)",
+        "[Sign-in by a proxy](#sign-in-by-a-proxy)"
     )
     remote_user_scim = boolean(
         "1: the proxy of `REMOTE_USER_HEADER` names people by the userName or externalId that "
@@ -144,9 +141,7 @@ class Config:
     remote_groups_header = header(
         "a header in which the proxy of `REMOTE_USER_HEADER` names the groups of the person, separated by commas"
     )
-    remote_staff_groups = names(
-        (), "groups in `REMOTE_GROUPS_HEADER` whose members are staff; empty: that header makes no one staff"
-    )
+    remote_staff_groups = names((), "groups in `REMOTE_GROUPS_HEADER` whose members are staff; empty: none")
     remote_sign_out_url = text(
         "",
         "the address at which the proxy of `REMOTE_USER_HEADER` ends its own session, such as "
@@ -203,22 +198,10 @@ class Config:
         shown="number of cores but at least 3",
     )
     web_workers = whole(1, 1, 1_024, "number of web processes that `manage.py up` starts")
-    task_timeout_s = whole(
-        600, 10, 86_400, "seconds that one background task may take; imports have `IMPORT_TIMEOUT_S`"
-    )
-    task_slice_s = seconds(
-        3.0,
-        "seconds after which a task of one user yields to those of others "
-        "([ADR 24](adr/0024-fair-scheduling-by-owner.md))",
-    )
+    task_timeout_s = whole(600, 10, 86_400, "seconds for one background task; imports: `IMPORT_TIMEOUT_S`")
+    task_slice_s = seconds(3.0, "seconds after which a task of one user yields to those of others")
     requests_per_user = whole(4, 1, 100_000, "requests of one user that a web process handles at once")
-    requests_beside_others = whole(
-        1,
-        1,
-        100_000,
-        "requests that a web process handles at once of a user who has recently taken much of its time, while others "
-        "are active",
-    )
+    requests_beside_others = whole(1, 1, 100_000, "requests at once of a busy user while others are active")
     streams_per_user = whole(
         64,
         1,
@@ -226,12 +209,7 @@ class Config:
         "responses of one user at once that are streamed or wait for a language model, in one web process; an address "
         "without a key or session has at most 2, and all of those together half of `DATABASE_POOL_SIZE`",
     )
-    waiting_per_user = whole(
-        64,
-        0,
-        100_000,
-        "requests of one user that may wait beyond those that a web process handles; more are refused with 429",
-    )
+    waiting_per_user = whole(64, 0, 100_000, "requests of one user that may wait their turn; more get 429")
 
     # --- Embeddings ---
 
@@ -249,9 +227,7 @@ class Config:
         "the model of the vectors of single words, by which the best hits are ordered again: this one, a folder, or "
         "`none`",
     )
-    embedding_base_url = address(
-        "https://api.openai.com/v1", "with `openai`: the address of the endpoint that computes vectors"
-    )
+    embedding_base_url = address("https://api.openai.com/v1", "with `openai`: the endpoint that computes vectors")
     embedding_api_key = secret("the key for `EMBEDDING_BASE_URL`")
     embedding_dimensions = whole(
         0,
@@ -270,9 +246,7 @@ class Config:
         shown="known for common models",
     )
     embedding_timeout_s = seconds(60.0, "seconds for which `EMBEDDING_BASE_URL` may take to answer")
-    embedding_threads = whole(
-        0, 0, 1024, "threads with which the local model computes vectors", shown="number of cores"
-    )
+    embedding_threads = whole(0, 0, 1024, "threads of the local embedding model", shown="number of cores")
 
     # --- Search ---
 
@@ -281,9 +255,7 @@ class Config:
         "passages",
         default=True,
     )
-    mmr_lambda = number(
-        0.97, 0, 1, "0 to 1: how the first hits are ordered; 1: by relevance alone, less: with more diversity"
-    )
+    mmr_lambda = number(0.97, 0, 1, "0 to 1: order of the first hits; 1 by relevance alone, less for diversity")
     search_min_relevance = number(
         0.37,
         0,
@@ -305,15 +277,8 @@ class Config:
         "the format of the requests to `RERANK_URL`: `cohere` (also Jina, vLLM, llama.cpp, LiteLLM) or `tei` (Text "
         "Embeddings Inference)",
     )
-    rerank_timeout_s = seconds(
-        0.8, "seconds that a search waits for `RERANK_URL` in all; then the order stays as it was"
-    )
-    rerank_top_k = whole(
-        30,
-        2,
-        50,
-        "how many of the best turns are sent to `RERANK_URL`, 2 to 50; TEI takes 32 unless configured otherwise",
-    )
+    rerank_timeout_s = seconds(0.8, "seconds that a search waits for `RERANK_URL`; then the order stays")
+    rerank_top_k = whole(30, 2, 50, "turns that `RERANK_URL` orders, 2 to 50; TEI takes 32 unless configured")
 
     # --- Recall ---
 
@@ -322,13 +287,7 @@ class Config:
     )
     max_recall_tokens = whole(2000, 1, 20_000, "the most tokens of the text that a recall returns, up to 20,000")
     recall_top_k = whole(5, 1, 50, "the number of messages that a recall returns, 1 to 50")
-    recall_threshold = number(
-        0.4,
-        0,
-        1,
-        "the least cosine similarity, 0 to 1, of messages that a recall returns, with a model whose relevance is not "
-        "calibrated",
-    )
+    recall_threshold = number(0.4, 0, 1, "0 to 1: least cosine of recalled messages, if relevance is not calibrated")
     recall_min_relevance = number(
         0.25,
         0,
@@ -365,13 +324,7 @@ class Config:
         "who may open the links that people make to their conversations: `people` who are signed in, `anybody` if the "
         "link's owner chose that; `off`: no link can be made or opened ([ADR 102](adr/0102-share-links.md))",
     )
-    sharing_max_days = whole(
-        0,
-        0,
-        36_500,
-        "the most days for which a shared link works, also one that was made before; 0: for ever, if its owner chose "
-        "that",
-    )
+    sharing_max_days = whole(0, 0, 36_500, "the most days for which shared links work, old ones too; 0: no limit")
 
     make_spaces = choice(
         "everybody",
@@ -380,21 +333,14 @@ class Config:
         "([ADR 101](adr/0101-archives-and-callers.md))",
     )
 
-    audit_days = whole(
-        365,
-        0,
-        36_500,
-        "days for which entries of the audit log are kept; 0: for ever ([ADR 103](adr/0103-audit-log.md))",
-    )
+    audit_days = whole(365, 0, 36_500, "days for which the audit log is kept; 0: for ever")
 
     # --- Model for chat and summaries ---
 
     chat_base_url = address("", "the OpenAI-compatible endpoint for chat, summaries and the capture proxy")
     chat_api_key = secret("the key for `CHAT_BASE_URL`")
     chat_model = text("", "the name of the model at `CHAT_BASE_URL`")
-    chat_context_window = whole(
-        32_768, 1024, 20_000_000, "the most tokens that `CHAT_MODEL` reads and writes at a time"
-    )
+    chat_context_window = whole(32_768, 1024, 20_000_000, "the most tokens that `CHAT_MODEL` takes at a time")
     chat_timeout_s = seconds(120.0, "seconds for which `CHAT_BASE_URL` may be silent")
     chat_allowed_hosts = names(
         (),
@@ -417,23 +363,12 @@ class Config:
         "tokens a month that each person, and each space, may use of the server's own model, unless they or their "
         "groups have a [quota](#quotas); 0: no limit",
     )
-    chat_lease_s = whole(
-        30,
-        2,
-        3600,
-        "seconds after which the unfinished reply of a process that died is stored, and its conversation continues",
-    )
+    chat_lease_s = whole(30, 2, 3600, "seconds until the unfinished reply of a dead process is taken over")
     summary_max_tokens = whole(800, 100, 100_000, "the most tokens of a summary")
     context_threshold = share(0.8, "share of the model's window above which what it gets is shortened")
-    context_sliding_messages = whole(
-        40, 1, 1_000_000, "number of messages that an agent with the strategy `sliding_window` keeps"
-    )
-    context_tool_output_tokens = whole(
-        300, 10, 1_000_000, "tokens to which the strategy `tool_output_trim` cuts each tool output"
-    )
-    context_resurrection_tokens = whole(
-        1500, 50, 1_000_000, "the most tokens of earlier messages that the strategy `resurrection` brings back"
-    )
+    context_sliding_messages = whole(40, 1, 1_000_000, "messages that the strategy `sliding_window` keeps")
+    context_tool_output_tokens = whole(300, 10, 1_000_000, "tokens that `tool_output_trim` leaves of a tool output")
+    context_resurrection_tokens = whole(1500, 50, 1_000_000, "the most tokens that `resurrection` brings back")
 
     # --- Sizes of requests ---
 
@@ -481,12 +416,7 @@ class Config:
         "([deployment.md](deployment.md#rolling-restarts))",
     )
     request_idle_s = seconds(20.0, "seconds for which a client may be silent while it sends a request")
-    request_min_bytes_per_s = whole(
-        4096,
-        1,
-        1_000_000_000,
-        "the least bytes a second with which a request must arrive once `REQUEST_IDLE_S` have passed",
-    )
+    request_min_bytes_per_s = whole(4096, 1, 1_000_000_000, "bytes a second of a body, once `REQUEST_IDLE_S` passed")
 
     # --- Backups ---
 
@@ -499,12 +429,7 @@ class Config:
 
     # --- Imports ---
 
-    import_timeout_s = whole(
-        1800,
-        10,
-        86_400,
-        "seconds that one import may take, 10 to 86,400 ([ADR 21](adr/0021-imports-in-a-child-process.md))",
-    )
+    import_timeout_s = whole(1800, 10, 86_400, "seconds that one import may take, 10 to 86,400")
     import_memory_mb = whole(1024, 256, 1_048_576, "the most memory of one import in MB, at least 256")
     samples = boolean(
         "1: the first start of `manage.py up` on a new database loads sample conversations, as `make run` does; "
@@ -578,9 +503,7 @@ class Config:
         "seconds of processor time without progress after which reading or drawing a document is ended: 1 to 3600; "
         "raise it on slow machines",
     )
-    document_ocr = boolean(
-        "1: recognise the text of scanned pages with tesseract, which must be installed", default=False
-    )
+    document_ocr = boolean("1: read scanned pages with tesseract, which must be installed", default=False)
     rag_enabled = boolean(
         "1: documents are found by meaning, too; 0: by their words alone ([ADR "
         "31](adr/0031-one-space-for-documents-and-turns.md))",
@@ -589,16 +512,11 @@ class Config:
 
     # --- Observation and pages ---
 
-    log_level = choice(
-        "INFO",
-        LEVELS,
-        "the least severity that is logged: `DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`",
-        ignore_case=True,
-    )
+    log_level = choice("INFO", LEVELS, "the least severity that is logged: `DEBUG` to `CRITICAL`", ignore_case=True)
     log_format = choice("plain", FORMATS, "the format of the log: `plain`, or `json` for one JSON object a line")
     sentry_dsn = secret_address(
         "a Sentry project that errors are sent to, without texts of people "
-        "([observability.md](observability.md#traces-and-errors))",
+        "([observability.md](observability.md#traces-and-errors))"
     )
     otel_exporter_otlp_endpoint = address(
         "",
