@@ -470,7 +470,7 @@ class Config:
         "time limit of converting one document: from 5 s to a minute less than `TASK_TIMEOUT_S` ([ADR "
         "30](adr/0030-converters-in-a-confined-process.md))",
     )
-    document_memory_mb = whole(1024, 256, 1_048_576, "memory limit of the same, at least 256 MB")
+    document_memory_mb = whole(768, 256, 1_048_576, "memory limit of the same, at least 256 MB")
     document_stall_s = whole(
         20,
         1,
