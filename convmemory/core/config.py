@@ -495,7 +495,7 @@ class Config:
         "seconds that converting one document may take, from 5 to a minute less than `TASK_TIMEOUT_S` ([ADR "
         "30](adr/0030-converters-in-a-confined-process.md))",
     )
-    document_memory_mb = whole(1024, 256, 1_048_576, "the most memory of converting one document in MB, at least 256")
+    document_memory_mb = whole(768, 256, 1_048_576, "the most memory of converting one document in MB, at least 256")
     document_stall_s = whole(
         20,
         1,
