@@ -67,7 +67,7 @@ def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
         last = max(last + 1, item.number)
         value = item.value
         data = mapping_of(value.get("data"))
-        tools = (text_of(place.get(key)) for place in (data, value) for key in ("tool_name", "tool"))
+        tools = (text_of(record.get(key)) for record in (data, value) for key in ("tool_name", "tool"))
         turns = () if prompts else (data.get("turn"), data.get("turn_number"), value.get("turn"))
         whole = (turn for turn in turns if isinstance(turn, int) and not isinstance(turn, bool))
         yield EventDraft(
@@ -139,9 +139,9 @@ class AmplifierImporter:
             return 95
         if any("type" in item.value for item in source.head_objects):
             return None  # the transcript of another program
-        known = _METADATA_KEYS & _metadata(source.path, FileReport(path="")).keys()
+        metadata_keys = _METADATA_KEYS & _metadata(source.path, FileReport(path="")).keys()
         beside = (source.path / TRANSCRIPT).exists() or events_path(source.path) is not None
-        return 70 if known and (beside or source.path.parent.name == "sessions") else None
+        return 70 if metadata_keys and (beside or source.path.parent.name == "sessions") else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
@@ -153,7 +153,7 @@ class AmplifierImporter:
             report.note("a session without any message")
             if not has_events:
                 return
-        given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
+        times = (time_of(metadata.get(key)) for key in ("created", "started_at"))
         bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
         given_id = text_of(metadata.get("session_id"))
         is_named = bool(given_id or _SESSION_NAME.fullmatch(source.path.name) or not opening)
@@ -168,8 +168,8 @@ class AmplifierImporter:
             parent_source_id = key_of(next(parents, None) or _SPAN.sub("", stem), max_chars=290)
         title = text_of(metadata.get("name"))
         if not title:
-            said = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
-            title = one_line(next(said, ""), TITLE_CHARS)
+            questions = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
+            title = one_line(next(questions, ""), TITLE_CHARS)
         project = text_of(metadata.get("working_dir"))
         if not project:
             folders = Path(source.label or source.path).parts[:-1]
@@ -182,7 +182,7 @@ class AmplifierImporter:
             title=title,
             agent=bundle or text_of(metadata.get("agent_name")) or "amplifier",
             project=project,
-            created_at=next((time for time in given if time), None),
+            created_at=next((time for time in times if time), None),
             parent_source_id=parent_source_id,
             events=read_events(source.path, report) if has_events else (),
         )
@@ -205,7 +205,7 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
 
     A damaged file is reported and skipped.
     """
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     # The session's own file is last and overwrites the other's values.
     for path in (folder / "context-intelligence" / METADATA, folder / METADATA):
         if not path.is_file():
@@ -215,8 +215,8 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
         except ConvMemoryError as error:
             report.skip(path.relative_to(folder).as_posix(), str(error))
             continue
-        found.update((key, item) for key, item in mapping_of(value).items() if item not in (None, ""))
-    return found
+        metadata.update((key, item) for key, item in mapping_of(value).items() if item not in (None, ""))
+    return metadata
 
 
 def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:

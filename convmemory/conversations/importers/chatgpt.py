@@ -73,27 +73,27 @@ class ChatGPTImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        found = False
+        has_conversation = False
         used: dict[str, str] = {}
         names, after = ("conversations", "items", "chats"), PAGE_DATA if _is_page(source) else ""
         for element in read_elements(source.path, report=report, names=names, after=after):
             value = mapping_of(element.value)
             if source.path.parent.name == CANVASES and (canvas := _canvas(value, element.raw, source)):
-                found = True
+                has_conversation = True
                 yield canvas
                 continue
             if not mapping_of(value.get("mapping")):
                 if "mapping" in value or "current_node" in value or "conversation_id" in value:
                     report.skip(f"conversation {element.number}", "the export holds no messages of it")
-                    found = True
+                    has_conversation = True
                 elif source.plain_name == "group_chats.json" and "chats" not in value:
                     report.unknown("group chat")
                 elif not _is_companion(source):
                     report.skip(f"element {element.number}", "no conversation of ChatGPT")
                 continue
-            found = True
+            has_conversation = True
             yield told_apart(_conversation(value, source, report), used)
-        if not found and _is_companion(source):
+        if not has_conversation and _is_companion(source):
             report.note("a part of a ChatGPT export that holds no conversation")
 
 
@@ -147,7 +147,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
         return node_drafts(node, model=model, unknown=report.unknown)
 
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=own_id or "a conversation"),
+        messages=read_thread(nodes, read=read, report=report, current=current, position=own_id or "a conversation"),
         source="chatgpt",
         title=text_of(value.get("title")),
         agent=AGENT,
@@ -243,9 +243,9 @@ def _parts(
             else:
                 unknown(part_kind or "(part without a type)")
     keys = ("title", "url", "text", "result", "content", "user_profile", "user_instructions", "snippet", "name")
-    own = [content[key] for key in keys if isinstance(content.get(key), str)]
-    texts.extend(own)
-    if not isinstance(listed, list) and not own and kind not in _KNOWN_WITHOUT_TEXT:
+    field_texts = [content[key] for key in keys if isinstance(content.get(key), str)]
+    texts.extend(field_texts)
+    if not isinstance(listed, list) and not field_texts and kind not in _KNOWN_WITHOUT_TEXT:
         unknown(kind)
     text = "\n\n".join(_shown(text) for text in texts if text.strip())
     if role == "tool":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.claude_queue import Place, Segment, read_prompt
+from convmemory.conversations.importers.claude_queue import Position, Segment, read_prompt
 from convmemory.conversations.importers.claude_scan import (
     KNOWN_TYPES,
     MESSAGE_TYPES,
@@ -108,7 +108,7 @@ class ClaudeCodeImporter:
             yield draft
         for chain in chains:
             draft = ConversationDraft(
-                messages=MessageReader(report).read(read_objects_at(path, chain.places, until=scan.end)),
+                messages=MessageReader(report).read(read_objects_at(path, chain.addresses, until=scan.end)),
                 source=self.name,
                 source_id=_bounded(f"{own_id}:{chain.name}"),
                 title=chain.title,
@@ -145,14 +145,14 @@ def _named_session(folder: Path, scan: Scan) -> str:
     """Return the session id in the parent's file, which is next to the folder `<session>/`."""
     if _UUID.fullmatch(folder.name):
         return ""
-    found = ""
+    session_id = ""
     try:
         for item in read_objects(folder.with_name(f"{folder.name}.jsonl")):
             if text_of(item.value.get("type")) in KNOWN_TYPES:
-                found = session_id_of(item.value) or found
+                session_id = session_id_of(item.value) or session_id
     except InvalidInput:
         return scan.session_id
-    return found
+    return session_id
 
 
 def _bounded(source_id: str) -> str:
@@ -211,11 +211,11 @@ class _Answer:
 class MessageReader:
     """Converts lines to messages.
 
-    `plan` has the queue's prompts by place, `superseded` the hashes of the uuids that a rewind superseded.
+    `plan` has the queue's prompts by position, `superseded` the hashes of the uuids that a rewind superseded.
     """
 
     report: FileReport
-    plan: Mapping[Place, list[Segment]] = field(default_factory=dict)
+    plan: Mapping[Position, list[Segment]] = field(default_factory=dict)
     superseded: Collection[int] = ()
     queued_at: Mapping[str, datetime] = field(default_factory=dict)  # the time of each prompt, by its key
     _seen: set[int] = field(default_factory=set)
@@ -300,7 +300,7 @@ class MessageReader:
             drafts.append(replace(draft, role="tool", parts=results))
             draft = replace(draft, source_key=f"{draft.source_key}:text")
         if prompt.typed:
-            drafts.extend(self._prompts(item.place, prompt.typed, files, draft))
+            drafts.extend(self._prompts(item.position, prompt.typed, files, draft))
         elif prompt.harness:
             harness: tuple[Part, ...] = (_text_part(prompt.harness), *files)
             drafts.append(replace(draft, role="system", parts=harness, injected=True))
@@ -311,10 +311,10 @@ class MessageReader:
         return drafts
 
     def _prompts(
-        self, place: Place, typed: str, files: tuple[Part, ...], draft: MessageDraft
+        self, position: Position, typed: str, files: tuple[Part, ...], draft: MessageDraft
     ) -> Iterator[MessageDraft]:
         """Yield a person's prompt, split if several queued prompts came back as one."""
-        segments = self.plan.get(place) or [("", typed)]
+        segments = self.plan.get(position) or [("", typed)]
         if len(segments) == 1:
             segments = [(segments[0][0], typed)]
         for number, (key, text) in enumerate(segments):
@@ -329,11 +329,11 @@ class MessageReader:
 
     def _queued(self, item: JsonObject, parts: Iterable[Part]) -> list[MessageDraft]:
         """Return a queue entry or an attachment as a message if the plan has a prompt there."""
-        segments = self.plan.get(item.place)
+        segments = self.plan.get(item.position)
         if not segments:
             return []
         files = tuple(part for part in parts if isinstance(part, AttachmentPart))
-        return list(self._prompts(item.place, segments[0][1], files, self._base(item)))
+        return list(self._prompts(item.position, segments[0][1], files, self._base(item)))
 
     def _fresh_content(self, item: JsonObject) -> str | list[Any] | None:
         """Return the line's content if it has any and the line did not occur before in the file."""
@@ -341,7 +341,7 @@ class MessageReader:
         if content is None:
             self.report.skip(item.number, f"a line of type {item.value.get('type')} without message content")
             return None
-        uuid = hash(text_of(item.value.get("uuid")) or item.place)
+        uuid = hash(text_of(item.value.get("uuid")) or item.position)
         if uuid in self._seen:
             return None
         self._seen.add(uuid)
@@ -365,8 +365,8 @@ class MessageReader:
 
 
 def _key(item: JsonObject) -> str:
-    place = f"line:{item.number}" + (f".{item.index}" if item.index else "")
-    return key_of(text_of(item.value.get("uuid")) or place)
+    line_key = f"line:{item.number}" + (f".{item.index}" if item.index else "")
+    return key_of(text_of(item.value.get("uuid")) or line_key)
 
 
 def _text_part(text: str) -> TextPart:

@@ -18,7 +18,7 @@ from convmemory.conversations.importers.values import list_of, mapping_of, short
 
 MAX_OPEN = 500  # older entries are assumed never to come back
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """Line number and index on that line."""
 
 Segment = tuple[str, str]
@@ -29,7 +29,7 @@ Segment = tuple[str, str]
 class _Entry:
     text: str
     key: str
-    place: Place
+    position: Position
     start: int = 0  # position of the text in the prompt that contains it
     handed_over: bool = False  # given to the model during a turn: a later prompt is another one
 
@@ -41,10 +41,10 @@ class QueueTracker:
     _open: list[_Entry] = field(default_factory=list)  # may still come back
     _waiting: list[_Entry | None] = field(default_factory=list)  # in the queue; None is a notification
     _settled: list[_Entry] = field(default_factory=list)
-    _rests: dict[Place, list[tuple[int, str]]] = field(default_factory=dict)
+    _rests: dict[Position, list[tuple[int, str]]] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
-    def enqueue(self, place: Place, text: str) -> str:
+    def enqueue(self, position: Position, text: str) -> str:
         """Record an entry that came into the queue; return the key of its message, "" if it is no prompt."""
         text = _normal(text)
         if len(self._waiting) >= MAX_OPEN:
@@ -53,7 +53,7 @@ class QueueTracker:
             self._waiting.append(None)
             return ""
         name = short_hash(text, 16)
-        entry = _Entry(text, f"queue:{name}:{self._counts[name]}", place)
+        entry = _Entry(text, f"queue:{name}:{self._counts[name]}", position)
         self._counts[name] += 1
         self._open.append(entry)
         self._waiting.append(entry)
@@ -63,8 +63,8 @@ class QueueTracker:
 
     def remove(self, text: str) -> None:
         """Record an entry that left the queue for the model during a turn; only some lines name it."""
-        wanted = _normal(text)
-        named = next((entry for entry in self._waiting if entry and text and entry.text == wanted), None)
+        normal_text = _normal(text)
+        named = next((entry for entry in self._waiting if entry and text and entry.text == normal_text), None)
         entry = named or next((entry for entry in self._waiting if entry), None)
         certain = named is not None or None not in self._waiting
         if entry in self._waiting:
@@ -89,35 +89,35 @@ class QueueTracker:
         self._waiting = [entry for entry in self._waiting if entry not in left]
         self._open = [entry for entry in self._open if entry not in left]
 
-    def attachment(self, place: Place, text: str, key: str) -> None:
+    def attachment(self, position: Position, text: str, key: str) -> None:
         """Record a prompt passed on as an attachment; it can still come back as a user line."""
         text = _normal(text)
-        for entry in self._take_up(place, text):
+        for entry in self._take_up(position, text):
             entry.handed_over = True
             self._open.append(entry)
-        for number, (start, piece) in enumerate(self._rests.pop(place)):
+        for number, (start, piece) in enumerate(self._rests.pop(position)):
             own_key = f"{key}:{number}" if number else key
-            self._open.append(_Entry(piece, own_key, place, start, handed_over=True))
+            self._open.append(_Entry(piece, own_key, position, start, handed_over=True))
 
-    def prompt(self, place: Place, text: str) -> None:
+    def prompt(self, position: Position, text: str) -> None:
         """Record a user line that a person typed."""
         text = _normal(text)
-        self._settled.extend(self._take_up(place, text))
-        if self._rests[place]:
+        self._settled.extend(self._take_up(position, text))
+        if self._rests[position]:
             self._settled.extend(entry for entry in self._open if entry.handed_over)
             self._open = [entry for entry in self._open if not entry.handed_over]
 
-    def plan(self) -> dict[Place, list[Segment]]:
+    def plan(self) -> dict[Position, list[Segment]]:
         """Return the messages of every place with queued prompts; an attachment without an entry yields none."""
-        segments: dict[Place, list[tuple[int, str, str]]] = defaultdict(list)
+        segments: dict[Position, list[tuple[int, str, str]]] = defaultdict(list)
         for entry in (*self._settled, *self._open):
-            segments[entry.place].append((entry.start, entry.key, entry.text))
-        for place, rests in self._rests.items():
-            if place in segments:
-                segments[place].extend((start, "", text) for start, text in rests)
-        return {place: [(key, text) for _, key, text in sorted(found)] for place, found in segments.items()}
+            segments[entry.position].append((entry.start, entry.key, entry.text))
+        for position, rests in self._rests.items():
+            if position in segments:
+                segments[position].extend((start, "", text) for start, text in rests)
+        return {position: [(key, text) for _, key, text in sorted(pieces)] for position, pieces in segments.items()}
 
-    def _take_up(self, place: Place, text: str) -> list[_Entry]:
+    def _take_up(self, position: Position, text: str) -> list[_Entry]:
         """Move every open entry found in the text to this place; the rest of the text goes to `_rests`."""
         framed = f"\n{text}\n"
         taken: dict[_Entry, None] = {}
@@ -127,19 +127,19 @@ class QueueTracker:
             at = _free_span(framed, f"\n{entry.text}\n", spans, looked_to.get(entry.text, 0))
             looked_to[entry.text] = len(framed) if at is None else at + 1
             if at is not None:
-                entry.place, entry.start = place, at
+                entry.position, entry.start = position, at
                 insort(spans, (at, at + len(entry.text) + 1))
                 taken[entry] = None
         self._open = [entry for entry in self._open if entry not in taken]
         # The pieces of text between the spans, with their start positions.
         rests: list[tuple[int, str]] = []
-        position = 0
+        rest_start = 0
         for start, stop in (*spans, (len(framed), len(framed))):
-            piece = framed[position:start].strip()
+            piece = framed[rest_start:start].strip()
             if piece:
-                rests.append((position, piece))
-            position = max(position, stop)
-        self._rests[place] = rests
+                rests.append((rest_start, piece))
+            rest_start = max(rest_start, stop)
+        self._rests[position] = rests
         return list(taken)
 
 
@@ -147,18 +147,18 @@ def _normal(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]], start: int) -> int | None:
-    """Return the first position of `wanted` from `start` on outside of the sorted `spans`.
+def _free_span(framed: str, needle: str, spans: list[tuple[int, int]], start: int) -> int | None:
+    """Return the first position of `needle` from `start` on outside of the sorted `spans`.
 
     Neighbours may share a line break.
     """
-    at = framed.find(wanted, start)
+    at = framed.find(needle, start)
     while at >= 0:
         following = bisect_right(spans, (at, len(framed)))
         stop = spans[following - 1][1] if following else 0
-        if at >= stop and (following == len(spans) or at + len(wanted) - 1 <= spans[following][0]):
+        if at >= stop and (following == len(spans) or at + len(needle) - 1 <= spans[following][0]):
             return at
-        at = framed.find(wanted, max(at + 1, stop))
+        at = framed.find(needle, max(at + 1, stop))
     return None
 
 
@@ -217,7 +217,7 @@ class RewindTracker:
             if parent != NOTHING:
                 last[parent] = max(last[parent], last[number])
                 answered[parent] |= answered[number]
-        found: list[int] = []
+        replaced: list[int] = []
         # The groups of prompts that follow the same message.
         before: list[int] = []  # the nearest message above each line
         behind: defaultdict[int, list[int]] = defaultdict(list)
@@ -228,8 +228,8 @@ class RewindTracker:
                 behind[before[number]].append(number)
         for prompts in behind.values():
             kept = max(prompts, key=last.__getitem__)
-            found += [prompt for prompt in prompts if prompt != kept and answered[prompt]]
-        for prompt in found:
+            replaced += [prompt for prompt in prompts if prompt != kept and answered[prompt]]
+        for prompt in replaced:
             gone[prompt] = 1
         for number, parent in enumerate(self._parents):
             if parent != NOTHING and gone[parent]:
@@ -307,18 +307,18 @@ def read_prompt(line: Mapping[str, Any]) -> Prompt:
         # The typed and the injected text of one block. A text that names its author may begin with a phrase of the
         # harness; without an author, the text alone can tell.
         trusted = author == "human"
-        said, wrapped = _without_wrappers(text)
-        start = said.lstrip()
+        typed_text, wrapped = _without_wrappers(text)
+        start = typed_text.lstrip()
         if start.startswith(("<command-message>", "<command-name>")):
             command = _typed_command(start)
-            said, injected = (command, wrapped) if command else ("", text)
+            typed_text, injected = (command, wrapped) if command else ("", text)
         elif (start.startswith(_MARKUP) and not (trusted and start.startswith("<task-notification>"))) or (
             not trusted and start.startswith(_PHRASES)
         ):
-            said, injected = "", text
+            typed_text, injected = "", text
         else:
             injected = wrapped
-        typed.append(said)
+        typed.append(typed_text)
         harness.append(injected)
     return Prompt(typed="\n\n".join(filter(None, typed)), harness="\n\n".join(filter(None, harness)))
 
@@ -334,17 +334,17 @@ def _without_wrappers(text: str) -> tuple[str, str]:
     wrapped: list[str] = []
     start, end = _skip_space(text, 0), len(text)
     first = 0  # the text's beginning, including leading space
-    while found := _wrapper_end(text, start):
-        wrapped.append(text[start:found])
-        first = start = _skip_space(text, found)
+    while wrapper_end := _wrapper_end(text, start):
+        wrapped.append(text[start:wrapper_end])
+        first = start = _skip_space(text, wrapper_end)
     text_end = _skip_space_back(text, end, first)
     while (
         text.endswith(_REMINDER_END, first, text_end) and (at := text.rfind(_REMINDER_START, first, text_end)) > first
     ):
         wrapped.append(text[at:text_end])
         end = text_end = _skip_space_back(text, at, first)
-    said = text[first:end]
-    return (said if said.strip() else ""), "\n\n".join(wrapped)
+    unwrapped = text[first:end]
+    return (unwrapped if unwrapped.strip() else ""), "\n\n".join(wrapped)
 
 
 def _wrapper_end(text: str, start: int) -> int:

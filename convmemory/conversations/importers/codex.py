@@ -264,9 +264,11 @@ class RecordReader:
 
     def _call(self, payload: Mapping[str, Any], kind: str) -> MessageDraft:
         name = text_of(payload.get("name")) or text_of(mapping_of(payload.get("function")).get("name"))
-        given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None)
+        arguments = next(
+            (payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None
+        )
         call_id = text_of(payload.get("call_id")) or text_of(payload.get("id"))
-        call = tool_call({"id": call_id, "name": name or kind.removesuffix("_call"), "input": given})
+        call = tool_call({"id": call_id, "name": name or kind.removesuffix("_call"), "input": arguments})
         key = f"call:{call.id}" if call.id else self.keys.key("call", json.dumps(payload, default=str))
         return MessageDraft("assistant", (call,), model=self._model, source_key=key_of(key))
 
@@ -280,8 +282,8 @@ class RecordReader:
         elif kind in ("CommandExecution", "FileChange", "McpToolCall", "Extension") and not self.scan.has_calls:
             name = key_of(text_of(item.get("id")))
             keys = ("command", "changes", "arguments", "query", "action")
-            given = {key: item[key] for key in keys if item.get(key) not in (None, "")}
-            call = tool_call({"id": name, "name": text_of(item.get("tool")) or kind, "input": given})
+            arguments = {key: item[key] for key in keys if item.get(key) not in (None, "")}
+            call = tool_call({"id": name, "name": text_of(item.get("tool")) or kind, "input": arguments})
             answers = ("aggregated_output", "stdout", "result", "results")
             answer = next((item[key] for key in answers if item.get(key)), "")
             yield MessageDraft("assistant", (call,), model=self._model, source_key=key_of(f"call:{name}"))

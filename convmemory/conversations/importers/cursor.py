@@ -171,9 +171,9 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
 
     Without a list, all that name it come in the order of time; with one, the others were given up.
     """
-    held = composer.get("conversation")
-    if isinstance(held, list) and held:
-        yield from map(mapping_of, held)
+    bubbles = composer.get("conversation")
+    if isinstance(bubbles, list) and bubbles:
+        yield from map(mapping_of, bubbles)
         return
     by_id = mapping_of(composer.get("conversationMap"))
     listed = composer.get("fullConversationHeadersOnly")

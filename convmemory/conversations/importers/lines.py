@@ -50,7 +50,7 @@ class JsonObject:
     raw: bytes
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         return (self.number, self.index)
 
 
@@ -96,16 +96,16 @@ def read_text_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise unreadable(path, error) from error
 
 
-def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until: int) -> Iterator[JsonObject]:
+def read_objects_at(path: Path, addresses: Iterable[tuple[int, int, int]], *, until: int) -> Iterator[JsonObject]:
     """Yield the objects at these (offset, line number, index), which a first pass has found."""
     try:
         with path.open("rb") as file:
-            for offset, number, index in places:
+            for offset, number, index in addresses:
                 file.seek(offset)
                 line = file.readline(min(until - offset, MAX_LINE_BYTES))
-                for found in objects_of_line(line, number=number, offset=offset):
-                    if found.index == index:
-                        yield found
+                for item in objects_of_line(line, number=number, offset=offset):
+                    if item.index == index:
+                        yield item
     except OSError as error:
         raise unreadable(path, error) from error
 

@@ -136,21 +136,21 @@ def _read_all(paths: list[Path], folder: Path, report: FileReport) -> Iterator[M
 
 def _read(path: Path, folder: Path, report: FileReport) -> Mapping[str, Any]:
     """Return the object of one file; an empty one, with the reason reported, if there is none."""
-    place = path.relative_to(folder).as_posix()
+    relative_path = path.relative_to(folder).as_posix()
     try:
         value = load_json(path, max_bytes=MAX_FILE_BYTES)
     except ConvMemoryError as error:
-        report.skip(place, str(error))
+        report.skip(relative_path, str(error))
         return {}
     if not isinstance(value, dict):
-        report.skip(place, "not an object")
+        report.skip(relative_path, "not an object")
         return {}
     return value
 
 
 def _files(folder: Path) -> list[Path]:
-    found = (path for path in folder.rglob("*.json") if path.is_file())
-    return sorted(path for path, _ in zip(found, range(MAX_FILES), strict=False))
+    paths = (path for path in folder.rglob("*.json") if path.is_file())
+    return sorted(path for path, _ in zip(paths, range(MAX_FILES), strict=False))
 
 
 # --- opencode database ----------------------------------------------------------------------------
@@ -300,10 +300,10 @@ def _blocks(kind: str, value: Mapping[str, Any], report: FileReport) -> Iterator
             yield from part_blocks(item, report)
 
 
-def _object(text: object, place: str, report: FileReport) -> Mapping[str, Any]:
+def _object(text: object, position: str, report: FileReport) -> Mapping[str, Any]:
     value = column_json(text)
     if not isinstance(value, dict):
-        report.skip(place, "its data is no JSON object")
+        report.skip(position, "its data is no JSON object")
         return {}
     return value
 
@@ -367,8 +367,8 @@ def tool_blocks(part: Mapping[str, Any], *, id: object, name: object) -> Iterato
     yield Block.call(id=id, name=name, input=state.get("input"))
     error = state.get("error")
     failed = state.get("status") == "error"
-    said = error.get("message") if isinstance(error, dict) else error
-    answers = (state.get("output"), said, state.get("content"), state.get("result"))
+    error_text = error.get("message") if isinstance(error, dict) else error
+    answers = (state.get("output"), error_text, state.get("content"), state.get("result"))
     answer = next((value for value in answers if value not in (None, "", [], {})), None)
     if answer is not None:
         yield Block.result(id=id, name=name, content=answer, is_error=failed)

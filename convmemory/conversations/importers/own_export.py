@@ -200,11 +200,11 @@ def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator
 
 def messages_of_rows(rows: Iterable[tuple[str, Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
     """Yield the messages of rows in an export, given with their places and sources; report those that are invalid."""
-    for place, row, raw in rows:
+    for position, row, raw in rows:
         try:
             yield message_of_row(row, raw)
         except WRONG as error:
-            report.skip(place, reason_of(error))
+            report.skip(position, reason_of(error))
 
 
 def message_of_row(row: Row, raw: bytes) -> MessageDraft:
@@ -258,18 +258,18 @@ def _events(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[E
             report.skip(f"event {row.get('id')}", reason_of(error))
 
 
-def _loaded(line: bytes, place: str) -> Row:
+def _loaded(line: bytes, position: str) -> Row:
     if len(line) > MAX_ROW_BYTES:
-        raise InvalidInput(f"{place} is longer than {MAX_ROW_BYTES // 1024**2} MB: {DIVIDE}")
+        raise InvalidInput(f"{position} is longer than {MAX_ROW_BYTES // 1024**2} MB: {DIVIDE}")
     try:
         text = line.decode()
         if has_too_many_values(text):
-            raise InvalidInput(f"{place} holds more than {MAX_VALUES:,} values: {DIVIDE}")
+            raise InvalidInput(f"{position} holds more than {MAX_VALUES:,} values: {DIVIDE}")
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{place} cannot be read: {error}. Export the archive again.") from error
+        raise InvalidInput(f"{position} cannot be read: {error}. Export the archive again.") from error
     if not isinstance(value, dict):
-        raise InvalidInput(f"{place} is no JSON object. Export the archive again.")
+        raise InvalidInput(f"{position} is no JSON object. Export the archive again.")
     return value
 
 

@@ -38,18 +38,18 @@ def time_of(value: object, order: DayOrder = "") -> datetime | None:
     None if missing or implausible, or if day and month of 5/1/2026 can be either and no `order` is given.
     """
     try:
-        found = _read_time(value, order)
+        time = _read_time(value, order)
     except (ValueError, OverflowError, OSError):
         return None
-    if found is None or not EARLIEST <= found <= datetime.now(UTC) + MAX_CLOCK_SKEW:
+    if time is None or not EARLIEST <= time <= datetime.now(UTC) + MAX_CLOCK_SKEW:
         return None
-    return found
+    return time
 
 
 def seconds_of(value: object, order: DayOrder = "") -> float:
     """Return the same time in seconds since 1970, 0 if there is none: a key to sort by."""
-    found = time_of(value, order)
-    return found.timestamp() if found else 0.0
+    time = time_of(value, order)
+    return time.timestamp() if time else 0.0
 
 
 def _read_time(value: object, order: DayOrder = "") -> datetime | None:
@@ -71,22 +71,22 @@ def _read_time(value: object, order: DayOrder = "") -> datetime | None:
     return None
 
 
-def _shown_time(given: Mapping[str, str | None], order: DayOrder) -> datetime | None:
+def _shown_time(fields: Mapping[str, str | None], order: DayOrder) -> datetime | None:
     """Return the time that the parts of a shown date give; None if its day and month are not certain."""
-    first, second, third = (int(given.get(name) or 0) for name in ("first", "second", "third"))
-    if given.get("month"):
-        year, month, day = third, _MONTHS.index(str(given["month"])[:3].lower()) + 1, second
+    first, second, third = (int(fields.get(name) or 0) for name in ("first", "second", "third"))
+    if fields.get("month"):
+        year, month, day = third, _MONTHS.index(str(fields["month"])[:3].lower()) + 1, second
     elif first > 31:
         year, month, day = first, second, third
     else:
-        order = day_order_of(first, second, str(given["mark"])) or order
+        order = day_order_of(first, second, str(fields["mark"])) or order
         if not order:
             return None
         year, month, day = (third, second, first) if order == "day first" else (third, first, second)
-    hour, half = int(given["hour"] or 0), (given["half"] or given.get("before") or "").lower()
+    hour, half = int(fields["hour"] or 0), (fields["half"] or fields.get("before") or "").lower()
     if half and hour <= 12:
         hour = hour % 12 + (12 if half.startswith(("p", "下")) else 0)
-    return datetime(year, month, day, hour, int(given["minute"] or 0), int(given["second_"] or 0), tzinfo=UTC)
+    return datetime(year, month, day, hour, int(fields["minute"] or 0), int(fields["second_"] or 0), tzinfo=UTC)
 
 
 def day_order_of(first: int, second: int, mark: str = "/") -> DayOrder:
@@ -101,8 +101,8 @@ def day_order(chunks: Iterable[bytes]) -> DayOrder:
     orders: set[DayOrder] = set()
     end = b""
     for chunk in chunks:
-        for found in SHOWN_DATE.finditer(end + chunk):
-            orders.add(day_order_of(int(found[1]), int(found[2])))
+        for match in SHOWN_DATE.finditer(end + chunk):
+            orders.add(day_order_of(int(match[1]), int(match[2])))
         end = chunk[-_MAX_TIME_CHARS:]
     orders.discard("")
     return next(iter(orders)) if len(orders) == 1 else ""

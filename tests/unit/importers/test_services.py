@@ -58,10 +58,10 @@ def test_chatgpt_reads_as_page_does(beetroot: Read) -> None:
 
 def test_chatgpt_damaged_conversation_is_skipped_and_others_read() -> None:
     report = FileReport(path="")
-    found = read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json", report)
-    assert [item.draft.source_id[-4:] for item in found] == ["beet", "deep"]
-    assert found[1].prompts == ["How deep?"]
-    assert found[1].draft.archived
+    conversations = read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json", report)
+    assert [item.draft.source_id[-4:] for item in conversations] == ["beet", "deep"]
+    assert conversations[1].prompts == ["How deep?"]
+    assert conversations[1].draft.archived
     assert report.skipped == 1
 
 
@@ -110,9 +110,9 @@ def test_chatgpt_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
         "none": "no node",
     }
     report = FileReport(path="")
-    (found,) = read(ChatGPTImporter(), write(tmp_path / "one.json", {"title": "x", "mapping": mapping}), report)
-    assert found.prompts == ["Hi"]
-    assert [name.partition(":")[0] for name in found.draft.former_ids] == ["one"]
+    (conversation,) = read(ChatGPTImporter(), write(tmp_path / "one.json", {"title": "x", "mapping": mapping}), report)
+    assert conversation.prompts == ["Hi"]
+    assert [name.partition(":")[0] for name in conversation.draft.former_ids] == ["one"]
     assert report.unknown_types == {"text": 1, "role narrator": 1}
 
 
@@ -151,9 +151,9 @@ def test_claude_ai_projects_and_memories_are_conversations_of_their_own() -> Non
 
 def test_claude_ai_manifest_says_what_to_download(tmp_path: Path) -> None:
     files = [{"name": f"projects-{number:03}.zip", "url": "https://example.org/x"} for number in range(2)]
-    (found,) = Walk().over([write(tmp_path / "manifest-1.json", {"files": files})])
-    assert found.importer is None
-    assert "Download the zip files that it lists" in found.reason
+    (detected,) = Walk().over([write(tmp_path / "manifest-1.json", {"files": files})])
+    assert detected.importer is None
+    assert "Download the zip files that it lists" in detected.reason
 
 
 # --- LibreChat and Chatbot UI ---------------------------------------------------------------------
@@ -219,8 +219,8 @@ def test_specstory_session_names_its_conversation_model_and_thinking() -> None:
 
 
 def test_markdown_walk_finds_hidden_folder_of_specstory() -> None:
-    found = [item.source.path.name for item in Walk().over([FIXTURES / "markdown"]) if item.importer]
-    assert len(found) == 4
+    names = [item.source.path.name for item in Walk().over([FIXTURES / "markdown"]) if item.importer]
+    assert len(names) == 4
 
 
 @pytest.mark.parametrize("text", ["# Read me\n\n## User\n\nSet up.\n", "**Note** this.\n", "", "## Claude\n## You\n"])
