@@ -106,9 +106,9 @@ def read_heading(line: str) -> Heading:
 
 def read_section(line: str) -> SectionDraft:
     """Parse another line. Raises: ValueError, KeyError, TypeError if it is malformed."""
-    found = json.loads(line)
-    headings = tuple((int(at), tuple(path)) for at, path in found["headings"])
-    return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"], headings)
+    section = json.loads(line)
+    headings = tuple((int(at), tuple(path)) for at, path in section["headings"])
+    return SectionDraft(tuple(section["path"]), section["page"], section["start"], section["text"], headings)
 
 
 # --- parse child ----------------------------------------------------------------------------------
@@ -180,11 +180,11 @@ def _masked(path: Sequence[str]) -> tuple[str, ...]:
 def masked_keys(text: str) -> tuple[str, int]:
     """Return the text with each key replaced by a mark of the same length, and the number of keys."""
     pieces: list[str] = []
-    found, end = find_keys(text), 0
-    for key in found:
+    keys, end = find_keys(text), 0
+    for key in keys:
         pieces += (text[end : key.start], mark_of(key.kind, key.end - key.start))
         end = key.end
-    return "".join([*pieces, text[end:]]), len(found)
+    return "".join([*pieces, text[end:]]), len(keys)
 
 
 def mark_of(kind: str, length: int) -> str:

@@ -64,8 +64,8 @@ def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> Non
                     lines = list(_lines(textpage, bitmap.get_posconv(page)))
                 finally:
                     textpage.close()
-                said = {"width": picture.width, "height": picture.height, "lines": lines}
-                (folder / f"{number}.json").write_text(json.dumps(said), encoding="utf-8")
+                facts = {"width": picture.width, "height": picture.height, "lines": lines}
+                (folder / f"{number}.json").write_text(json.dumps(facts), encoding="utf-8")
             page.close()
     finally:
         pdf.close()
@@ -88,19 +88,19 @@ def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
     """Yield words with whether their line ends after them, and bare line ends as None."""
     from pypdfium2 import raw
 
-    held: list[tuple[str, int]] = []
+    chars: list[tuple[str, int]] = []
     for index in range(min(textpage.count_chars(), MAX_CHARS)):
         code = raw.FPDFText_GetUnicode(textpage, index)
         char = chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else ""
         if char in HYPHENS:
             char = SOFT_HYPHEN
         if char and not char.isspace() and (char.isprintable() or char == SOFT_HYPHEN):
-            held.append((char, index))
+            chars.append((char, index))
         elif char.isspace():
-            yield char in LINE_ENDS, _word(textpage, places, held) if held else None
-            held = []
-    if held:
-        yield True, _word(textpage, places, held)
+            yield char in LINE_ENDS, _word(textpage, places, chars) if chars else None
+            chars = []
+    if chars:
+        yield True, _word(textpage, places, chars)
 
 
 def _word(textpage: Any, places: Any, chars: list[tuple[str, int]]) -> Word:

@@ -52,8 +52,8 @@ def first_of_batch(page: int) -> int:
 
 def draw_pages(*, archive_id: int, document_id: int, first: int) -> int:
     """Draw a batch of pages of the owner's PDF, from `first` on; return how many were drawn."""
-    own = Document.objects.filter(archive_id=archive_id, pk=document_id)
-    document = own.filter(format="pdf", status=Document.Status.READY).first()
+    rows = Document.objects.filter(archive_id=archive_id, pk=document_id)
+    document = rows.filter(format="pdf", status=Document.Status.READY).first()
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
     last = min(first + AT_ONCE - 1, document.page_count or 0)
@@ -65,13 +65,13 @@ def draw_pages(*, archive_id: int, document_id: int, first: int) -> int:
                 memory_mb=config.document_memory_mb, timeout_s=TIMEOUT_S, stall_s=config.document_stall_s
             ),
             environment=plain_environment() | {"TMPDIR": str(folder)},
-            is_wanted=own.filter(digest=document.digest).exists,
+            is_wanted=rows.filter(digest=document.digest).exists,
             progress=lambda: child_process.touched_at(folder),
         )
         if ending is Ending.DISK_FULL:
             return 0  # not recorded as pages that cannot be drawn
         drawn = [_keep(document, folder, number) for number in range(first, last + 1)]
-    if not own.filter(digest=document.digest).exists():
+    if not rows.filter(digest=document.digest).exists():
         drop_pictures(archive_id=document.archive_id, digest=document.digest)  # deleted or replaced meanwhile
     prune_pictures(archive_id=document.archive_id)
     return sum(drawn)
@@ -101,20 +101,20 @@ def _move(source: Path, target: Path) -> None:
 
 def picture_of(document: Document, page: int) -> Picture | None:
     """Return the page as drawn, or without a size if it cannot be drawn; None if no worker has tried yet."""
-    place = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.json"
+    path = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.json"
     try:
-        said = json.loads(place.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # an earlier version left half a file on a full disk
         return None
-    record_view(place)
-    lines = tuple(tuple(tuple(word) for word in line) for line in said["lines"])
-    return Picture(said["width"], said["height"], lines)
+    record_view(path)
+    lines = tuple(tuple(tuple(word) for word in line) for line in facts["lines"])
+    return Picture(facts["width"], facts["height"], lines)
 
 
 def picture_file(document: Document, page: int) -> Path | None:
     """Return the file of the page's picture, if it has been drawn."""
-    place = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.webp"
-    return place if place.is_file() else None
+    path = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.webp"
+    return path if path.is_file() else None
 
 
 def drop_pictures(*, archive_id: int, digest: str) -> None:
@@ -162,9 +162,9 @@ def prune_pictures(*, archive_id: int) -> int:
     pages: list[tuple[float, int, list[Path]]] = []  # when it was last opened, its bytes, its words before its picture
     for files in files_of.values():
         with suppress(FileNotFoundError):  # deleted meanwhile
-            found = [file.stat() for file in files]
-            looked_at = max(each.st_mtime for each in found)
-            pages.append((looked_at, sum(each.st_size for each in found), files))
+            stats = [file.stat() for file in files]
+            looked_at = max(each.st_mtime for each in stats)
+            pages.append((looked_at, sum(each.st_size for each in stats), files))
     too_much = sum(size for _, size, _ in pages) - config.max_page_pictures_mb * MB
     gone = 0
     for _, size, files in sorted(pages, key=lambda page: page[0]):

@@ -121,7 +121,7 @@ def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
 
     Raises: Unreadable.
     """
-    found: list[Block] = []
+    kept: list[Block] = []
     chars, limits = 0, file.limits
     for block in file.watched(blocks):
         chars += len(block.text)
@@ -130,12 +130,12 @@ def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
                 "too_large",
                 f"The document has more than {limits.max_chars:,} characters (MAX_DOCUMENT_CHARS): split it.",
             )
-        if len(found) == MAX_BLOCKS:
+        if len(kept) == MAX_BLOCKS:
             raise Unreadable(
                 "too_large", f"The document has more than {MAX_BLOCKS:,} headings, paragraphs and rows: split it."
             )
-        found.append(block)
-    return found
+        kept.append(block)
+    return kept
 
 
 def joined_row(cells: Iterable[str]) -> str:

@@ -319,12 +319,12 @@ def _paragraph(lines: Sequence[str], page: int) -> Block:
 
 def _level_in_outline(line: Line, waiting: list[tuple[int, str]]) -> int:
     """Return the level of the outline's entry for this line, and remove the entry from `waiting`."""
-    said = _squeezed(line.text)
-    for place, (level, title) in enumerate(waiting[:8]):
-        wanted = _squeezed(title)
-        is_numbered = len(wanted) > 8 and said.endswith(wanted) and len(said) - len(wanted) < 12
-        if wanted and (said == wanted or is_numbered):
-            del waiting[place]
+    line_text = _squeezed(line.text)
+    for index, (level, title) in enumerate(waiting[:8]):
+        title_text = _squeezed(title)
+        is_numbered = len(title_text) > 8 and line_text.endswith(title_text) and len(line_text) - len(title_text) < 12
+        if title_text and (line_text == title_text or is_numbered):
+            del waiting[index]
             return level
     return 0
 
@@ -343,7 +343,7 @@ def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
         return {}
     body = chars.most_common(1)[0][0]
     larger = sorted((height for height in chars if body and height >= body * HEADING_SCALE), reverse=True)
-    return {height: min(place, 3) for place, height in enumerate(larger, 1)}
+    return {height: min(level, 3) for level, height in enumerate(larger, 1)}
 
 
 # --- pictures of text -----------------------------------------------------------------------------
