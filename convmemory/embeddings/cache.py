@@ -83,15 +83,15 @@ _questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
 def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, archive_id: int) -> dict[str, Vector]:
     """Return the cached vectors of the owner's texts, by text. One query."""
     digests = {content_hash(text): text for text in texts}
-    known = _look_up(space, archive_id, set(digests))
-    return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in known.items()}
+    cached = _look_up(space, archive_id, set(digests))
+    return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in cached.items()}
 
 
 def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, archive_id: int) -> list[str]:
     """Return the owner's distinct texts that are not cached, in order. One query."""
     digests = {content_hash(text): text for text in texts}
-    known = _look_up(space, archive_id, set(digests))
-    return [text for digest, text in digests.items() if digest not in known]
+    cached = _look_up(space, archive_id, set(digests))
+    return [text for digest, text in digests.items() if digest not in cached]
 
 
 def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, archive_id: int) -> None:

@@ -153,12 +153,14 @@ class SentenceModel:
         self._options = options
         self._loading = threading.Lock()
         self._loaded: _Runtime | None = None
-        said, at_most = self.recipe.max_sequence, self._options.max_tokens
+        recipe_max, at_most = self.recipe.max_sequence, self._options.max_tokens
         if not self.files.is_graph:
-            longest = min(said or BERT_MAX_SEQUENCE, read_bert_config(self.files.folder).positions)
+            longest = min(recipe_max or BERT_MAX_SEQUENCE, read_bert_config(self.files.folder).positions)
             self.max_sequence = min(longest, at_most or longest)
         else:
-            self.max_sequence = min(filter(None, (said, _positions(self.files.folder), at_most or GRAPH_MAX_SEQUENCE)))
+            self.max_sequence = min(
+                filter(None, (recipe_max, _positions(self.files.folder), at_most or GRAPH_MAX_SEQUENCE))
+            )
         if not self.files.is_graph and self.recipe.is_plain:
             dimensions = read_bert_config(self.files.folder).dimensions
             self.facts = ModelFacts(dimensions, has_token_vectors=True, overhead_tokens=BERT_SPECIAL_TOKENS)
@@ -168,18 +170,19 @@ class SentenceModel:
             self.facts = ModelFacts(
                 **noted(self._options.cache_folder, kind, read_files, lambda: asdict(self._learn()))
             )
-        own, wanted = self.facts.dimensions, self._options.dimensions
-        if wanted > own:
+        full_dimensions, requested = self.facts.dimensions, self._options.dimensions
+        if requested > full_dimensions:
             raise EmbedderUnavailable(
-                f"The model in {self.files.folder} has {own} dimensions, not {wanted}: leave EMBEDDING_DIMENSIONS (or "
-                "--dimensions) out, or set fewer where the model is trained to be cut (Matryoshka)."
+                f"The model in {self.files.folder} has {full_dimensions} dimensions, not {requested}: leave "
+                "EMBEDDING_DIMENSIONS (or --dimensions) out, or set fewer where the model is trained to be cut "
+                "(Matryoshka)."
             )
-        if (wanted or own) > MAX_DIMENSIONS:
+        if (requested or full_dimensions) > MAX_DIMENSIONS:
             raise EmbedderUnavailable(
-                f"The model in {self.files.folder} has {own} dimensions, of which {MAX_DIMENSIONS} can be indexed at "
-                "most: set EMBEDDING_DIMENSIONS to fewer if the model is trained to be cut (Matryoshka)."
+                f"The model in {self.files.folder} has {full_dimensions} dimensions, of which {MAX_DIMENSIONS} can be "
+                "indexed at most: set EMBEDDING_DIMENSIONS to fewer if the model is trained to be cut (Matryoshka)."
             )
-        self.dimensions = wanted or own
+        self.dimensions = requested or full_dimensions
         if self.max_sequence <= self.facts.overhead_tokens:
             raise EmbedderUnavailable(
                 f"The model in {files.folder} reads {self.max_sequence} tokens, of which its prompt and special tokens "
@@ -232,8 +235,8 @@ class SentenceModel:
                             f"{self.files.folder / 'tokenizer.json'} is not the tokenizer of a BERT model."
                         )
                     dense = () if session.gives_sentences else tuple(map(_read_dense, self.recipe.dense))
-                    found = read_json(self.files.folder / "config.json").get("pad_token_id")
-                    pad_id = found if isinstance(found, int) else 0
+                    pad_token = read_json(self.files.folder / "config.json").get("pad_token_id")
+                    pad_id = pad_token if isinstance(pad_token, int) else 0
                     self._loaded = _Runtime(reader, session, Finish(dense, self._options.dimensions), pad_id)
         return self._loaded
 

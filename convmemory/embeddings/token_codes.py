@@ -104,8 +104,8 @@ _ONNX_IR = 10
 def bit_products(bits: NDArray[np.uint8], integers: NDArray[np.int8]) -> NDArray[np.int32]:
     """Return the exact product (n, m) of `bits`, 0 or 1, (n, k) with `integers` (k, m)."""
     (products,) = _session().run(None, {"bits": bits, "integers": integers})
-    found: NDArray[np.int32] = products
-    return found
+    result: NDArray[np.int32] = products
+    return result
 
 
 @lru_cache(maxsize=1)
