@@ -32,8 +32,8 @@ class Chroma(EmbeddingAdapter):
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         vectors = self.model.encode([question])
-        found: list[str] = self.archives[archive].query(query_embeddings=vectors, n_results=limit, include=[])["ids"][0]
-        return found
+        ids: list[str] = self.archives[archive].query(query_embeddings=vectors, n_results=limit, include=[])["ids"][0]
+        return ids
 
 
 if __name__ == "__main__":
