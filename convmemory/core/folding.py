@@ -140,8 +140,8 @@ def joined_words(text: str) -> Iterator[tuple[str, Span]]:
         if MIN_DIGITS <= len(digits) <= MAX_DIGITS and is_grouped and separators <= MAX_SEPARATORS:
             if _DATE.search(written):
                 continue
-            place = match.start(), match.start() + len(written)
-            yield from ((form, place) for form in _number_forms(written, digits))
+            span = match.start(), match.start() + len(written)
+            yield from ((form, span) for form in _number_forms(written, digits))
 
 
 def _number_forms(written: str, digits: str) -> list[str]:
@@ -176,8 +176,8 @@ def places_of_words(text: str, words: Sequence[str]) -> list[Span] | None:
             places.append(plain.span_of(start, start + len(word)))
             continue
         joined = dict(joined_words(plain.text)) if joined is None else joined
-        place = next((place for form, place in joined.items() if word in form), None)
-        if place is None:
+        span = next((span for form, span in joined.items() if word in form), None)
+        if span is None:
             return None
-        places.append(plain.span_of(*place))
+        places.append(plain.span_of(*span))
     return places

@@ -115,8 +115,8 @@ def logging_config(*, level: str, format: str, sentry_dsn: str = "") -> dict[str
 
     handlers: dict[str, Any] = {"stderr": {"class": "logging.StreamHandler", "formatter": format}}
     if sentry_dsn:
-        place = "convmemory.core.error_reports.SentryHandler"
-        handlers["sentry"] = {"class": place, "level": "ERROR", "dsn": sentry_dsn}
+        handler_class = "convmemory.core.error_reports.SentryHandler"
+        handlers["sentry"] = {"class": handler_class, "level": "ERROR", "dsn": sentry_dsn}
     names = list(handlers)
 
     return {
@@ -155,9 +155,9 @@ task_id: ContextVar[str] = ContextVar("task_id", default="")
 _VALID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
-def accepted_request_id(given: str) -> str:
-    """Return `given` if it is fit for a log, else a new id."""
-    return given if _VALID.fullmatch(given) else secrets.token_hex(8)
+def accepted_request_id(request_id: str) -> str:
+    """Return `request_id` if it is fit for a log, else a new id."""
+    return request_id if _VALID.fullmatch(request_id) else secrets.token_hex(8)
 
 
 def current() -> Mapping[str, str]:
@@ -188,17 +188,17 @@ def safe_message(error: BaseException) -> str:
     """Return the error's class and the parts of its message that quote no text of people."""
     name = type(error).__name__
     # SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error.
-    found = error if isinstance(error, psycopg.Error) else error.__cause__
-    if not isinstance(found, psycopg.Error) or not found.sqlstate:
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    if not isinstance(cause, psycopg.Error) or not cause.sqlstate:
         facts = ""
     else:
-        diagnostic = found.diag
+        diagnostic = cause.diag
         names = (diagnostic.constraint_name, diagnostic.table_name, diagnostic.column_name)
-        facts = " ".join([f"SQLSTATE {found.sqlstate}", *(name for name in names if name)])
+        facts = " ".join([f"SQLSTATE {cause.sqlstate}", *(name for name in names if name)])
     if facts:
         return f"{name}: {facts}"
-    if isinstance(found, psycopg.OperationalError):  # of the connection or its pool: no statement has an answer
-        return f"{name}: {without_quotes(str(found).partition(chr(10))[0])}"
+    if isinstance(cause, psycopg.OperationalError):  # of the connection or its pool: no statement has an answer
+        return f"{name}: {without_quotes(str(cause).partition(chr(10))[0])}"
     if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)) and not isinstance(error, QUOTE_CALLERS):
         return f"{name}: {without_quotes(str(error))}" if str(error) else name
     if isinstance(error, OSError) and error.strerror:

@@ -117,7 +117,7 @@ def fenced(text: str, tag: str) -> str:
     places = [match.start() for match in _mark(tag).finditer(skeleton)]
     if not places:
         return text
-    starts = [0, *(place + 1 for place in places)]
+    starts = [0, *(position + 1 for position in places)]
     return "&lt;".join(text[start:end] for start, end in zip(starts, [*places, len(text)], strict=True))
 
 
@@ -152,11 +152,11 @@ def recalled_spans(text: str) -> list[Span]:
 
 def without_recalled(text: str) -> str:
     """Return `text` with line breaks in place of recalled text, so that all other places stay as they are."""
-    kept, place = [], 0
+    kept, position = [], 0
     for start, end in recalled_spans(text):
-        kept += [text[place:start], "\n" * (end - start)]
-        place = end
-    return "".join([*kept, text[place:]])
+        kept += [text[position:start], "\n" * (end - start)]
+        position = end
+    return "".join([*kept, text[position:]])
 
 
 @lru_cache(maxsize=4096)

@@ -36,14 +36,14 @@ def missing_for_upgrade(applied: Migrations) -> str:
 def known_migrations() -> set[tuple[str, str]]:
     """Return the app and the name of each migration of this version and of those that they replace."""
     migrations = MigrationLoader(None, ignore_no_migrations=True).disk_migrations or {}
-    return {known for key, migration in migrations.items() for known in (key, *migration.replaces)}
+    return {name for key, migration in migrations.items() for name in (key, *migration.replaces)}
 
 
 def unknown_migration(applied: Migrations) -> str:
     """Return a migration that only a newer version has; empty if this version knows all. Apps that left are ignored."""
-    known = known_migrations()
-    apps = {app for app, _ in known}
-    unknown = {(app, name) for app, name in applied if app in apps} - known
+    migrations = known_migrations()
+    apps = {app for app, _ in migrations}
+    unknown = {(app, name) for app, name in applied if app in apps} - migrations
     return ".".join(min(unknown)) if unknown else ""
 
 

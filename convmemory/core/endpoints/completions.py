@@ -84,31 +84,31 @@ def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
 
     if not isinstance(error, APIError):
         return f"{where} cannot be used: {quoted(one_line(masked(str(error)), SAID_CHARS))}"
-    said = quoted(one_line(masked(error.message), SAID_CHARS))
+    message = quoted(one_line(masked(error.message), SAID_CHARS))
     if isinstance(error, APITimeoutError):
         return f"{where} gave no answer in time: try again, or raise {names.timeout}."
     if isinstance(error, APIConnectionError):
         return f"{where} cannot be reached: check {names.base_url} and the network."
     if not isinstance(error, APIStatusError):
-        return f"{where} answered with something unreadable: {said}"
-    return explain_status(error.status_code, said=said, where=where, names=names)
+        return f"{where} answered with something unreadable: {message}"
+    return explain_status(error.status_code, message=message, where=where, names=names)
 
 
-def explain_status(status_code: int, *, said: str, where: str, names: SettingNames) -> str:
-    """Return the sentence of `explain` for an HTTP status; `said` is the endpoint's message, quoted and without
+def explain_status(status_code: int, *, message: str, where: str, names: SettingNames) -> str:
+    """Return the sentence of `explain` for an HTTP status; `message` is the endpoint's message, quoted and without
     secrets.
     """
     remedies = {
-        400: f"it does not take the request ({said})",
+        400: f"it does not take the request ({message})",
         401: f"the key is wrong or missing: set {names.api_key}",
         403: f"the key may not use this model: check {names.api_key} and {names.model}",
         404: f"no such model or address: check {names.model} and {names.base_url}",
-        413: f"the request is too large ({said})",
-        422: f"it does not take the request ({said})",
+        413: f"the request is too large ({message})",
+        422: f"it does not take the request ({message})",
         429: _TOO_MUCH,
     }
     is_ours = failure_kind(status_code) is FailureKind.OURS
-    other = f"check {names.base_url}" if is_ours else f"try later ({said})"
+    other = f"check {names.base_url}" if is_ours else f"try later ({message})"
     return f"{where} answered {status_code}: {remedies.get(status_code, other)}."
 
 
@@ -235,12 +235,12 @@ def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
 
     from convmemory.core.endpoints.http import retry_after_s
 
-    said = explain(error, where=endpoint.where, names=endpoint.names)
+    message = explain(error, where=endpoint.where, names=endpoint.names)
     if isinstance(error, RateLimitError):
-        return EndpointBusy(said, retry_after_s=retry_after_s(error.response.headers))
+        return EndpointBusy(message, retry_after_s=retry_after_s(error.response.headers))
     if not isinstance(error, APIStatusError):
-        return EndpointUnavailable(said)
-    return _ERROR_OF[failure_kind(error.status_code)](said)
+        return EndpointUnavailable(message)
+    return _ERROR_OF[failure_kind(error.status_code)](message)
 
 
 _ERROR_OF: Mapping[FailureKind, type[EndpointError]] = {

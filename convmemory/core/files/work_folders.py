@@ -82,12 +82,12 @@ def sweep_work_folders() -> int:
 
 def drop_work_folders(archive_id: int) -> int:
     """Delete all work folders of one person, on every host; returns how many there were. Raises: OSError."""
-    found = list(_root().glob(f"*/*-{archive_id}-*"))
-    found = [folder for folder in found if folder.name.split("-")[1] == str(archive_id)]
-    for folder in found:
+    folders = list(_root().glob(f"*/*-{archive_id}-*"))
+    folders = [folder for folder in folders if folder.name.split("-")[1] == str(archive_id)]
+    for folder in folders:
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
-    return len(found)
+    return len(folders)
 
 
 def _is_over(folder: Path) -> bool:

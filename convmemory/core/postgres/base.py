@@ -173,8 +173,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().init_connection_state()
         if self._groups and self._groups.in_transaction in self.execute_wrappers:  # of the connection before
             self.execute_wrappers.remove(self._groups.in_transaction)
-        found = layout_of(self.connection)
-        self._groups = GroupedConnection(self, found) if found.groups and self.alias != NO_DB_ALIAS else None
+        layout = layout_of(self.connection)
+        self._groups = GroupedConnection(self, layout) if layout.groups and self.alias != NO_DB_ALIAS else None
         if self._groups:
             self.execute_wrappers.append(self._groups.in_transaction)
 

@@ -21,9 +21,9 @@ def named_as_they_are(link: psycopg.Connection) -> Iterator[None]:
     """Convert a commit failure in the block to IntegrityError if a node reported a violated constraint."""
     violations: list[str] = []
 
-    def note(said: Diagnostic) -> None:
-        if (said.sqlstate or "").startswith(VIOLATION):
-            violations.append(said.message_primary or "")
+    def note(diagnostic: Diagnostic) -> None:
+        if (diagnostic.sqlstate or "").startswith(VIOLATION):
+            violations.append(diagnostic.message_primary or "")
 
     link.add_notice_handler(note)
     try:
@@ -64,9 +64,9 @@ class ChangedInTransaction(DatabaseError):
 
 
 def unreachable_message(conn_params: dict[str, Any], reason: psycopg.OperationalError) -> str:
-    place = f"{conn_params.get('host', 'localhost')}:{conn_params.get('port', 5432)}/{conn_params.get('dbname', '')}"
+    address = f"{conn_params.get('host', 'localhost')}:{conn_params.get('port', 5432)}/{conn_params.get('dbname', '')}"
     return (
-        f"The database at {place} does not accept a connection: {str(reason).partition(chr(10))[0]}. "
+        f"The database at {address} does not accept a connection: {str(reason).partition(chr(10))[0]}. "
         "Check DATABASE_URL (or leave it empty for the embedded PostgreSQL) and that the server runs."
     )
 

@@ -116,7 +116,7 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         # A file, not a pipe: the server inherits it, and a pipe would stay open as long as the server runs.
         # Signals are blocked because a stop between the start of the program and the next line would leave it running.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             process = subprocess.Popen(  # noqa: S603
                 [str(binary(command[0])), *command[1:]],
@@ -129,10 +129,10 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
                 **(account.popen_options() if account else {}),
             )
         except BaseException:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
             raise
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
             process.wait()
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
@@ -277,8 +277,12 @@ def socket_dir(folder: Path, account: SystemAccount | None) -> Path:
     short.mkdir(mode=0o700, exist_ok=True)
     if account and short.lstat().st_uid == 0:
         os.chown(short, account.uid, account.gid, follow_symlinks=False)
-    found = short.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or stat.S_IMODE(found.st_mode) & 0o077:
+    folder_status = short.lstat()
+    if (
+        not stat.S_ISDIR(folder_status.st_mode)
+        or folder_status.st_uid != owner
+        or stat.S_IMODE(folder_status.st_mode) & 0o077
+    ):
         raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to somebody else.")
     return short
 

@@ -20,7 +20,7 @@ DISCONNECT: Message = {"type": "http.disconnect"}
 
 def header(scope: Scope, name: bytes) -> str:
     """Return the first header of that name (in lower case), empty if there is none."""
-    return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
+    return next((value.decode("latin-1") for header_name, value in scope["headers"] if header_name == name), "")
 
 
 def with_bearer(scope: Scope) -> Scope:

@@ -138,4 +138,4 @@ def translated_words() -> dict[str, str]:
     """Return the texts that differ in the page's language, keyed by the English ones."""
     if get_language() == "en":
         return {}
-    return {word: said for word in SCRIPT_WORDS if (said := gettext(word)) != word}
+    return {word: translation for word in SCRIPT_WORDS if (translation := gettext(word)) != word}
