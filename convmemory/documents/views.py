@@ -222,10 +222,10 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """The documents of a conversation or an agent, for a page that changes them. `said` explains their purpose."""
+    """The documents of a conversation or an agent, for a page that changes them. `purpose` says what for."""
 
     heading: str
-    said: str
+    purpose: str
     back: str
     back_label: str
     documents: list[Document]
@@ -241,7 +241,7 @@ def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
     conversation = get_conversation(**of)
     attachments = Attachments(
         heading=_("Documents of “%(title)s”") % {"title": conversation.title or _("Untitled conversation")},
-        said=_("In this conversation the assistant searches these documents, and those of the agent that answers."),
+        purpose=_("In this conversation the assistant searches these documents, and those of the agent that answers."),
         back=conversation.get_absolute_url(),
         back_label=_("Back to the conversation"),
         documents=library.attached_documents(**of),
