@@ -26,12 +26,6 @@ from convmemory.conversations.messages.parts import Part, TextPart, ToolResultPa
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import cut, one_line
 
-# --- amplifier events -----------------------------------------------------------------------------
-# The event log of an Amplifier session, streamed: one line at a time, payloads cut to size.
-#
-# Reads `events.jsonl` in the session's folder, or `context-intelligence/events.jsonl`.
-
-
 EVENT_FILES = ("events.jsonl", "context-intelligence/events.jsonl")
 MAX_PAYLOAD_BYTES = 4096
 PROMPT_EVENT = "prompt:submit"
@@ -40,6 +34,19 @@ _LEFT_OUT = frozenset({"raw", "messages", "history"})  # whole conversations, re
 _LIMITS = ((1000, 40), (300, 20), (80, 10))  # (characters of a string, items of a list or object)
 _MAX_DEPTH = 6
 
+TRANSCRIPT = "transcript.jsonl"
+METADATA = "metadata.json"
+MAX_METADATA_BYTES = 16 * 1024 * 1024
+MAX_RESULT_CHARS = 1_000_000  # longer results are not parsed for an error flag
+REMINDER = "<system-reminder>"
+SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
+
+_METADATA_KEYS = frozenset(
+    {"session_id", "bundle", "last_turn", "parent_id", "turn_count", "working_dir", "recovered", "incremental"}
+)
+_SESSION_NAME = re.compile(r"[0-9a-f]{8}[0-9a-f-]*(_.+)?", re.IGNORECASE)
+_SPAN = re.compile(r"-[0-9a-f]{16}$", re.IGNORECASE)
+
 
 def events_path(folder: Path) -> Path | None:
     """Return the session's event log, if there is one."""
@@ -47,7 +54,10 @@ def events_path(folder: Path) -> Path | None:
 
 
 def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
-    """Yield the events in order; line numbers rise strictly. Raises: InvalidInput if the file cannot be read."""
+    """Yield the events in order, read one line at a time, with payloads cut to size; line numbers rise strictly.
+
+    Raises: InvalidInput if the file cannot be read.
+    """
     path = events_path(folder)
     if path is None:
         return
@@ -103,24 +113,6 @@ def _shortened(value: Any, max_chars: int, max_items: int, depth: int) -> Any:
         items = [_shortened(item, max_chars, max_items, depth + 1) for item in value[:max_items]]
         return [*items, f"… {len(value) - max_items} more"] if len(value) > max_items else items
     return value
-
-
-# --- amplifier ------------------------------------------------------------------------------------
-
-
-TRANSCRIPT = "transcript.jsonl"
-METADATA = "metadata.json"
-MAX_METADATA_BYTES = 16 * 1024 * 1024
-MAX_RESULT_CHARS = 1_000_000  # longer results are not parsed for an error flag
-REMINDER = "<system-reminder>"
-SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
-
-
-_METADATA_KEYS = frozenset(
-    {"session_id", "bundle", "last_turn", "parent_id", "turn_count", "working_dir", "recovered", "incremental"}
-)
-_SESSION_NAME = re.compile(r"[0-9a-f]{8}[0-9a-f-]*(_.+)?", re.IGNORECASE)
-_SPAN = re.compile(r"-[0-9a-f]{16}$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,10 @@ JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _DATE = re.compile(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)")
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
 
+_VERSION_NUMBER = re.compile(r"\d{1,9}")
+_MAX_VERSION_CHARS = 60
+_VERSION_PARTS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Reads:
@@ -270,15 +274,6 @@ class Importer(Protocol):
         """
 
 
-# --- versions -------------------------------------------------------------------------------------
-# Compares versions of the programs that wrote the files.
-
-
-_NUMBER = re.compile(r"\d{1,9}")
-_MAX_CHARS = 60
-_PARTS = 3
-
-
 def is_newer(version: str, reference: str) -> bool:
     """Return whether a version ("0.153.0-alpha.2", "2026-11") is newer than `reference`.
 
@@ -289,4 +284,4 @@ def is_newer(version: str, reference: str) -> bool:
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(match[0]) for match in _NUMBER.finditer(version[:_MAX_CHARS])][:_PARTS]
+    return [int(match[0]) for match in _VERSION_NUMBER.finditer(version[:_MAX_VERSION_CHARS])][:_VERSION_PARTS]

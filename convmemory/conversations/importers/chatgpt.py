@@ -54,6 +54,14 @@ _MAPPING = re.compile(rb'"mapping"\s*:\s*[{n]')
 # An author is in every message; only ChatGPT writes the others with a `mapping`, even an empty one.
 _READABLE = re.compile(rb'"(?:author|content_type|current_node|moderation_results|default_model_slug|gizmo_id)"\s*:')
 
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
+# ChatGPT encloses entities and citations in private-use characters, older citations in lenticular brackets.
+_ENTITY = re.compile('\ue200entity\ue202\\["[^"\ue201]{0,100}","([^"\ue201]{0,200})"[^\ue201]{0,500}\ue201')
+_MARKS = re.compile(
+    "\ue200[^\ue200\ue201]{0,500}\ue201|[\ue200-\ue2ff]|\u3010[^\u3010\u3011\u2020]{0,200}\u2020[^\u3010\u3011]{0,200}\u3011"
+)
+_KNOWN_WITHOUT_TEXT = frozenset({"model_editable_context", "app_pairing_content", "super_widget"})
+
 
 @dataclass(frozen=True, slots=True)
 class ChatGPTImporter:
@@ -159,21 +167,11 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     return named(draft, own_id, former=f"{source.path.stem}:{short_hash(beginning)}")
 
 
-# --- chatgpt content ------------------------------------------------------------------------------
-# The message of one node of a ChatGPT conversation, by its content type and its recipient.
-
-
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
-# ChatGPT encloses entities and citations in private-use characters, older citations in lenticular brackets.
-_ENTITY = re.compile('\ue200entity\ue202\\["[^"\ue201]{0,100}","([^"\ue201]{0,200})"[^\ue201]{0,500}\ue201')
-_MARKS = re.compile(
-    "\ue200[^\ue200\ue201]{0,500}\ue201|[\ue200-\ue2ff]|\u3010[^\u3010\u3011\u2020]{0,200}\u2020[^\u3010\u3011]{0,200}\u3011"
-)
-_KNOWN_WITHOUT_TEXT = frozenset({"model_editable_context", "app_pairing_content", "super_widget"})
-
-
 def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str], None]) -> Iterator[MessageDraft]:
-    """Yield the node's message; none if it has no content. `model` is the conversation's."""
+    """Yield the node's message, by its content type and its recipient; none without content.
+
+    `model` is the conversation's.
+    """
     message = mapping_of(node.get("message"))
     author, metadata = mapping_of(message.get("author")), mapping_of(message.get("metadata"))
     role = _ROLES.get(text_of(author.get("role")))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.claude_queue import Position, Segment, read_prompt
+from convmemory.conversations.importers.claude_prompts import Position, Segment, read_prompt
 from convmemory.conversations.importers.claude_scan import (
     KNOWN_TYPES,
     MESSAGE_TYPES,
@@ -39,6 +39,13 @@ AGENT = "claude-code"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _MARKS = frozenset({"uuid", "sessionId", "session_id", "leafUuid", "parentUuid", "snapshot", "messageId"})
 _HEAD_MARKS = re.compile(rb'"(?:parentUuid|sessionId)"\s*:')
+
+_ENVELOPE = frozenset(
+    {
+        *("type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "sessionKind", "timestamp", "version"),
+        *("cwd", "gitBranch", "userType", "entrypoint", "isSidechain", "slug"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +166,6 @@ def _bounded(source_id: str) -> str:
     return key_of(source_id, max_chars=MAX_ID_CHARS)
 
 
-# --- claude messages ------------------------------------------------------------------------------
-# The second pass over a Claude Code file: its lines as messages, in file order.
-#
-# Assistant lines with one message id are joined; text of the harness becomes a system message, also the CLI's own
-# answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
-
-
-_ENVELOPE = frozenset(
-    {
-        *("type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "sessionKind", "timestamp", "version"),
-        *("cwd", "gitBranch", "userType", "entrypoint", "isSidechain", "slug"),
-    }
-)
-
-
 @dataclass(slots=True)
 class _Answer:
     """An assistant message that is being joined from its lines."""
@@ -209,7 +201,10 @@ class _Answer:
 
 @dataclass(slots=True)
 class MessageReader:
-    """Converts lines to messages.
+    """Converts lines, in the order of the file, to messages.
+
+    Assistant lines with one message id are joined; text of the harness becomes a system message, also the CLI's own
+    answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
 
     `plan` has the queue's prompts by position, `superseded` the hashes of the uuids that a rewind superseded.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importers.claude_queue import (
+from convmemory.conversations.importers.claude_prompts import (
     Kind,
     Prompt,
     QueueTracker,

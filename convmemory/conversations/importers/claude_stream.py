@@ -14,7 +14,7 @@ from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.claude_code import MessageReader
-from convmemory.conversations.importers.claude_queue import read_prompt
+from convmemory.conversations.importers.claude_prompts import read_prompt
 from convmemory.conversations.importers.claude_scan import session_id_of
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements

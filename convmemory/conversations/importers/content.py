@@ -31,6 +31,9 @@ from convmemory.core.errors import InvalidInput
 
 OnUnknown = Callable[[str], None]
 
+AnyBlock = Mapping[str, Any] | str
+"""A block in any form, also one of a foreign file, or a text."""
+
 ROLES_BY_NAME: dict[str, Role] = {
     "user": "user",
     "human": "user",
@@ -335,18 +338,8 @@ def _thinking(text: str) -> list[Part]:
     return [ThinkingPart(text)] if text.strip() else []
 
 
-# --- blocks ---------------------------------------------------------------------------------------
-# Turns the records of coding agents into messages: their own formats become the blocks that `block_parts` reads.
-#
-# Many agents keep a tool call and its result in one record; here these become two messages, as in every other format.
-
-
-AnyBlock = Mapping[str, Any] | str
-"""A block in any form, also one of a foreign file, or a text."""
-
-
 class Block(dict[str, Any]):
-    """A block in the form that `block_parts` reads."""
+    """A block in the form that `block_parts` reads, made from a coding agent's own format."""
 
     @classmethod
     def text(cls, text: object) -> "Block":
@@ -388,6 +381,7 @@ def record_messages(
 ) -> Iterator[MessageDraft]:
     """Yield the messages of one record: its texts and calls and, separately, the results of tools.
 
+    Many agents keep a call and its result in one record; here these become two messages, as in every other format.
     A user's record has results of earlier calls, an assistant's record results of its own.
     """
     parts: list[Part] = content_parts(list(blocks), unknown=unknown)

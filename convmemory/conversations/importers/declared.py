@@ -152,8 +152,6 @@ class _Reader:
     _beside: Mapping[str, Any] = field(default_factory=dict)
     _order: DayOrder = ""
 
-    # --- entries
-
     def entries(self) -> Iterator[PlacedEntry]:
         """Yield the entries of the file: place, value and source bytes."""
         # Read the file that describes the conversation, if it is there.
@@ -261,8 +259,6 @@ class _Reader:
                 f"More than {MAX_HELD_BYTES // 1024**2} MB of the file belong together and must be read at once: "
                 "export it in parts."
             )
-
-    # --- conversations
 
     def conversations(self, entries: Iterator[PlacedEntry]) -> Iterator[ConversationDraft]:
         """Yield the conversations of the entries."""

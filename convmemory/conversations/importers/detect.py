@@ -45,6 +45,9 @@ from convmemory.core.files.charsets import other_charset
 from convmemory.core.files.decoding import GZIP_START
 
 AUTO = "auto"
+
+UNKNOWN = "it looks like none of the formats that can be read"
+
 _REGISTERED: tuple[Importer, ...] = (
     AmplifierImporter(),
     AiderImporter(),
@@ -120,7 +123,58 @@ MAX_ENDINGS = 30  # that are counted apart
 REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are reported although no importer reads them
 _PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp", "-wal", "-shm", "-journal")
 _DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
+
 ZIP_START = b"PK\x03\x04"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """A kind of file: the end of its path in lower case, and patterns that all occur in its first 64 KB."""
+
+    reason: str
+    path_end: tuple[str, ...] = ("",)
+    marks: tuple["re.Pattern[bytes]", ...] = ()
+
+
+_MARK_MANIFEST = re.compile(rb'"(?:url|download_url|href|link)"\s*:\s*"https?://')
+_MARK_ZIP = re.compile(rb"-\d{3}\.zip")
+_MARK_SQLITE = re.compile(rb"\ASQLite format 3\0")
+_MARK_BLOBS = re.compile(rb"(?i)create table (?:if not exists )?[\"`]?blobs")
+_MARK_SESSION = re.compile(rb'"sessionId"\s*:')
+_MARK_WORKSPACE = re.compile(rb'"workspaceDirectory"\s*:')
+MARKS = (_MARK_SESSION, _MARK_WORKSPACE, _MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
+
+_UNREADABLE = (
+    _Unreadable(
+        "a list of Continue's sessions without their messages: import the other files of its folder",
+        path_end=("sessions.json",),
+        marks=(_MARK_SESSION, _MARK_WORKSPACE),
+    ),
+    _Unreadable(
+        "a page of ChatGPT's export without conversations: import conversations.json from the same export",
+        path_end=("chat.html",),
+    ),
+    _Unreadable(
+        "ChatGPT's list of shared links, which holds no messages: import conversations.json from the same export",
+        path_end=("shared_conversations.json",),
+    ),
+    _Unreadable(
+        "a manifest of Claude.ai: it only names the archives. Download the zip files that it lists while their links "
+        "hold, and import those, all together or one by one",
+        marks=(_MARK_MANIFEST, _MARK_ZIP),
+    ),
+    _Unreadable(
+        "a conversation of Windsurf (Devin Desktop), which keeps them encrypted: only Windsurf can read it. Open the "
+        "conversation there, copy it as Markdown or JSON, and import that",
+        path_end=(".pb",),
+    ),
+    _Unreadable(
+        "a chat of Cursor's command line, kept as binary blobs that only Cursor can read. Import the transcripts under "
+        "~/.cursor/projects/*/agent-transcripts instead: they hold the same conversations as text",
+        path_end=("store.db",),
+        marks=(_MARK_SQLITE, _MARK_BLOBS),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,71 +417,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-# --- refusals -------------------------------------------------------------------------------------
-# Names the kind of a file that no importer reads, and what to do about it.
-#
-# Recognised by the first bytes and the name: encrypted files, internal files of other programs, files of an export
-# without conversations, and files of a known format without known content.
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A kind of file: the end of its path in lower case, and patterns that all occur in its first 64 KB."""
-
-    reason: str
-    path_end: tuple[str, ...] = ("",)
-    marks: tuple["re.Pattern[bytes]", ...] = ()
-
-
-_MARK_MANIFEST = re.compile(rb'"(?:url|download_url|href|link)"\s*:\s*"https?://')
-_MARK_ZIP = re.compile(rb"-\d{3}\.zip")
-_MARK_SQLITE = re.compile(rb"\ASQLite format 3\0")
-_MARK_BLOBS = re.compile(rb"(?i)create table (?:if not exists )?[\"`]?blobs")
-_MARK_SESSION = re.compile(rb'"sessionId"\s*:')
-_MARK_WORKSPACE = re.compile(rb'"workspaceDirectory"\s*:')
-MARKS = (_MARK_SESSION, _MARK_WORKSPACE, _MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
-
-_KNOWN = (
-    _Known(
-        "a list of Continue's sessions without their messages: import the other files of its folder",
-        path_end=("sessions.json",),
-        marks=(_MARK_SESSION, _MARK_WORKSPACE),
-    ),
-    _Known(
-        "a page of ChatGPT's export without conversations: import conversations.json from the same export",
-        path_end=("chat.html",),
-    ),
-    _Known(
-        "ChatGPT's list of shared links, which holds no messages: import conversations.json from the same export",
-        path_end=("shared_conversations.json",),
-    ),
-    _Known(
-        "a manifest of Claude.ai: it only names the archives. Download the zip files that it lists while their links "
-        "hold, and import those, all together or one by one",
-        marks=(_MARK_MANIFEST, _MARK_ZIP),
-    ),
-    _Known(
-        "a conversation of Windsurf (Devin Desktop), which keeps them encrypted: only Windsurf can read it. Open the "
-        "conversation there, copy it as Markdown or JSON, and import that",
-        path_end=(".pb",),
-    ),
-    _Known(
-        "a chat of Cursor's command line, kept as binary blobs that only Cursor can read. Import the transcripts under "
-        "~/.cursor/projects/*/agent-transcripts instead: they hold the same conversations as text",
-        path_end=("store.db",),
-        marks=(_MARK_SQLITE, _MARK_BLOBS),
-    ),
-)
-
-
 def known_refusal(source: Source) -> str:
     """Return the reason why a file of a known kind cannot be read; else an empty string."""
     name, head = source.path.as_posix().lower(), source.head
-    fitting = (kind for kind in _KNOWN if name.endswith(kind.path_end))
+    fitting = (kind for kind in _UNREADABLE if name.endswith(kind.path_end))
     return next((kind.reason for kind in fitting if all(mark.search(head) for mark in kind.marks)), "")
-
-
-UNKNOWN = "it looks like none of the formats that can be read"
 
 
 def why_refused(source: Source, format: str) -> str:

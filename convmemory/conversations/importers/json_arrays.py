@@ -27,6 +27,8 @@ MAX_ELEMENT_CHARS = 64 * 1024**2  # an element is in memory as a whole
 CHUNK_BYTES = 1024**2
 HEAD_CHARS = 1024**2  # within which an object must name its array
 
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+
 MAX_BROKEN = 1_000  # elements; each costs a scan of the text around it
 
 _DECODER = json.JSONDecoder(strict=False)
@@ -323,13 +325,6 @@ def _member(text: str, at: int) -> tuple[str, int] | None:
         return None
     match = _SPACE.match(text, at + 1)
     return name, match.end() if match else at + 1
-
-
-# --- whole json -----------------------------------------------------------------------------------
-# JSON documents that must be parsed at once, within limits.
-
-
-MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:

@@ -155,9 +155,6 @@ def proposal(path: Path, mapping: Mapping[str, Any] | None = None) -> dict[str, 
     return {"mapping": dict(mapping), **asdict(preview(importer_of(mapping), path))}
 
 
-# --- proposing ------------------------------------------------------------------------------------
-
-
 def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:
     """Yield lists of objects at any depth with the names that lead to them; items of lists are `*`."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), value)]

@@ -4,7 +4,8 @@
 In the folder each session, message and part is a file of its own. Exports can be redacted, so that several messages
 share one id: such messages are named by their position.
 
-Source: anomalyco/opencode `packages/opencode/src/storage/storage.ts`, `cli/cmd/export.ts`.
+Source: anomalyco/opencode `packages/opencode/src/storage/storage.ts`, `cli/cmd/export.ts`, `session/message-v2.ts`,
+and `packages/core/src/session/sql.ts`, `message.ts`.
 """
 
 from collections import Counter
@@ -32,6 +33,22 @@ from convmemory.core.errors import ConvMemoryError
 
 MAX_FILE_BYTES = 16 * 1024**2
 MAX_FILES = 200_000  # a folder with a file per part can have very many
+
+_SESSION_TABLES = ("session_v2", "session")
+_TYPE_ROLES: dict[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "shell": "tool",
+    "system": "system",
+    "synthetic": "system",
+    "compaction": "system",
+}
+_SILENT_MESSAGES = frozenset({"agent-switched", "model-switched", "agent-selected", "model-selected"})
+
+ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_SILENT_PARTS = frozenset(
+    {"step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "subtask", "retry"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,27 +170,6 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path, _ in zip(paths, range(MAX_FILES), strict=False))
 
 
-# --- opencode database ----------------------------------------------------------------------------
-# Databases of OpenCode and of Kilo, which is based on it: `db`, `kilo.db`.
-#
-# Two generations of tables can be in one file; a session that is in both is read from the second. Rows are updated in
-# place, so messages are named by their ids.
-#
-# Source: anomalyco/opencode `packages/core/src/session/sql.ts`, `packages/core/src/session/message.ts`.
-
-
-_SESSION_TABLES = ("session_v2", "session")
-_ROLES: dict[str, Role] = {
-    "user": "user",
-    "assistant": "assistant",
-    "shell": "tool",
-    "system": "system",
-    "synthetic": "system",
-    "compaction": "system",
-}
-_SILENT_MESSAGES = frozenset({"agent-switched", "model-switched", "agent-selected", "model-selected"})
-
-
 def is_opencode_database(source: Source) -> bool:
     """Return whether the tables are OpenCode's. Raises: InvalidInput."""
     tables = source.tables
@@ -182,7 +178,11 @@ def is_opencode_database(source: Source) -> bool:
 
 
 def database_sessions(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
-    """Yield the sessions of a database. Raises: InvalidInput."""
+    """Yield the sessions of a database of OpenCode, or of Kilo, which is based on it. Raises: InvalidInput.
+
+    Two generations of tables can be in one file; a session that is in both is read from the second. Rows are updated
+    in place, so messages are named by their ids.
+    """
     agent = "kilo" if source.path.stem.startswith("kilo") else "opencode"
     with source.database.opened() as database:
         for session in _sessions(database):
@@ -264,7 +264,7 @@ def _second_generation(
     for row in database.rows("rows_of", [session["id"]], columns="id, type, time_created, data", **stored):
         gone = gone or (bool(reverted) and row["id"] == reverted)
         kind = text_of(row["type"])
-        role = _ROLES.get(kind)
+        role = _TYPE_ROLES.get(kind)
         if role is None:
             if kind not in _SILENT_MESSAGES:
                 report.unknown(kind or "(no type)")
@@ -306,18 +306,6 @@ def _object(text: object, position: str, report: FileReport) -> Mapping[str, Any
         report.skip(position, "its data is no JSON object")
         return {}
     return value
-
-
-# --- opencode parts -------------------------------------------------------------------------------
-# Messages and parts of OpenCode, in the format of its exports, its JSON files and its first-generation databases.
-#
-# Source: anomalyco/opencode `packages/opencode/src/session/message-v2.ts`.
-
-
-ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-_SILENT_PARTS = frozenset(
-    {"step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "subtask", "retry"}
-)  # fmt: skip
 
 
 def stored_messages(

@@ -35,6 +35,9 @@ from convmemory.core.numbers import MAX_BIGINT
 
 FORMAT = "convmemory-export"
 VERSION = 1
+
+JSON_FORMAT = "convmemory-conversations"
+
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources are in hexadecimal digits
@@ -287,18 +290,12 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-# --- own json -------------------------------------------------------------------------------------
-# The JSON that an export of this product writes (`exports/json_file.py`), from this or another installation.
-#
-# An array of conversations, read one at a time; a long one has several entries.
-
-
-JSON_FORMAT = "convmemory-conversations"
-
-
 @dataclass(frozen=True, slots=True)
 class OwnJsonImporter:
-    """Reads one exported document."""
+    """Reads the JSON that this or another installation exports (`exports/json_file.py`).
+
+    It is an array of conversations, read one at a time; a long one has several entries.
+    """
 
     name: str = "convmemory-json"
     checked: Checked = Checked("convmemory's JSON", str(VERSION))

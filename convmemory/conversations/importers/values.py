@@ -31,6 +31,21 @@ SHOWN_DATE = re.compile(rb'(?:^|["\n>]|\*\* )(\d{1,2})/(\d{1,2})/\d{4},? \d{1,2}
 DayOrder = Literal["day first", "month first", ""]
 """The order of day and month in dates such as 5/1/2026, "" if nothing tells."""
 
+MIN_BASE64_CHARS = 1024
+MAX_DEPTH = 60
+TOO_DEEP = f"[nested deeper than {MAX_DEPTH} levels]"
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]*)*;base64,([A-Za-z0-9+/_%-]{64,}={0,2})")
+_RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{MIN_BASE64_CHARS},}}={{0,2}}")
+_URL_SAFE_RUN = re.compile(rf"[A-Za-z0-9_-]{{{MIN_BASE64_CHARS},}}={{0,2}}")
+_WRAPPED = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,128}(?:\r?\n|\\n)){12,}(?:[A-Za-z0-9+/]{0,128}={1,2})?", re.ASCII
+)
+_SAMPLE_CHARS = 4096  # of a run, to judge its alphabet
+_MIN_DISTINCT = 20
+_MAX_QUICK_CHARS = 1_000_000  # longer texts are searched without the quick check
+_MIN_LINE_CHARS = 60
+
 
 def time_of(value: object, order: DayOrder = "") -> datetime | None:
     """Return an ISO time, an epoch in seconds, milli-, micro- or nanoseconds, or a time as browsers show it.
@@ -145,28 +160,6 @@ def short_hash(text: str, chars: int = 12) -> str:
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:chars]
 
 
-# --- payloads -------------------------------------------------------------------------------------
-# Replaces base64 data in stored text: images, documents and other payloads.
-#
-# A short marker with type and size replaces them; the raw line keeps the bytes.
-
-
-MIN_BASE64_CHARS = 1024
-MAX_DEPTH = 60
-TOO_DEEP = f"[nested deeper than {MAX_DEPTH} levels]"
-
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]*)*;base64,([A-Za-z0-9+/_%-]{64,}={0,2})")
-_RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{MIN_BASE64_CHARS},}}={{0,2}}")
-_URL_SAFE_RUN = re.compile(rf"[A-Za-z0-9_-]{{{MIN_BASE64_CHARS},}}={{0,2}}")
-_WRAPPED = re.compile(
-    r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,128}(?:\r?\n|\\n)){12,}(?:[A-Za-z0-9+/]{0,128}={1,2})?", re.ASCII
-)
-_SAMPLE_CHARS = 4096  # of a run, to judge its alphabet
-_MIN_DISTINCT = 20
-_MAX_QUICK_CHARS = 1_000_000  # longer texts are searched without the quick check
-_MIN_LINE_CHARS = 60
-
-
 def base64_size(payload: str) -> int:
     """Return the number of bytes that the base64 text encodes."""
     length = len(payload) - payload.count("\n") - payload.count("\r")
@@ -179,7 +172,7 @@ def marker(media_type: str, size_bytes: int) -> str:
 
 
 def without_payloads(text: str) -> str:
-    """Return `text` with data: URLs and long base64 replaced by markers."""
+    """Return `text` with data: URLs and long base64 replaced by markers; the raw line keeps the bytes."""
     if "base64," in text:
         text = _DATA_URL.sub(lambda match: marker(match[1] or "", base64_size(match[2])), text)
     if len(text) < MIN_BASE64_CHARS:

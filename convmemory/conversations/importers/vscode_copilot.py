@@ -2,7 +2,7 @@
 
 The lines are a log of changes to one JSON value, which is replayed. The project's folder is in `workspace.json`.
 
-Source: microsoft/vscode `objectMutationLog.ts`, `chatModel.ts`.
+Source: microsoft/vscode `chatModel.ts`.
 """
 
 import re
@@ -33,6 +33,10 @@ _TEXTS = frozenset({"", "markdownContent", "markdownVuln", "warning", "treeData"
 _LOG = re.compile(
     rb'\A(?:\xef\xbb\xbf)?\s{0,9}\{"kind"\s?:\s?(?:0|[1-3](?=.{0,64000}"requests"))\s?,\s?"[vk]"', re.DOTALL
 )
+
+MAX_LOG_BYTES = 128 * 1024**2
+MAX_STEPS = 64  # the longest path of a change
+INITIAL, SET, PUSH, DELETE = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +178,14 @@ def _words(value: object) -> str:
     return text_of(value) or text_of(mapping_of(value).get("value"))
 
 
-# --- mutation log ---------------------------------------------------------------------------------
-# Replays VS Code's log of changes to one JSON value: `{"kind": 0, "v": …}` sets it, then changes come at paths `k`.
-#
-# Kind 1 sets a place, 2 cuts a list at `i` and appends to it, 3 deletes a place. Changes at unknown paths are
-# skipped.
-#
-# Source: microsoft/vscode `src/vs/workbench/contrib/chat/common/model/objectMutationLog.ts`.
-
-
-MAX_LOG_BYTES = 128 * 1024**2
-MAX_STEPS = 64  # the longest path of a change
-INITIAL, SET, PUSH, DELETE = range(4)
-
-
 def replayed(path: Path, report: FileReport) -> Any:
-    """Return the final value of the log; None for an empty one. Raises: TooLarge, InvalidInput."""
+    """Return the final value of the log; None for an empty one. Raises: TooLarge, InvalidInput.
+
+    `{"kind": 0, "v": …}` sets the value, then changes come at paths `k`: kind 1 sets a place, 2 cuts a list at `i` and
+    appends to it, 3 deletes a place. Changes at unknown paths are skipped.
+
+    Source: microsoft/vscode `src/vs/workbench/contrib/chat/common/model/objectMutationLog.ts`.
+    """
     if path.stat().st_size > MAX_LOG_BYTES:
         raise TooLarge(f"A chat's log is read only up to {MAX_LOG_BYTES // 1024**2} MB: export the chat instead.")
     root: dict[str, Any] = {}

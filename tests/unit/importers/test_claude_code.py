@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
-from convmemory.conversations.importers.claude_queue import _typed_command, _without_wrappers
+from convmemory.conversations.importers.claude_prompts import _typed_command, _without_wrappers
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart, spoken_text
 from tests.unit.importers.helpers import FIXTURES, Read, assistant_line, is_real, read, user_line, write_lines
 

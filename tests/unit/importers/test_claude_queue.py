@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.importers import claude_queue
+from convmemory.conversations.importers import claude_prompts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from tests.unit.importers.helpers import (
     FIXTURES,
@@ -187,7 +187,7 @@ def test_every_state_of_growing_session_has_each_prompt_once(tmp_path: Path) -> 
 
 
 def test_queued_prompts_over_max_open_are_all_imported(tmp_path: Path) -> None:
-    count = claude_queue.MAX_OPEN + 50
+    count = claude_prompts.MAX_OPEN_ENTRIES + 50
     lines = [queue_line("enqueue", f"prompt {number}") for number in range(count)]
     conversation = read_lines(tmp_path, *START, *lines, END)
     assert len(conversation.prompts) == count + 1
