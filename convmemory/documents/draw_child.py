@@ -39,7 +39,7 @@ MIN_SIDE, MAX_SIDE = 1.0, 100_000.0  # in points; a page of 14,400 is the larges
 MAX_RATIO = 100.0
 QUALITY = 80
 # At most this many characters of a page get a position.
-MAX_CHARS = 40_000
+MAX_PAGE_CHARS = 40_000
 SOFT_HYPHEN = "\u00ad"
 LINE_ENDS = "\r\n"
 
@@ -89,7 +89,7 @@ def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
     from pypdfium2 import raw
 
     chars: list[tuple[str, int]] = []
-    for index in range(min(textpage.count_chars(), MAX_CHARS)):
+    for index in range(min(textpage.count_chars(), MAX_PAGE_CHARS)):
         code = raw.FPDFText_GetUnicode(textpage, index)
         char = chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else ""
         if char in HYPHENS:

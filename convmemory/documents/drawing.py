@@ -25,7 +25,7 @@ from convmemory.documents.storage import pictures_folder, pictures_of_everybody,
 
 # The number of pages that one task draws.
 AT_ONCE = 8
-TIMEOUT_S = 60
+DRAWING_TIMEOUT_S = 60
 NOT_DRAWN = json.dumps({"width": 0, "height": 0, "lines": []})
 
 
@@ -62,7 +62,7 @@ def draw_pages(*, archive_id: int, document_id: int, first: int) -> int:
             "convmemory.documents.draw_child",
             [document.file.path, str(first), str(AT_ONCE), str(folder)],
             limits=ChildLimits(
-                memory_mb=config.document_memory_mb, timeout_s=TIMEOUT_S, stall_s=config.document_stall_s
+                memory_mb=config.document_memory_mb, timeout_s=DRAWING_TIMEOUT_S, stall_s=config.document_stall_s
             ),
             environment=plain_environment() | {"TMPDIR": str(folder)},
             is_wanted=rows.filter(digest=document.digest).exists,

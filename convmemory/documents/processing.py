@@ -33,7 +33,7 @@ from convmemory.documents.structure import SectionDraft
 # A file that kills its worker, by memory for instance, would otherwise be read again for ever.
 MAX_ATTEMPTS = 3
 TASK_MARGIN_S = 60
-BATCH = 500
+SECTIONS_AT_ONCE = 500
 ERROR_CHARS = 2_000
 
 Status, Failure = Document.Status, Document.Failure
@@ -183,7 +183,7 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
         locked.sections.exclude(pk__in=[row.pk for row in kept.values()]).delete()
         for number, row in kept.items():
             row.number, row.start, row.headings = number, sections[number].start, sections[number].headings
-        Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], BATCH)
+        Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], SECTIONS_AT_ONCE)
         new = (
             Section(
                 archive_id=locked.archive_id, document=locked, number=number, path=list(draft.path), page=draft.page,
@@ -192,7 +192,7 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
             for number, draft in enumerate(sections)
             if number not in kept
         )  # fmt: skip
-        for batch in batches(new, BATCH):
+        for batch in batches(new, SECTIONS_AT_ONCE):
             Section.objects.bulk_create(batch)
         # Write the heading into the row, which may name another file now.
         gone = ""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 HUB_URL = "https://huggingface.co"
-TIMEOUT_S = 30.0
+HUB_TIMEOUT_S = 30.0
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _SMALL_FILES = re.compile(
@@ -70,7 +70,7 @@ def find_on_hub(name: str, *, hub_url: str = HUB_URL) -> HubModel:
         raise InvalidInput(f"{name[:100]!r} is not the name of a model: write it as ORGANISATION/NAME.")
     api = _api(hub_url)
     with _explained(name, hub_url):
-        info = api.model_info(name, files_metadata=True, timeout=TIMEOUT_S)
+        info = api.model_info(name, files_metadata=True, timeout=HUB_TIMEOUT_S)
     files = {
         sibling.rfilename: HubFile(
             sibling.rfilename, sibling.size or 0, (sibling.lfs.sha256 or "") if sibling.lfs else ""
@@ -122,7 +122,9 @@ def _weights(name: str, files: dict[str, HubFile], folder: Path) -> list[HubFile
 def _fetch(api: "HfApi", model: HubModel, folder: Path) -> None:
     with _explained(model.name, str(api.endpoint)):
         for file in model.files:
-            api.hf_hub_download(model.name, file.name, revision=model.commit, local_dir=folder, etag_timeout=TIMEOUT_S)
+            api.hf_hub_download(
+                model.name, file.name, revision=model.commit, local_dir=folder, etag_timeout=HUB_TIMEOUT_S
+            )
 
 
 def _api(hub_url: str) -> "HfApi":

@@ -34,7 +34,7 @@ from convmemory.core.marks import mark_of
 from convmemory.core.numbers import MAX_BIGINT
 
 FORMAT = "convmemory-export"
-VERSION = 1
+FORMAT_VERSION = 1
 
 JSON_FORMAT = "convmemory-conversations"
 
@@ -59,7 +59,7 @@ class ExportImporter:
     """Reads an archive of this product, from this or another installation."""
 
     name: str = "convmemory"
-    checked: Checked = Checked("convmemory's archive", str(VERSION))
+    checked: Checked = Checked("convmemory's archive", str(FORMAT_VERSION))
     reads: Reads = Reads(suffixes=frozenset({".zip"}), folders=True)
 
     def sniff(self, source: Source) -> int | None:
@@ -79,8 +79,10 @@ class ExportImporter:
         """See `Importer.parse`."""
         with _opened(source) as archive:
             version = archive.manifest().get("version")
-            if version != VERSION:
-                raise InvalidInput(f"The archive has format version {version!r}, this installation reads {VERSION}.")
+            if version != FORMAT_VERSION:
+                raise InvalidInput(
+                    f"The archive has format version {version!r}, this installation reads {FORMAT_VERSION}."
+                )
             messages = _Grouped(_with_sources(archive))
             events = _Grouped((row, b"") for row in archive.rows("conversations_event"))
             for row in archive.rows("conversations_conversation"):
@@ -298,7 +300,7 @@ class OwnJsonImporter:
     """
 
     name: str = "convmemory-json"
-    checked: Checked = Checked("convmemory's JSON", str(VERSION))
+    checked: Checked = Checked("convmemory's JSON", str(FORMAT_VERSION))
     reads: Reads = Reads(suffixes=frozenset({".json"}))
 
     def sniff(self, source: Source) -> int | None:

@@ -27,7 +27,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import InvalidInput
 
-VERSION = "0.3.0"
+THREAD_VERSION = "0.3.0"
 _TEXT_THREAD = re.compile(rb'"zed"\s*:\s*"context"')
 _COLUMNS = ("parent_id", "folder_paths", "created_at")
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -38,7 +38,7 @@ class ZedImporter:
     """Reads one database of threads."""
 
     name: str = "zed"
-    checked: Checked = Checked("Zed's thread format", VERSION)
+    checked: Checked = Checked("Zed's thread format", THREAD_VERSION)
     reads: Reads = Reads(suffixes=frozenset({".db", ".json"}))
 
     def sniff(self, source: Source) -> int | None:

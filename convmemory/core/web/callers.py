@@ -45,7 +45,7 @@ def _digest(credential: str) -> bytes:
 # Client network addresses, reduced to the part that tells one client from another.
 
 
-MAX_CHARS = 100  # of text that is no address: clients choose it, and it is stored
+MAX_OTHER_ADDRESS_CHARS = 100  # of text that is no address: clients choose it, and it is stored
 IPV6_PREFIX = 64  # the least that a provider gives a customer, who can use every address in it
 
 
@@ -56,7 +56,7 @@ def network_of(address: str) -> str:
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address[:MAX_CHARS]
+        return address[:MAX_OTHER_ADDRESS_CHARS]
     if isinstance(parsed, ipaddress.IPv4Address):
         return str(parsed)
     if parsed.ipv4_mapped is not None:
