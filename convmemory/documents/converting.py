@@ -1,6 +1,11 @@
 """Converts a stored file to sections as JSON lines, in a child process, without Django and without keys. Pure.
 
 The first line of the output describes the document or the reason why it cannot be read; each other line is a section.
+Keys, tokens and passwords in the text are hidden before it is stored or indexed.
+
+The process is `python -m convmemory.documents.converting`, under limits. Arguments: the file, its original name, the
+output file for the sections, the limits of the converters as JSON, and those of the process. It receives no address,
+password or key of the installation, and is confined to the file and to the output file's folder.
 """
 
 import json
@@ -23,6 +28,8 @@ MAX_NOTES = 20
 NESTED = "The file is nested too deeply to be read, as files made to end programs are: save it again in a simpler form."
 DEFAULT_TITLES = ("Word Document", "PowerPoint Presentation", "Untitled", "untitled", "Slide 1")
 _WORD = re.compile(r"\w")
+
+FILLER = "•"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +118,6 @@ def read_section(line: str) -> SectionDraft:
     return SectionDraft(tuple(section["path"]), section["page"], section["start"], section["text"], headings)
 
 
-# --- parse child ----------------------------------------------------------------------------------
-# The process that converts one file, under limits: `python -m convmemory.documents.converting`.
-#
-# Arguments: the file, its original name, the output file for the sections, the limits of the converters as JSON, and
-# those of the process. It receives no address, password or key of the installation, and is confined to the file and
-# to the output file's folder.
-
-
 def _work(arguments: Sequence[str]) -> None:
     path, name, target, limits = arguments
     write_sections(path=Path(path), name=name, target=Path(target), limits=ConvertLimits(**json.loads(limits)))
@@ -129,19 +128,13 @@ def _access(arguments: Sequence[str]) -> Access:
     return Access([Path(path)], [Path(target).parent], programs=ConvertLimits(**json.loads(limits)).ocr)
 
 
-# --- hiding ---------------------------------------------------------------------------------------
-# Hides keys, tokens and passwords in a document's text before it is stored or indexed. Pure.
-#
-# Each is replaced by a placeholder of the same length, so that offsets still count characters of the file. The file
-# itself stays as it was uploaded, for its owner alone.
-
-
-FILLER = "•"
-
-
 @dataclass(frozen=True, slots=True)
 class KeysHidden:
-    """The sections of a document without its keys, and the number of keys."""
+    """The sections of a document without its keys, and the number of keys.
+
+    Each is replaced by a placeholder of the same length, so that offsets still count characters of the file. The file
+    itself stays as it was uploaded, for its owner alone.
+    """
 
     sections: Sequence[SectionDraft]
     count: int = 0

@@ -14,25 +14,6 @@ from convmemory.core.processes.confinement import Access
 from convmemory.documents.converters.base import SourceFile
 from convmemory.documents.converters.pdf import HYPHENS, open_pdf
 
-
-def _work(arguments: Sequence[str]) -> None:
-    path, first, count, folder = arguments
-    draw_pages(SourceFile(Path(path), ""), first=int(first), count=int(count), folder=Path(folder))
-
-
-def _access(arguments: Sequence[str]) -> Access:
-    path, _, _, folder = arguments
-    return Access([Path(path)], [Path(folder)])
-
-
-# --- page pictures --------------------------------------------------------------------------------
-# Draws pages of a PDF as pictures, with the positions of their words. Runs in a child process under limits.
-#
-# `3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: for each word the text and its
-# left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x
-# `MAX_HEIGHT`; a page with implausible sides is not drawn.
-
-
 MAX_WIDTH, MAX_HEIGHT = 1_200, 3_200
 MIN_SIDE, MAX_SIDE = 1.0, 100_000.0  # in points; a page of 14,400 is the largest that Acrobat opens
 # The largest ratio of the longer side to the shorter.
@@ -46,8 +27,23 @@ LINE_ENDS = "\r\n"
 Word = tuple[str, int, int, int, int]
 
 
+def _work(arguments: Sequence[str]) -> None:
+    path, first, count, folder = arguments
+    draw_pages(SourceFile(Path(path), ""), first=int(first), count=int(count), folder=Path(folder))
+
+
+def _access(arguments: Sequence[str]) -> Access:
+    path, _, _, folder = arguments
+    return Access([Path(path)], [Path(folder)])
+
+
 def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> None:
-    """Write the picture and the words of up to `count` pages from `first` on. Raises: Unreadable."""
+    """Write the picture and the words of up to `count` pages from `first` on. Raises: Unreadable.
+
+    `3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: for each word the text and its
+    left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x
+    `MAX_HEIGHT`; a page with implausible sides is not drawn.
+    """
     import pypdfium2
 
     pdf = open_pdf(pypdfium2, file)

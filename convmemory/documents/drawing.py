@@ -24,9 +24,13 @@ from convmemory.documents.models import Document
 from convmemory.documents.storage import pictures_folder, pictures_of_everybody, pictures_of_owner
 
 # The number of pages that one task draws.
-AT_ONCE = 8
+PAGES_AT_ONCE = 8
 DRAWING_TIMEOUT_S = 60
 NOT_DRAWN = json.dumps({"width": 0, "height": 0, "lines": []})
+
+MB = 1024**2
+# Pages are deleted in the order of their last view, for which an hour is exact enough.
+TOUCHED_EVERY_S = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Picture:
 
 def first_of_batch(page: int) -> int:
     """Return the first of the pages that are drawn together with this one."""
-    return (page - 1) // AT_ONCE * AT_ONCE + 1
+    return (page - 1) // PAGES_AT_ONCE * PAGES_AT_ONCE + 1
 
 
 def draw_pages(*, archive_id: int, document_id: int, first: int) -> int:
@@ -56,11 +60,11 @@ def draw_pages(*, archive_id: int, document_id: int, first: int) -> int:
     document = rows.filter(format="pdf", status=Document.Status.READY).first()
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
-    last = min(first + AT_ONCE - 1, document.page_count or 0)
+    last = min(first + PAGES_AT_ONCE - 1, document.page_count or 0)
     with work_folder("drawing", archive_id=document.archive_id, claim=document.pk) as folder:
         ending = child_process.run_child(
             "convmemory.documents.draw_child",
-            [document.file.path, str(first), str(AT_ONCE), str(folder)],
+            [document.file.path, str(first), str(PAGES_AT_ONCE), str(folder)],
             limits=ChildLimits(
                 memory_mb=config.document_memory_mb, timeout_s=DRAWING_TIMEOUT_S, stall_s=config.document_stall_s
             ),
@@ -123,19 +127,6 @@ def drop_pictures(*, archive_id: int, digest: str) -> None:
         shutil.rmtree(pictures_folder(archive_id=archive_id, digest=digest))
 
 
-# --- picture room ---------------------------------------------------------------------------------
-# Limits the space for pictures of a user's pages: those not opened for longest are deleted first.
-#
-# The modification time of a picture's file records when its page was last opened, to the hour. A page whose picture
-# was deleted is drawn again when a user opens it. The limit is per user, so that no user's reading deletes another's
-# pictures.
-
-
-MB = 1024**2
-# Pages are deleted in the order of their last view, for which an hour is exact enough.
-TOUCHED_EVERY_S = 3_600
-
-
 def record_view(words: Path) -> None:
     """Record that the page with this file of words was opened. Writes at most once an hour."""
     with suppress(OSError):  # deleted meanwhile, or on a read-only disk
@@ -154,7 +145,9 @@ def prune_all_pictures() -> int:
 def prune_pictures(*, archive_id: int) -> int:
     """Delete pictures of this owner's pages until they fit the limit; return the number of deleted pages.
 
-    The words of a page are deleted first: without them it counts as not drawn.
+    Those not opened for longest go first: the modification time of a page's file records when it was last opened, to
+    the hour. A deleted page is drawn again when a user opens it. The limit is per user, so that no user's reading
+    deletes another's pictures. The words of a page are deleted first: without them it counts as not drawn.
     """
     files_of: dict[Path, list[Path]] = defaultdict(list)
     for file in sorted(pictures_of_owner(archive_id).glob("*/*/*")):

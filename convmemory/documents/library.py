@@ -49,6 +49,13 @@ MB = 1024**2
 Status = Document.Status
 UNFINISHED = (Status.UPLOADED, Status.PROCESSING)
 
+SORTS = {
+    "newest": ("-pk",),
+    "title": ("lower_title", "lower_name", "-pk"),
+    "size": ("-size", "-pk"),
+    "sections": ("-section_count", "-pk"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
@@ -77,9 +84,6 @@ class Added:
 
 Listed = tuple[Document, Access]
 """A document with the access to the archive that holds it."""
-
-
-# --- adding ---------------------------------------------------------------------------------------
 
 
 def require_acceptable(*, size: int) -> None:
@@ -225,9 +229,6 @@ def _with_digest(caller: Caller, digest: str) -> Document | None:
     return existing
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def get_document(*, caller: Caller, document_id: int) -> Document:
     """Return the caller's document. Raises: NotFound, the same for unknown and for foreign documents."""
     document = None
@@ -252,14 +253,6 @@ def page_of_documents(
     earlier = Q() if before is None else Q(pk__lt=min(before, MAX_BIGINT))
     listed = _first_of_archives(caller, chosen, SORTS["newest"], earlier, limit + 1)
     return listed[:limit], listed[limit - 1][0].pk if len(listed) > limit else None
-
-
-SORTS = {
-    "newest": ("-pk",),
-    "title": ("lower_title", "lower_name", "-pk"),
-    "size": ("-size", "-pk"),
-    "sections": ("-section_count", "-pk"),
-}
 
 
 def find_documents(
@@ -318,9 +311,6 @@ def _first_of_archives(caller: Caller, chosen: str, order: Sequence[str], condit
     return listed[:count]
 
 
-# --- attaching ------------------------------------------------------------------------------------
-
-
 def attached_documents(*, caller: Caller, conversation_id: int) -> list[Document]:
     """Return the documents of the caller's conversation. Raises: NotFound."""
     get_conversation(caller=caller, conversation_id=conversation_id)
@@ -367,9 +357,6 @@ def own_documents(*, caller: Caller, document_ids: Collection[int]) -> Sequence[
     if missing := set(document_ids) - {document.pk for document in documents}:
         raise NotFound(f"There is no document {min(missing)}.")
     return documents
-
-
-# --- deleting -------------------------------------------------------------------------------------
 
 
 def delete_document(*, caller: Caller, document_id: int) -> None:

@@ -160,9 +160,6 @@ def _fail(document: Document, failure: Document.Failure, error: str) -> None:
         drop_file(archive_id=document.archive_id, stored_name=gone)
 
 
-# --- storing --------------------------------------------------------------------------------------
-
-
 def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft]) -> None:
     """Replace the sections in one transaction; unchanged ones keep their rows. Raises: StorageFull."""
     sections = list(drafts)

@@ -21,6 +21,12 @@ OUTLINE_SECTIONS = 5_000
 OUTLINE_ENTRIES = 400
 FOUND_SECTIONS, FOUND_WORDS, FOUND_CHARS = 100, 10, 160
 
+PAGES_BEFORE, PAGES_SHOWN = 1, 6  # pages
+MAX_SECTIONS_ON_PAGES = 300
+
+AskForDrawing = Callable[[int], None]
+"""Called with a page that has not been drawn yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -219,17 +225,6 @@ def outline_of(document: Document) -> list[OutlineEntry]:
     return entries[:OUTLINE_ENTRIES]
 
 
-# --- paging ---------------------------------------------------------------------------------------
-# The pages of a PDF around a position, as pictures, or as text until they have been drawn.
-
-
-PAGES_BEFORE, PAGES_SHOWN = 1, 6  # pages
-MAX_SECTIONS = 300
-
-AskForDrawing = Callable[[int], None]
-"""Called with a page that has not been drawn yet."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """One page. `lines` and `marks` are laid over the picture; without a picture, the sections are shown as text."""
@@ -294,7 +289,7 @@ def _page_of(document: Document, link_target: Target) -> int:
 
 
 def _sheets(document: Document, first: int, last: int, link_target: Target, ask: AskForDrawing) -> list[Sheet]:
-    chosen = document.sections.filter(page__gte=first, page__lte=last).order_by("number")[:MAX_SECTIONS]
+    chosen = document.sections.filter(page__gte=first, page__lte=last).order_by("number")[:MAX_SECTIONS_ON_PAGES]
     rows = {page: list(sections) for page, sections in groupby(chosen, key=lambda section: section.page or 0)}
     return [_sheet(document, page, rows.get(page, []), link_target, ask) for page in range(first, last + 1)]
 

@@ -124,9 +124,6 @@ def _outline_of(pdf: Any) -> dict[int, list[tuple[int, str]]]:
     return outline
 
 
-# --- lines ----------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Parts:
     """Reads the pages, and counts their parts: pages that are pictures, pictures, annotations."""
@@ -286,9 +283,6 @@ def with_whole_words(lines: Sequence[str]) -> list[str]:
     return [_SPLIT_WORD.sub(whole, line).replace(_HYPHEN, "-") if _HYPHEN in line else line for line in lines]
 
 
-# --- blocks ---------------------------------------------------------------------------------------
-
-
 def _blocks(pages: Sequence[Sequence[Line]], outline: Mapping[int, Sequence[tuple[int, str]]]) -> Iterator[Block]:
     levels = {} if outline else _levels_by_height(pages)
     for number, lines in enumerate(pages, 1):
@@ -344,9 +338,6 @@ def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
     body = chars.most_common(1)[0][0]
     larger = sorted((height for height in chars if body and height >= body * HEADING_SCALE), reverse=True)
     return {height: min(level, 3) for level, height in enumerate(larger, 1)}
-
-
-# --- pictures of text -----------------------------------------------------------------------------
 
 
 def _require_ocr(file: SourceFile) -> None:
