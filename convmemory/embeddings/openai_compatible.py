@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from convmemory.core import tokens
-from convmemory.core.endpoints.completions import SAID_CHARS, FailureKind, SettingNames, explain, failure_kind
+from convmemory.core.endpoints.completions import MESSAGE_CHARS, FailureKind, SettingNames, explain, failure_kind
 from convmemory.core.errors import EmbedderMisconfigured, EmbedderUnavailable, ResponseRefused
 from convmemory.core.logs import quoted
 from convmemory.core.text import Span, masked, one_line, storable
@@ -233,7 +233,7 @@ class OpenAIEmbedder:
         from openai import APIStatusError
 
         if isinstance(error, APIStatusError):
-            message = one_line(masked(error.message), SAID_CHARS)
+            message = one_line(masked(error.message), MESSAGE_CHARS)
             if _is_about_the_text(error.status_code, error.param, message):
                 return _Refusal(message)
             if failure_kind(error.status_code) is FailureKind.OURS:

@@ -27,22 +27,21 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI, OpenAI, OpenAIError
 
+OPENAI_URL = "https://api.openai.com/v1"
+CONNECT_TIMEOUT_S = 10.0
+MAX_RETRIES = 2
 
-# --- openai errors --------------------------------------------------------------------------------
-# Classifies failures of an OpenAI-compatible endpoint, and explains them in one sentence that says what to do.
-#
-# Everything that calls such an endpoint (chat, proxy, summaries, embeddings) uses it, so that the same failure has
-# the same consequence and reads the same.
+_NO_KEY = "none"  # never None, or the client would send the key from OPENAI_API_KEY to whatever server this is
+_NEWER_LIMIT_HOSTS = ("api.openai.com", ".azure.com")
 
-
-SAID_CHARS = 200
+MESSAGE_CHARS = 200
 _OF_THE_REQUEST = frozenset({400, 413, 422})
 _PASSING = frozenset({408, 409, 423, 425, 429})
 _TOO_MUCH = "too many requests, or the account's quota is used up: try later or check the account"
 
 
 class FailureKind(Enum):
-    """The meaning of an endpoint's HTTP status for a retry."""
+    """The meaning of an endpoint's HTTP status for a retry, the same for chat, proxy, summaries and embeddings."""
 
     OF_THE_REQUEST = "the endpoint does not take this request: it would refuse it again"
     OURS = "the settings are wrong (key, model, address): every request fails until they are changed"
@@ -83,8 +82,8 @@ def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
     from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
     if not isinstance(error, APIError):
-        return f"{where} cannot be used: {quoted(one_line(masked(str(error)), SAID_CHARS))}"
-    message = quoted(one_line(masked(error.message), SAID_CHARS))
+        return f"{where} cannot be used: {quoted(one_line(masked(str(error)), MESSAGE_CHARS))}"
+    message = quoted(one_line(masked(error.message), MESSAGE_CHARS))
     if isinstance(error, APITimeoutError):
         return f"{where} gave no answer in time: try again, or raise {names.timeout}."
     if isinstance(error, APIConnectionError):
@@ -110,17 +109,6 @@ def explain_status(status_code: int, *, message: str, where: str, names: Setting
     is_ours = failure_kind(status_code) is FailureKind.OURS
     other = f"check {names.base_url}" if is_ours else f"try later ({message})"
     return f"{where} answered {status_code}: {remedies.get(status_code, other)}."
-
-
-# --- completions ----------------------------------------------------------------------------------
-
-
-OPENAI_URL = "https://api.openai.com/v1"
-CONNECT_TIMEOUT_S = 10.0
-MAX_RETRIES = 2
-
-_NO_KEY = "none"  # never None, or the client would send the key from OPENAI_API_KEY to whatever server this is
-_NEWER_LIMIT_HOSTS = ("api.openai.com", ".azure.com")
 
 
 @dataclass(frozen=True, slots=True)

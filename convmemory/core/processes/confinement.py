@@ -161,9 +161,6 @@ def has_seccomp() -> bool:
     return Path("/proc/sys/kernel/seccomp").is_dir() and platform.machine() in _PROCESSORS and sys.maxsize > 2**32
 
 
-# --- files, TCP, signals ---------------------------------------------------------------------------
-
-
 def _rights(access: Access) -> Iterator[tuple[Path, int]]:
     run = _EXECUTE if access.programs else 0
     # The folders of Python and its packages, without the folder of the installation's own files.
@@ -197,9 +194,6 @@ def _allow(rules: int, path: Path, rights: int) -> None:
         _called(_libc().syscall(_LANDLOCK_ADD, rules, _RULE_PATH, rule, 0), f"Landlock for {path}")
     finally:
         os.close(descriptor)
-
-
-# --- system calls ------------------------------------------------------------------------------------
 
 
 @functools.cache

@@ -94,9 +94,6 @@ def unrecorded(function: Task) -> Task:
     return function
 
 
-# --- enqueueing ---------------------------------------------------------------------------------------
-
-
 def enqueue_for(
     archive_id: int,
     func: str,
@@ -181,9 +178,6 @@ def task_key(func: str, args: Sequence[Any], *, archive_id: int | None = None) -
 def slice_end() -> float:
     """The `time.monotonic()` at which a task that starts now should make room for others."""
     return time.monotonic() + float(config.task_slice_s)
-
-
-# --- working --------------------------------------------------------------------------------------
 
 
 def work() -> dict[str, Any]:
@@ -329,9 +323,6 @@ def _cluster() -> str:
 
 def _host() -> str:
     return socket.gethostname()[:80]
-
-
-# --- waiting tasks ------------------------------------------------------------------------------------
 
 
 def release_leases() -> None:

@@ -8,13 +8,16 @@ from collections import OrderedDict
 from hashlib import blake2b
 from threading import Lock
 
-KNOWN = 20_000  # remembered credentials, some 150 bytes each
+MAX_KNOWN_CALLERS = 20_000  # remembered credentials, some 150 bytes each
+
+MAX_OTHER_ADDRESS_CHARS = 100  # of text that is no address: clients choose it, and it is stored
+IPV6_PREFIX = 64  # the least that a provider gives a customer, who can use every address in it
 
 
 class KnownCallers:
     """The users of recently valid credentials."""
 
-    def __init__(self, size: int = KNOWN) -> None:
+    def __init__(self, size: int = MAX_KNOWN_CALLERS) -> None:
         self._users: OrderedDict[bytes, int] = OrderedDict()
         self._size = size
         self._lock = Lock()  # requests end in threads
@@ -39,14 +42,6 @@ known = KnownCallers()
 
 def _digest(credential: str) -> bytes:
     return blake2b(credential.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-# --- addresses ------------------------------------------------------------------------------------
-# Client network addresses, reduced to the part that tells one client from another.
-
-
-MAX_OTHER_ADDRESS_CHARS = 100  # of text that is no address: clients choose it, and it is stored
-IPV6_PREFIX = 64  # the least that a provider gives a customer, who can use every address in it
 
 
 def network_of(address: str) -> str:
