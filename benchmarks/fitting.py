@@ -34,6 +34,13 @@ DECAY_MEAN, DECAY_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 Weights = dict[str, float]
 
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Newton's method: the penalty, the most steps, and the change at which it stops.
+CALIBRATION_L2, CALIBRATION_STEPS, ENOUGH = 1e-3, 60, 1e-9
+DRAWS, SEED = 2_000, 7
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -142,21 +149,6 @@ def _sigmoid(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return smooth
 
 
-# --- calibrating ----------------------------------------------------------------------------------
-# Fits the calibration of relevance by logistic regression, and measures probabilities. Pure.
-#
-# Newton's method on the weighted log loss with L2 on standardised columns; the resulting weights apply to the
-# original columns.
-
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-# Newton's method: the penalty, the most steps, and the change at which it stops.
-CALIBRATION_L2, CALIBRATION_STEPS, ENOUGH = 1e-3, 60, 1e-9
-DRAWS, SEED = 2_000, 7
-
-
 @dataclass(frozen=True, slots=True)
 class Logistic:
     """The logarithm of odds: `intercept` and the sum of columns times `weights` (k,)."""
@@ -171,7 +163,11 @@ class Logistic:
 
 
 def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
-    """Fit rows (n, k) with weights `shares` (n,); if all are true or all false, the columns get no weight."""
+    """Fit rows (n, k) with weights `shares` (n,); if all are true or all false, the columns get no weight.
+
+    Newton's method on the weighted log loss with L2 on standardised columns; the resulting weights apply to the
+    original columns.
+    """
     if not 0 < truth.sum() < len(truth):
         prior = (float(truth.sum()) + 0.5) / (len(truth) + 1)
         return Logistic(float(np.log(prior / (1 - prior))), np.zeros(columns.shape[1]))

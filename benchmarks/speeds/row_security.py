@@ -98,9 +98,6 @@ def _own_connection() -> DatabaseWrapper:
     return DatabaseWrapper({**values, "OPTIONS": options}, DEFAULT_DB_ALIAS)
 
 
-# --- time -----------------------------------------------------------------------------------------
-
-
 def _compare(
     first: Way, second: Way, caller: Caller, space: EmbeddingSpace, size: int, maker: TextMaker, rounds: int
 ) -> Iterator[Figure]:
@@ -149,9 +146,6 @@ def _search(caller: Caller, text: str) -> tuple[float, list[tuple[int, int]]]:
     hits = search(caller=caller, query=SearchQuery(text=text)).hits
     milliseconds = (time.perf_counter() - started) * 1000
     return milliseconds, [(hit.object_id, hit.number) for hit in hits]
-
-
-# --- plans ----------------------------------------------------------------------------------------
 
 
 def read_in_whole(caller: Caller, question: str) -> dict[str, set[str]]:

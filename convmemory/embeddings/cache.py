@@ -18,18 +18,22 @@ from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector
 from convmemory.embeddings.models import SENTENCE_FIELDS, TOKEN_FIELDS, CachedVector, EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for, with_same_sentences
 
-# --- owner cache ----------------------------------------------------------------------------------
-# A bounded cache in the memory of one process whose entries belong to owners.
-#
-# No owner finds another's entries, and no entry is evicted in favour of an owner who has more entries.
+STORED_DTYPE = np.dtype("<f2")
+QUESTIONS_PER_OWNER = 16  # one owner's questions never push out another's
+MAX_QUESTIONS = 256
+"""For all owners in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
 
+SpaceKey = tuple[str | int | bool, ...]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class OwnerCache(Generic[K, V]):
-    """The most recently used values, by owner and key. Thread-safe."""
+    """The most recently used values of one process, by owner and key. Thread-safe.
+
+    No owner finds another's entries, and no entry is evicted in favour of an owner who has more entries.
+    """
 
     def __init__(self, *, per_owner: int, total: int) -> None:
         """Limit the entries to `per_owner` of one owner and `total` of all."""
@@ -65,18 +69,8 @@ class OwnerCache(Generic[K, V]):
             self._owners.clear()
 
 
-# --- cache ----------------------------------------------------------------------------------------
-
-
-STORED_DTYPE = np.dtype("<f2")
-QUESTIONS_PER_OWNER = 16  # one owner's questions never push out another's
-QUESTIONS = 256
-"""For all owners in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
-
-SpaceKey = tuple[str | int | bool, ...]
-
 _questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
-    per_owner=QUESTIONS_PER_OWNER, total=QUESTIONS
+    per_owner=QUESTIONS_PER_OWNER, total=MAX_QUESTIONS
 )
 
 

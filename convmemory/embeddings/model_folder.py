@@ -30,6 +30,8 @@ GRAPH_NAMES = ("model", "model_quantized", "model_int8", "model_uint8", "model_f
 BERT_KEYS = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 _ASSUMED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}
 
+Note = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
@@ -183,18 +185,12 @@ def _graphs(folder: Path) -> list[Path]:
     return named or graphs
 
 
-# --- model notes ----------------------------------------------------------------------------------
-# Caches facts found by reading a model's large files, so that each is read once and not at every start.
-#
-# The notes are JSON files in the folder of the built graphs. A note names its files with their sizes and times, and
-# is valid as long as these stay the same; a damaged note is written again.
-
-
-Note = dict[str, Any]
-
-
 def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[], Mapping[str, Any]]) -> Note:
     """Return the note of this kind about exactly these files; written now if there is none.
+
+    A note caches facts found by reading a model's large files, so that each is read once and not at every start. It is
+    a JSON file in the folder of the built graphs, names its files with their sizes and times, and is valid as long as
+    these stay the same; a damaged note is written again.
 
     Raises:
         EmbedderUnavailable: a file or the note cannot be read or written.
@@ -225,10 +221,6 @@ def _read(path: Path, about: Note) -> Note | None:
     if not isinstance(value, dict) or value.get("about") != about or not isinstance(value.get("note"), dict):
         return None
     return dict(value["note"])
-
-
-# --- bert config ----------------------------------------------------------------------------------
-# The shape of a BERT encoder, from its `config.json`.
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,15 @@ from convmemory.core.errors import SettingError
 from convmemory.embeddings.embedder import MAX_DIMENSIONS, ModelCard
 from convmemory.embeddings.options import OPENAI, EmbeddingOptions
 
+# For estimates only: the provider's bill decides. Source: https://developers.openai.com/api/docs/pricing, at `AS_OF`.
+AS_OF = date(2026, 11, 1)
+OPENAI_HOST = "api.openai.com"
+USD_PER_MILLION_TOKENS = {
+    "text-embedding-3-small": 0.02,
+    "text-embedding-3-large": 0.13,
+    "text-embedding-ada-002": 0.10,
+}
+
 
 class KnownModel(NamedTuple):
     """One of OpenAI's models. Source: https://platform.openai.com/docs/guides/embeddings"""
@@ -51,21 +60,6 @@ def read_card(options: EmbeddingOptions) -> ModelCard:
         licence="",
         token_dimensions=0,
     )
-
-
-# --- prices ---------------------------------------------------------------------------------------
-# Endpoints' prices of embeddings, for estimates only.
-#
-# Source: https://developers.openai.com/api/docs/pricing, as of `AS_OF`. The provider's bill decides.
-
-
-AS_OF = date(2026, 11, 1)
-OPENAI_HOST = "api.openai.com"
-USD_PER_MILLION_TOKENS = {
-    "text-embedding-3-small": 0.02,
-    "text-embedding-3-large": 0.13,
-    "text-embedding-ada-002": 0.10,
-}
 
 
 def price_usd(*, model: str, base_url: str, tokens: int) -> float | None:

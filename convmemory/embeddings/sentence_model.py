@@ -22,11 +22,20 @@ from convmemory.embeddings.onnx_graph import cached_graph
 from convmemory.embeddings.sentence_recipe import DenseFile, SentenceRecipe
 from convmemory.embeddings.token_reader import PROBE, TokenReader, TokenSequence, open_tokenizer
 
-# --- sentence vectors -----------------------------------------------------------------------------
-# Steps from the states of a text's tokens to its vector: pooling, Dense layers, cutting to the wanted dimensions.
-#
-# Pure NumPy. Every step except pooling works on the last axis, so that token vectors are processed like the pooled
-# vector and can be compared with it.
+BERT_MAX_SEQUENCE = 256
+GRAPH_MAX_SEQUENCE = 512
+"""The default. A graph's memory grows with its square; longer texts are embedded in windows."""
+
+# Of a run, including the padding: attention takes memory by the square of the length.
+BATCH_SIZE = 32
+BATCH_TOKENS = 8_192
+RUN_TOKENS = 24
+"""The fixed cost of a run of the model, in tokens: less padding than this does not justify another run."""
+
+BERT_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
+_LEARNERS_SEQUENCE = 64  # tokens, enough for the probe
+# These models number positions from after the padding's id, so that fewer are usable.
+_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,10 @@ class DenseLayer:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The steps applied to both pooled vectors and token vectors. `dimensions` 0 keeps all."""
+    """The steps applied to both pooled vectors and token vectors. `dimensions` 0 keeps all.
+
+    They work on the last axis, so that token vectors can be compared with the pooled vector.
+    """
 
     dense: tuple[DenseLayer, ...]
     dimensions: int
@@ -80,25 +92,6 @@ def pooled(states: Vector, mask: NDArray[np.integer], pooling: str) -> Vector:
     sums = np.matmul(weights[:, None, :], states)[:, 0]
     means: Vector = sums / np.maximum(weights.sum(axis=1, keepdims=True), 1)
     return means
-
-
-# --- sentence model -------------------------------------------------------------------------------
-
-
-BERT_MAX_SEQUENCE = 256
-GRAPH_MAX_SEQUENCE = 512
-"""The default. A graph's memory grows with its square; longer texts are embedded in windows."""
-
-# Of a run, including the padding: attention takes memory by the square of the length.
-BATCH_SIZE = 32
-BATCH_TOKENS = 8_192
-RUN_TOKENS = 24
-"""The fixed cost of a run of the model, in tokens: less padding than this does not justify another run."""
-
-BERT_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
-_LEARNERS_SEQUENCE = 64  # tokens, enough for the probe
-# These models number positions from after the padding's id, so that fewer are usable.
-_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,5 +70,5 @@ def test_best_similarities_of_no_texts_are_empty() -> None:
 def test_tokens_are_compared_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     question, data = vectors(4, 6), encode_vectors(vectors(50, 7))
     whole = each(question, data)
-    monkeypatch.setattr(token_codes, "AT_ONCE", 16)
+    monkeypatch.setattr(token_codes, "VECTORS_AT_ONCE", 16)
     assert np.array_equal(each(question, data), whole)
