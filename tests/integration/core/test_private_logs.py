@@ -65,9 +65,6 @@ STATEMENTS = {
 }
 
 
-# --- the embedded server --------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A server of its own, for its log and for what is done to it. A version that logged texts ran it before."""
@@ -194,9 +191,6 @@ def test_erasing_person_empties_server_s_log(monkeypatch: pytest.MonkeyPatch, tm
     receipt = erase_user(user=make_user("ada"))
     assert log_of(tmp_path) == ""
     assert receipt.deleted["logs of the embedded server"] == 2
-
-
-# --- the program ----------------------------------------------------------------------------------
 
 
 def say_row_twice() -> None:

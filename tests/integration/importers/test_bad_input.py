@@ -136,9 +136,6 @@ def test_zip_in_zip_is_read_and_damaged_one_is_named(owner: User, good: Path) ->
     assert any("damaged archive" in error for file in report.files for error in file.errors)
 
 
-# --- a disk that is full --------------------------------------------------------------------------
-
-
 def uploaded(owner: User) -> Import:
     data = "\n".join(json.dumps(line) for line in GOOD).encode()
     row = imports.queue_import(caller=Caller.of(owner), file=SimpleUploadedFile(f"{SECOND}.jsonl", data))

@@ -38,6 +38,10 @@ CHATS = (
 )
 SESSION = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
 SHARDS = 40  # of an export; each takes 34 statements
+
+AT = {name: datetime(2026, 3, 1, 9, minute, tzinfo=UTC) for minute, name in enumerate("abcdef")}
+FILE_DATE = datetime(2025, 5, 4, 3, 2, 1, tzinfo=UTC)
+
 AMPLIFIER = "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef"
 
 
@@ -433,12 +437,6 @@ def test_automated_sessions_are_tagged_and_archived_once(tmp_path: Path, setting
     write_lines(path, [user_line("u", "Observe.", entrypoint="sdk-py"), assistant_line("a", "Seen.")])
     import_paths(caller=Caller.of(owner), paths=[path])
     assert Conversation.objects.get(archive_id=owner.pk).archived_at is None  # the owner took it out of the archive
-
-
-# --- events and dates -----------------------------------------------------------------------------
-
-AT = {name: datetime(2026, 3, 1, 9, minute, tzinfo=UTC) for minute, name in enumerate("abcdef")}
-FILE_DATE = datetime(2025, 5, 4, 3, 2, 1, tzinfo=UTC)
 
 
 def message(role: str, text: str, at: str = "") -> dict[str, Any]:

@@ -68,9 +68,6 @@ def endpoint_at(server: Server) -> Endpoint:
     return Endpoint(base_url=server.url, model="m", context_window=1_000, api_key="k", timeout_s=20, max_retries=0)
 
 
-# --- one way to make a client ---------------------------------------------------------------------
-
-
 def ask_for_summary(server: Server) -> None:
     with make_client(endpoint_at(server)) as client:
         for _ in range(2):
@@ -140,9 +137,6 @@ def test_no_other_module_makes_http_clients() -> None:
     of_openai = {name: text for name, text in sources if re.search(r"return (Async)?OpenAI\(", text)}
     assert len(of_openai) == 2
     assert all("http_client=" in text for text in of_openai.values())
-
-
-# --- what an endpoint may send --------------------------------------------------------------------
 
 
 def get(server: Server, *, stream: bool = False, max_body_bytes: int = 1024**2) -> httpx2.Response:

@@ -211,9 +211,6 @@ def test_outputs_of_claude_under_one_name_are_as_many_conversations(tmp_path: Pa
     assert other.draft.source_id != first_one.draft.source_id
 
 
-# --- what newer versions write --------------------------------------------------------------------
-
-
 def test_gemini_context_is_no_prompt_and_calls_are_read_once(tmp_path: Path) -> None:
     call = {"id": "c1", "name": "read_file", "args": {"path": "oven.py"}}
     answer = {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "250"}}}

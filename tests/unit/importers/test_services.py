@@ -24,9 +24,6 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
-# --- ChatGPT --------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def beetroot() -> Read:
     return read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json")[0]
@@ -116,9 +113,6 @@ def test_chatgpt_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
     assert report.unknown_types == {"text": 1, "role narrator": 1}
 
 
-# --- Claude.ai ------------------------------------------------------------------------------------
-
-
 def test_claude_ai_content_precedes_text_and_attachments_keep_their_text() -> None:
     lease, empty = read(ClaudeAIImporter(), FIXTURES / "claude-ai" / "conversations.json")
     assert lease.prompts == ["Summarise the lease.", "Voice note\n\nAnd the notice period?"]
@@ -156,9 +150,6 @@ def test_claude_ai_manifest_says_what_to_download(tmp_path: Path) -> None:
     assert "Download the zip files that it lists" in detected.reason
 
 
-# --- LibreChat and Chatbot UI ---------------------------------------------------------------------
-
-
 def test_librechat_trees_flat_lists_and_chatbot_ui() -> None:
     (tree,) = read(LibreChatImporter(), FIXTURES / "librechat" / "tree.json")
     assert tree.texts[:2] == ["Why is it flat?", "(Too warm.)"]
@@ -168,9 +159,6 @@ def test_librechat_trees_flat_lists_and_chatbot_ui() -> None:
     assert (flat.texts, flat.messages[1].model) == (["How much rye?", "A third."], "gpt-4o")
     (other,) = read(LibreChatImporter(), FIXTURES / "librechat" / "chatbotui.json")
     assert (other.texts, other.draft.title) == (["How much salt?", "Two per cent."], "Salt")
-
-
-# --- Open WebUI -----------------------------------------------------------------------------------
 
 
 def test_open_webui_output_and_details() -> None:
@@ -191,9 +179,6 @@ def test_open_webui_database_is_read_like_its_export() -> None:
     )
     assert chat.draft.archived
     assert (len(report.issues), len(report.notes)) == (1, 1)  # a chat without messages, another user's chat
-
-
-# --- Markdown -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -259,9 +244,6 @@ def test_questions_of_perplexity_s_markdown_are_headings(tmp_path: Path) -> None
     [chat] = read(MarkdownImporter(), path)
     assert chat.texts == ["How do I prune?", "In winter.\n\n## Tools\nA saw.", "How often?", "Once."]
     assert chat.turns == 2
-
-
-# --- Google Takeout -------------------------------------------------------------------------------
 
 
 def test_takeout_prompts_day_by_day() -> None:
