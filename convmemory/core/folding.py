@@ -47,6 +47,23 @@ _WITH_MARKS = (
 )
 _CLUSTERS = re.compile(rf"[\x00-\x7f]+(?![{_WITH_MARKS}])|.[{_WITH_MARKS}]*", re.DOTALL)
 
+# Words with separators inside: "re-entrant", "O'Brien", "Ph.D", not "don't", versions or addresses.
+_COMPOUND = re.compile(r"(?<![\w'.@/\\-])\w++(?:['.-]\w++){1,3}(?![\w@/\\-]|[.']\w)")
+_NUMBER_AFTER_DOT = re.compile(r"\.[0-9]")
+_CONTRACTED = re.compile(r"'(?:s|t|d|m|re|ve|ll)\Z", re.IGNORECASE)
+MAX_COMPOUND_CHARS = 40
+# Numbers in groups: of telephones, cards, and accounts, which begin with letters.
+_ACCOUNT = re.compile(r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}+(?:[ -]?[A-Za-z0-9]{1,3})?\b")
+_GROUPS = re.compile(r"(?<![\w.,:/-])\+?\(?[0-9][0-9 ()./-]{5,}+")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|\..*-|-.*\.")
+_SEPARATORS = re.compile(r"\W+")
+MIN_DIGITS, MAX_DIGITS, MAX_SEPARATORS = 7, 19, 7
+# The calling codes of one and two digits; all others have three.
+_CALLING_CODE = re.compile("1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[0-9]{3}")
+
+PATTERN_CHARS = 24
+_UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
+
 
 def normal(text: str) -> str:
     """Return `text` with each character in one form; case and accents stay."""
@@ -104,21 +121,6 @@ def _folded_cluster(cluster: str) -> str:
     return folded(cluster)
 
 
-# Words with separators inside: "re-entrant", "O'Brien", "Ph.D", not "don't", versions or addresses.
-_COMPOUND = re.compile(r"(?<![\w'.@/\\-])\w++(?:['.-]\w++){1,3}(?![\w@/\\-]|[.']\w)")
-_NUMBER_AFTER_DOT = re.compile(r"\.[0-9]")
-_CONTRACTED = re.compile(r"'(?:s|t|d|m|re|ve|ll)\Z", re.IGNORECASE)
-MAX_COMPOUND_CHARS = 40
-# Numbers in groups: of telephones, cards, and accounts, which begin with letters.
-_ACCOUNT = re.compile(r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}+(?:[ -]?[A-Za-z0-9]{1,3})?\b")
-_GROUPS = re.compile(r"(?<![\w.,:/-])\+?\(?[0-9][0-9 ()./-]{5,}+")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|\..*-|-.*\.")
-_SEPARATORS = re.compile(r"\W+")
-MIN_DIGITS, MAX_DIGITS, MAX_SEPARATORS = 7, 19, 7
-# The calling codes of one and two digits; all others have three.
-_CALLING_CODE = re.compile("1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[0-9]{3}")
-
-
 def joined_words(text: str) -> Iterator[tuple[str, Span]]:
     """Yield each word or number of a normal text that has separators inside, without them, with its place.
 
@@ -150,10 +152,6 @@ def _number_forms(written: str, digits: str) -> list[str]:
     digits = digits.removeprefix("00")
     code = _CALLING_CODE.match(digits)
     return [digits, f"0{digits[code.end() :]}"] if code else [digits]
-
-
-PATTERN_CHARS = 24
-_UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
 
 
 def pattern_of(word: str) -> str:

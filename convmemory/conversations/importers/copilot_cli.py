@@ -52,6 +52,8 @@ _SILENT = (
     "user.",
 )
 
+_TEXTS = ("content", "text", "renderedMessage", "summaryContent", "message")
+
 
 @dataclass(frozen=True, slots=True)
 class CopilotCliImporter:
@@ -174,6 +176,3 @@ def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
 
 def _requests(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return map(mapping_of, list_of(data.get("toolRequests")))
-
-
-_TEXTS = ("content", "text", "renderedMessage", "summaryContent", "message")

@@ -29,6 +29,9 @@ _TEXTS = (
     *("text", "content", "value", "markdown", "answer", "message", "body", "think", "thinking", "aText", "output"),
     "Text",
 )
+
+_TEXTS_SET = frozenset(_TEXTS)
+
 _THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", "ma", "redacted_thinking"})
 _SPOKEN = frozenset(
     {"", "text", "input_text", "output_text", "main_text", "request", "response", "content", "markdown", "paragraph"}
@@ -241,9 +244,6 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[AnyBloc
             yield value
     else:
         yield value
-
-
-_TEXTS_SET = frozenset(_TEXTS)
 
 
 def _call(call: object, kind: str = "") -> Iterator[Block]:

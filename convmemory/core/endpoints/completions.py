@@ -48,6 +48,13 @@ class FailureKind(Enum):
     PASSING = "the endpoint is busy or broken: a later request may succeed"
 
 
+_ERROR_CLASSES: Mapping[FailureKind, type[EndpointError]] = {
+    FailureKind.OF_THE_REQUEST: EndpointRefused,
+    FailureKind.OURS: EndpointMisconfigured,
+    FailureKind.PASSING: EndpointUnavailable,
+}
+
+
 def failure_kind(status_code: int) -> FailureKind:
     """Return the kind of a status other than 200."""
     if status_code in _OF_THE_REQUEST:
@@ -228,14 +235,7 @@ def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
         return EndpointBusy(message, retry_after_s=retry_after_s(error.response.headers))
     if not isinstance(error, APIStatusError):
         return EndpointUnavailable(message)
-    return _ERROR_OF[failure_kind(error.status_code)](message)
-
-
-_ERROR_OF: Mapping[FailureKind, type[EndpointError]] = {
-    FailureKind.OF_THE_REQUEST: EndpointRefused,
-    FailureKind.OURS: EndpointMisconfigured,
-    FailureKind.PASSING: EndpointUnavailable,
-}
+    return _ERROR_CLASSES[failure_kind(error.status_code)](message)
 
 
 def complete(
