@@ -70,7 +70,7 @@ def normal(text: str) -> str:
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", _IGNORABLE.sub("", text)).translate(_ALIKE)
-    return _OTHER_DIGIT.sub(_digit, _POINTS.sub("", text))
+    return _OTHER_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), _POINTS.sub("", text))
 
 
 def folded(text: str) -> str:
@@ -81,10 +81,6 @@ def folded(text: str) -> str:
 def _without_accents(text: str) -> str:
     plain = _ACCENT.sub("", unicodedata.normalize("NFD", text.casefold()))
     return unicodedata.normalize("NFC", plain).translate(_TYPED_AS)
-
-
-def _digit(match: re.Match[str]) -> str:
-    return str(unicodedata.decimal(match[0]))
 
 
 @dataclass(frozen=True, slots=True)

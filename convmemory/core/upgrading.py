@@ -54,7 +54,7 @@ def newer_database(alias: str) -> str:
 
 
 def refuse_other_database(alias: str) -> None:
-    """Raises: CommandError if the database is older than those that can be upgraded, or of a newer version."""
+    """Refuse a database older than those that can be upgraded, or of a newer version. Raises: CommandError."""
     if migration := missing_for_upgrade(MigrationRecorder(connections[alias]).applied_migrations()):
         raise CommandError(OLDER.format(migration=migration))
     if sentence := newer_database(alias):

@@ -87,7 +87,7 @@ Listed = tuple[Document, Access]
 
 
 def require_acceptable(*, size: int) -> None:
-    """Raises: TooLarge."""
+    """Refuse a file over the limit of one document. Raises: TooLarge."""
     most_mb = config.max_document_mb
     if size > most_mb * MB:
         raise TooLarge(
@@ -351,7 +351,7 @@ def detach(*, caller: Caller, conversation_id: int, document_id: int) -> None:
 
 
 def own_documents(*, caller: Caller, document_ids: Collection[int]) -> Sequence[Document]:
-    """The caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
+    """Return the caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
     ids = {number for number in document_ids if number <= MAX_BIGINT}
     documents = list(Document.objects.filter(archive_id=caller.archive_id, pk__in=ids))
     if missing := set(document_ids) - {document.pk for document in documents}:

@@ -266,5 +266,5 @@ def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResp
 
 
 def _number(text: str) -> int | None:
-    """A whole number from a form or an address. Raises: InvalidInput."""
+    """Return a whole number from a form or an address. Raises: InvalidInput."""
     return number_or_refuse(text, f"{text[:40]!r} is not a number: use 0, 1, 2, …", maximum=MAX_INTEGER)

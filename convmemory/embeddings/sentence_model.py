@@ -211,11 +211,7 @@ class SentenceModel:
         if not self.recipe.pools_prompt:
             for row, sequence in enumerate(sequences):
                 mask[row, : sequence.start] = 0
-        return pooled(encoded.states, mask, self._pooling)
-
-    @property
-    def _pooling(self) -> str:
-        return self.recipe.pooling or "mean"
+        return pooled(encoded.states, mask, self.recipe.pooling or "mean")
 
     def _runtime(self) -> _Runtime:
         if self._loaded is None:

@@ -23,6 +23,7 @@ from convmemory.conversations.importers.json_arrays import column_json, dumped, 
 from convmemory.conversations.importers.lines import (
     CHUNK_BYTES,
     MAX_LINE_BYTES,
+    ignore_issue,
     objects_of_line,
     open_transcript,
     read_objects,
@@ -400,12 +401,8 @@ def _is_document(source: Source) -> bool:
     if not head.startswith(b"{"):
         return True
     line, line_break, rest = head.partition(b"\n")
-    is_whole = any(True for _ in objects_of_line(line, number=0, on_issue=_refuse_line)) if line_break else False
+    is_whole = any(True for _ in objects_of_line(line, number=0, on_issue=ignore_issue)) if line_break else False
     return not is_whole or (not rest.strip() and not source.path.name.lower().endswith(("jsonl", "ndjson")))
-
-
-def _refuse_line(number: int, reason: str, *, kept: bool) -> None:
-    """Do nothing: a line that is no object belongs to a document."""
 
 
 def _csv_rows(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -67,7 +67,7 @@ class JsonObject:
 
 
 def ignore_issue(number: int, reason: str, *, kept: bool) -> None:
-    """Do nothing, for a second pass over a file whose issues have been reported."""
+    """Do nothing: the issues of these lines have been reported, or are none."""
 
 
 def read_objects(

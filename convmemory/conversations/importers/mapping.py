@@ -184,7 +184,7 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
     sample = messages[:MAX_SAMPLE]
     # The place of the speaker and the roles of names that are not known; "" without one.
     role, best_roles, best_known = "", dict[str, str](), -1
-    for candidate in _places_of_words(sample):
+    for candidate in (path for path, value in _members(sample[0]) if isinstance(value, str | bool)):
         values = [str(first(item, (candidate,))).strip() for item in sample if first(item, (candidate,)) is not None]
         names = list(dict.fromkeys(values))
         if not 2 <= len(names) <= 4 or len(values) < len(sample) * 0.8 or max(map(len, names)) > 40:
@@ -237,10 +237,6 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
     importer = importer_of(mapping)
     readable = sum(is_message(importer.declaration, item) for item in sample)
     return mapping if readable * 2 > len(sample) else None
-
-
-def _places_of_words(sample: list[Mapping[str, Any]]) -> Iterator[str]:
-    yield from (path for path, value in _members(sample[0]) if isinstance(value, str | bool))
 
 
 def _members(value: Mapping[str, Any], depth: int = 1) -> Iterator[tuple[str, Any]]:

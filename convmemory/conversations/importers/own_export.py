@@ -91,8 +91,9 @@ class ExportImporter:
                     continue
                 try:
                     number = int(row["id"])
+                    placed = ((f"message {item.get('id')}", item, raw) for item, raw in messages.of(number))
                     yield conversation_of_row(
-                        row, messages=_messages(messages.of(number), report), events=_events(events.of(number), report)
+                        row, messages=messages_of_rows(placed, report), events=_events(events.of(number), report)
                     )
                 except WRONG as error:
                     report.skip(f"conversation {row.get('id')}", reason_of(error))
@@ -197,10 +198,6 @@ def conversation_of_row(
         archived_at=_time(row["archived_at"]),
         parent_source_id=str(row["parent_source_id"]),
     )
-
-
-def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
-    yield from messages_of_rows(((f"message {row.get('id')}", row, raw) for row, raw in rows), report)
 
 
 def messages_of_rows(rows: Iterable[tuple[str, Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:

@@ -166,7 +166,7 @@ class Completion:
 
 
 def endpoint_from_settings() -> Endpoint | None:
-    """The endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
+    """Return the endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
     if not config.chat_model or not (config.chat_base_url or config.chat_api_key):
         return None
     return Endpoint(

@@ -176,7 +176,7 @@ def task_key(func: str, args: Sequence[Any], *, archive_id: int | None = None) -
 
 
 def slice_end() -> float:
-    """The `time.monotonic()` at which a task that starts now should make room for others."""
+    """Return the `time.monotonic()` at which a task that starts now should make room for others."""
     return time.monotonic() + float(config.task_slice_s)
 
 
@@ -236,7 +236,7 @@ def _limit_time() -> None:
 
 
 def claim(now: datetime | None = None) -> OwnerTask | None:
-    """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
+    """Lease the next task to this worker and return it; None if none is due. Workers choose one after the other."""
     now = now or timezone.now()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [AdvisoryLock.CLAIM])

@@ -64,12 +64,12 @@ SCRIPT_WORDS = (
 
 
 def languages() -> dict[str, str]:
-    """The languages to choose from, by code, each in its own words; "" follows the browser."""
+    """Return the languages to choose from, by code, each in its own words; "" follows the browser."""
     return {"": translation.gettext("As the browser has it"), **dict(config.languages)}
 
 
 def chosen_language(request: HttpRequest) -> str:
-    """The code of the language that the reader chose; "" if the browser decides."""
+    """Return the code of the language that the reader chose; "" if the browser decides."""
     code = request.COOKIES.get(config.language_cookie_name, "")
     return code if code in dict(config.languages) else ""
 

@@ -206,7 +206,7 @@ def _row(row: Any, coverage: Coverage, location: Location, number: int) -> tuple
         if name_of(cell) not in ("table-cell", "covered-table-cell"):
             continue
         times = _repeated(cell, "number-columns-repeated")
-        paragraphs = [_paragraph(each) for each in cell.iterchildren("{*}p")]
+        paragraphs = ["".join(each.itertext()) for each in cell.iterchildren("{*}p")]
         text = " ".join(paragraphs).strip()
         if not text and attribute(cell, "formula"):
             coverage.miss("formula without a stored value", *location)
@@ -222,10 +222,6 @@ def _row(row: Any, coverage: Coverage, location: Location, number: int) -> tuple
             return "", MAX_CELLS + 1, []
         texts += [text] * times
     return joined_row(texts), len(texts), beside
-
-
-def _paragraph(node: Any) -> str:
-    return "".join(node.itertext())
 
 
 def _repeated(node: Any, name: str) -> int:

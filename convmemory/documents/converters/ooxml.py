@@ -53,7 +53,7 @@ class Package:
 
     @classmethod
     def open(cls, file: SourceFile) -> "Package":
-        """Raises: Unreadable."""
+        """Open the package of a file. Raises: Unreadable."""
         archive = open_packed(file)
         return cls(archive, _names={name.lower(): name for name in archive.namelist()})
 

@@ -82,7 +82,8 @@ def convert(file: SourceFile) -> Converted:
         notes = parts.notes
         if sum(len(line.text) for page in pages for line in page) < MIN_CHARS_PER_PAGE * count:
             parts.scans = [number for number, lines_of_page in enumerate(pages, 1) if not lines_of_page]
-            _require_ocr(file)
+            if not file.limits.ocr:
+                raise Unreadable("no_text", f"The PDF holds pictures of pages and no text. {ADVICE['page']}")
         if parts.scans and file.limits.ocr:
             for number, text in _by_ocr(pdf, parts.scans, file):
                 pages[number - 1] += text
@@ -338,12 +339,6 @@ def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
     body = chars.most_common(1)[0][0]
     larger = sorted((height for height in chars if body and height >= body * HEADING_SCALE), reverse=True)
     return {height: min(level, 3) for level, height in enumerate(larger, 1)}
-
-
-def _require_ocr(file: SourceFile) -> None:
-    """Raise Unreadable for a PDF of pictures where OCR is not available."""
-    if not file.limits.ocr:
-        raise Unreadable("no_text", f"The PDF holds pictures of pages and no text. {ADVICE['page']}")
 
 
 def _by_ocr(pdf: Any, numbers: Sequence[int], file: SourceFile) -> Iterator[tuple[int, list[Line]]]:
