@@ -37,8 +37,8 @@ def bench_scale(passages: int) -> list[Figure]:
     left = passages
     plan = [("small", SMALL), ("large", LARGE)]
     plan += [(f"other-{number}", LARGE) for number in range(passages // LARGE + 1)]
-    for name, wanted in plan:
-        count = min(wanted, left)
+    for name, size in plan:
+        count = min(size, left)
         if count <= 0:
             break
         owners[name] = fresh_user(f"bench-scale-{name}")
@@ -62,8 +62,8 @@ def bench_scale(passages: int) -> list[Figure]:
     for question in vectors.vectors(RECALL_QUERIES):
         exact = _nearest("passages_exact", space, Caller.of(owner), question)[:RECALL_AT]
         for name, found_of in shares.items():
-            found = _nearest(name, space, Caller.of(owner), question)
-            found_of.append(len(set(exact) & set(found)) / max(len(exact), 1))
+            nearest = _nearest(name, space, Caller.of(owner), question)
+            found_of.append(len(set(exact) & set(nearest)) / max(len(exact), 1))
     figures += [
         Figure(f"recall@{RECALL_AT} of {name} against exact", float(np.mean(values)), "share", ">= 0.98")
         for name, values in shares.items()
@@ -85,6 +85,6 @@ def bench_scale(passages: int) -> list[Figure]:
 def _nearest(name: str, space: EmbeddingSpace, caller: Caller, question: Vector) -> list[tuple[int, int]]:
     """Return the items of the passages that a statement finds, nearest first."""
     query = PreparedQuery(caller.archive_id, QueryText(""), space=space).looked_up()
-    found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
-    ((sources, items, scores, *_),) = PendingQuery(*found).rows()
+    statement = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
+    ((sources, items, scores, *_),) = PendingQuery(*statement).rows()
     return [(sources[i], items[i]) for i in np.argsort(scores)[::-1]]

@@ -69,7 +69,7 @@ def kept_backups(meaning: str) -> Setting[int]:
 class Config:
     """The settings in force. A field has the lower-case name of its setting in `convmemory.settings`."""
 
-    # --- Data and database ---
+    # Data and database
 
     var_dir = folder("var", "where the embedded database, the model and the signing key lie", variable="CONVMEMORY_VAR")
     database_url = secret_address("an own PostgreSQL ≥ 15 with pgvector ≥ 0.8; empty: the embedded PostgreSQL 18")
@@ -80,7 +80,7 @@ class Config:
     database_maintenance_url = secret_address("the same for the log-in of maintenance")
     database_pool_size = whole(8, 1, 1000, "connections per process and log-in")
 
-    # --- Web server ---
+    # Web server
 
     host = text("", "the address where the web server listens", shown="127.0.0.1")
     port = whole(8000, 0, 65_535, "the port where it listens")
@@ -109,7 +109,7 @@ class Config:
     )
     secret_key = secret("the signing key", shown="generated once")
 
-    # --- Signing in ---
+    # Signing in
 
     oidc_providers = identity_providers(
         "identity providers with which people sign in, as JSON: [Identity providers](#identity-providers)"
@@ -124,7 +124,7 @@ class Config:
         default=False,
     )
     remote_groups_header = header("a header in which that proxy names the person's groups, separated by commas")
-    remote_staff_groups = names((), "groups of that header whose members are staff; empty: it makes nobody staff")
+    remote_staff_groups = names((), "groups of that header whose members are staff; empty: they make no user staff")
     remote_sign_out_url = text(
         "", "the address where that proxy ends its own session, such as `https://id.example.org/oauth2/sign_out`"
     )
@@ -141,7 +141,7 @@ class Config:
         "one up after the next right password ([Second factors](#second-factors))",
     )
 
-    # --- E-mail ---
+    # E-mail
 
     email_host = text(
         "",
@@ -160,11 +160,11 @@ class Config:
     email_timeout_s = seconds(15.0, "how long the SMTP server may be silent")
     alert_emails = names(
         (),
-        "addresses, separated by commas, that are mailed what the hourly `doctor` finds newly wrong; `none`: nobody is",
+        "addresses, separated by commas, that are mailed what the hourly `doctor` finds newly wrong; `none`: none is",
         shown="those of superusers",
     )
 
-    # --- Queue and fairness ---
+    # Queue and fairness
 
     # At least three: one that no long task takes, and places for the long tasks of two people.
     workers = whole(
@@ -195,7 +195,7 @@ class Config:
     )
     waiting_per_user = whole(64, 0, 100_000, "how many more may wait; beyond that the response is 429")
 
-    # --- Embeddings ---
+    # Embeddings
 
     embedding_provider = choice("local", ("local", "openai"), "`local`, or `openai` for any OpenAI-compatible endpoint")
     embedding_model = text("all-MiniLM-L6-v2", "the model's name")
@@ -225,7 +225,7 @@ class Config:
     embedding_timeout_s = seconds(60.0, "how long the endpoint may take")
     embedding_threads = whole(0, 0, 1024, "threads of the local model", shown="number of cores")
 
-    # --- Search ---
+    # Search
 
     late_interaction = boolean("token-level reranking; its storage is about that of the passages", default=True)
     mmr_lambda = number(0.97, 0, 1, "0 to 1; 1 ranks by relevance alone, less makes the first hits more diverse")
@@ -255,7 +255,7 @@ class Config:
         30, 2, 50, "how many of the best turns it is sent, 2 to 50; TEI takes 32 unless configured otherwise"
     )
 
-    # --- Recall ---
+    # Recall
 
     conversation_memory_enabled = boolean(
         "0 switches recall off, and the tools `recall` and `conversation_recall` are not offered", default=True
@@ -272,7 +272,7 @@ class Config:
         "as `SEARCH_MIN_RELEVANCE`, for recall, which then returns nothing ([ADR 59](adr/0059-relevance-threshold.md))",
     )
 
-    # --- Agents over MCP ---
+    # Agents over MCP
 
     mcp_all_tools = boolean(
         "1: MCP lists all tools, not only the four for agents; those that it does not list answer, too", default=False
@@ -322,7 +322,7 @@ class Config:
         "days for which entries of the audit log are kept; 0: for ever ([ADR 103](adr/0103-audit-log.md))",
     )
 
-    # --- Model for chat and summaries ---
+    # Model for chat and summaries
 
     chat_base_url = address("", "the OpenAI-compatible endpoint for chat, summaries and the capture proxy")
     chat_api_key = secret("the key of this endpoint")
@@ -356,7 +356,7 @@ class Config:
     context_tool_output_tokens = whole(300, 10, 1_000_000, "length to which `tool_output_trim` cuts each tool output")
     context_resurrection_tokens = whole(1500, 50, 1_000_000, "how much `resurrection` may bring back")
 
-    # --- Sizes of requests ---
+    # Sizes of requests
 
     max_upload_mb = whole(512, 1, 1_048_576, "size limit of one upload to the import routes, for authenticated users")
     max_stored_mb_per_user = whole(
@@ -391,7 +391,7 @@ class Config:
     request_idle_s = seconds(20.0, "how long a client may be silent while it sends a request")
     request_min_bytes_per_s = whole(4096, 1, 1_000_000_000, "how slowly a body may come after that time")
 
-    # --- Backups ---
+    # Backups
 
     backup_folder = backup_place(
         "where `manage.py up` writes backups of the embedded database: a folder, better on another disk, or "
@@ -400,7 +400,7 @@ class Config:
     backup_every_h = whole(24, 1, 8_760, "hours from one of these backups to the next")
     backup_keep = kept_backups("how many of them are kept; older ones are deleted")
 
-    # --- Imports ---
+    # Imports
 
     import_timeout_s = whole(
         1800, 10, 86_400, "time limit of one import: 10 s to a day ([ADR 21](adr/0021-imports-in-a-child-process.md))"
@@ -443,7 +443,7 @@ class Config:
         "folder that all of them share",
     )
 
-    # --- Documents ---
+    # Documents
 
     max_document_mb = whole(100, 1, 100_000, "size limit of one document")
     trash_days = whole(
@@ -459,7 +459,7 @@ class Config:
         16,
         100_000_000,
         "disk space for pictures of pages of each archive, at least 16: those not opened for longest are deleted "
-        "first, and drawn again when somebody opens the page ([ADR 30](adr/0030-converters-in-a-confined-process.md))",
+        "first, and drawn again when a user opens the page ([ADR 30](adr/0030-converters-in-a-confined-process.md))",
     )
     max_document_pages = whole(10_000, 1, 1_000_000, "how many pages a document may have")
     max_document_chars = whole(20_000_000, 10_000, 1_000_000_000, "how many characters a document may have")
@@ -485,7 +485,7 @@ class Config:
         default=True,
     )
 
-    # --- Observation and pages ---
+    # Observation and pages
 
     log_level = choice("INFO", LEVELS, "`DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`", ignore_case=True)
     log_format = choice("plain", FORMATS, "`json`: one JSON object a line")
@@ -504,7 +504,7 @@ class Config:
     time_zone = zone("UTC", "time zone of the pages", variable="TZ")
     debug = boolean("error pages with code; never use it on a server that others can reach", default=False)
 
-    # --- Computed in `convmemory.settings`, or Django's own ---
+    # Computed in `convmemory.settings`, or Django's own
 
     base_dir = Computed[Path]()
     static_root = Computed[Path]()

@@ -101,7 +101,7 @@ def secret(meaning: str, *, shown: str = "") -> Setting[str]:
 
 
 def secret_address(meaning: str) -> Setting[str]:
-    """An address with a password, which can also be read from a file."""
+    """Declare an address with a password, which can also be read from a file."""
     return Setting(lambda name: conf.checked_address(name, conf.env_secret(name)), shown="", meaning=meaning)
 
 
@@ -122,6 +122,6 @@ def zone(default: str, meaning: str, *, variable: str) -> Setting[str]:
 
 
 def folder(default: str, meaning: str, *, variable: str) -> Setting[Path]:
-    """A folder; the default is one of the program's."""
+    """Declare a folder; the default is one of the program's."""
     reader = partial(conf.env_path, default=ROOT / default)
     return Setting(reader, shown=f"`{default}/`", meaning=meaning, variable=variable)

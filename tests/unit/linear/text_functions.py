@@ -23,7 +23,7 @@ from convmemory.conversations.exports.markdown_text import part_as_markdown
 from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer
 from convmemory.conversations.importers.chatgpt import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
-from convmemory.conversations.importers.claude_queue import QueueTracker, is_queued_prompt, read_prompt
+from convmemory.conversations.importers.claude_prompts import QueueTracker, is_queued_prompt, read_prompt
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.detect import why_refused
@@ -443,9 +443,9 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.pages.highlighting": _marked,
     "convmemory.conversations.pages.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
     "convmemory.conversations.importers.claude_code": _claude_session,
-    "convmemory.conversations.importers.claude_queue claude prompts": _claude_line,
-    "convmemory.conversations.importers.claude_queue claude prompts queued": is_queued_prompt,
-    "convmemory.conversations.importers.claude_queue": _queue,
+    "convmemory.conversations.importers.claude_prompts typed": _claude_line,
+    "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
+    "convmemory.conversations.importers.claude_prompts": _queue,
     "convmemory.conversations.importers.content": _content,
     "convmemory.conversations.importers.message_lists": _sent,
     "convmemory.conversations.importers.chatgpt chatgpt content": _chatgpt_node,
