@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 HUB_URL = "https://huggingface.co"
+DOWNLOADED = "downloaded"  # in the data folder: a folder for each downloaded model
 TIMEOUT_S = 30.0
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")

@@ -1,7 +1,6 @@
 """The page "Connect an agent"."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from django.http import HttpResponse
@@ -12,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 from convmemory.accounts.keys import active_keys, create_key
 from convmemory.accounts.pages import PageRequest, signed_in
 from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
-from convmemory.core.config import config
+from convmemory.core import program
 from convmemory.core.text import content_hash
 from convmemory.core.web.asgi_types import site_of
 from convmemory.mcp_server.clients import commands, setups
@@ -50,10 +49,9 @@ def connect(request: PageRequest) -> HttpResponse:
         key = create_key(person=request.user, name=name, days=KEY_DAYS, read_only="imports" not in request.POST)
         return redirect_with_new_key(request, key)
     new_key = new_key_of(request)
-    manage = str(Path(config.base_dir) / "manage.py")
     given: Any = {
         "server": request.build_absolute_uri("/").rstrip("/"),
-        "command": [sys.executable, manage],
+        "command": program.command(),
         "user": request.user.get_username(),
         "key": new_key,
     }
@@ -61,8 +59,10 @@ def connect(request: PageRequest) -> HttpResponse:
     # Commands that start the server are for those who can log in to its machine.
     context = {
         "address": request.build_absolute_uri(PATH),
-        "commands": [setup for setup in commands(**given) if request.user.is_staff or manage not in setup.lines],
-        "setups": [setup for setup in setups(**given) if request.user.is_staff or manage not in setup.lines],
+        "commands": [
+            setup for setup in commands(**given) if request.user.is_staff or sys.executable not in setup.lines
+        ],
+        "setups": [setup for setup in setups(**given) if request.user.is_staff or sys.executable not in setup.lines],
         "tools": mcp_tools(),
         "marks": any(tool.writes for tool in mcp_tools()),
         "new_key": new_key,
