@@ -121,6 +121,23 @@ def test_path_too_long_for_socket_works(tmp_path: Path) -> None:
     user.end()
 
 
+@pytest.mark.parametrize("damaged", ["global/pg_control", "pg_wal/*"])
+def test_damaged_database_is_refused_with_the_last_backup(tmp_path: Path, damaged: str) -> None:
+    folder = tmp_path / "postgres"
+    copy_prepared_folder(folder)
+    for path in folder.glob(damaged):
+        if path.is_file():
+            path.write_bytes(bytes(path.stat().st_size))
+    backup = tmp_path / "backups" / "convmemory-20260101T000000.zip"
+    backup.parent.mkdir()
+    backup.touch()
+    user = ServerUser(folder)
+    _, errors = user.process.communicate("")
+    assert "Its files are damaged; check the disk. Then restore the last backup:" in errors
+    assert f"mv {folder} {folder}.damaged\n  manage.py restore {backup} --yes\n" in errors
+    assert "PANIC" not in errors
+
+
 def test_folder_of_another_version_is_refused_with_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "postgres"
     folder.mkdir()
