@@ -142,7 +142,7 @@ def test_secret_key_is_made_once_and_full_disk_leaves_none(tmp_path: Path) -> No
         secret_key(path)
 
 
-def test_lost_secret_key_is_not_replaced_beside_a_database(tmp_path: Path) -> None:
+def test_lost_secret_key_of_a_database_is_refused_and_stays_missing(tmp_path: Path) -> None:
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "PG_VERSION").touch()
     with pytest.raises(SettingError, match=r"is missing.* put it back from a copy.* people have to sign in again"):
