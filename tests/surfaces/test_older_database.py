@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from tests.conftest import FAST_OPTIONS
 from tests.integration.ops.test_upgrades import Rows
 from tests.support.fleet import free_port
 from tests.support.forked_commands import ForkedCommands
-from tests.support.prepared_folder import ROOT, copy_prepared_folder
+from tests.support.prepared_folder import copy_prepared_folder
+from tests.support.run_database import ROOT
 from tests.surfaces.test_backup import Installation
 
 pytestmark = pytest.mark.slow
@@ -117,7 +119,7 @@ def test_update_killed_at_each_step_is_finished_by_the_next_start(installation: 
     os.utime(version, (1, 1))
     before = rows()
     for line in ("Starting the database", "Updating from 0.1.0", "To go back, install 0.1.0"):
-        up_until(installation, lambda output, line=line: line in output)
+        up_until(installation, partial(re.search, line))
         assert rows() == before
     begun: list[str] = []
     while "The database is that of" not in begun:
