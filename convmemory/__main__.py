@@ -24,6 +24,7 @@ def main() -> None:
         django.setup()
         gc.freeze()
         gc.enable()
+        _name_other_installation()
         execute_from_command_line(sys.argv)
     except SettingError as error:  # the settings are read before any command runs
         sys.exit(str(error))
@@ -35,6 +36,21 @@ def main() -> None:
         if "--traceback" in sys.argv or not isinstance(error, ProgrammingError) or not missing_migrations():
             raise
         sys.exit(UNMIGRATED)
+
+
+def _name_other_installation() -> None:
+    """Say which data folder this process uses if that is new while an installation runs on another one."""
+    from convmemory.core.config import config
+    from convmemory.core.postgres import server
+
+    folder = config.var_dir / "postgres"
+    is_new = not config.database_url and not (folder / "PG_VERSION").exists()
+    if is_new and (other := server.data_folder_elsewhere(folder)):
+        print(
+            f"This uses the data folder {config.var_dir}, where nothing is stored yet. "
+            f"An installation runs on {other}: CONVMEMORY_VAR={other} uses that one.",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":

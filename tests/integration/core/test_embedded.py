@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from convmemory.core.postgres import server
-from tests.support.prepared_folder import copy_prepared_folder
+from tests.support.prepared_folder import copy_prepared_folder, write_key
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +101,18 @@ def test_killed_server_starts_again(folder: Path) -> None:
     first.end()
     second.end()
     assert server.find(folder) is None
+
+
+def test_command_on_new_data_folder_names_installation_that_runs(folder: Path, tmp_path: Path) -> None:
+    user = ServerUser(folder)
+    user.facts()
+    write_key(folder.parent)
+    command = [sys.executable, "manage.py", "help"]
+    for var, is_named in ((tmp_path, True), (folder.parent, False)):
+        environment = os.environ | {"CONVMEMORY_VAR": str(var)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert (f"This uses the data folder {var}, where nothing is stored yet." in done.stderr) == is_named
+    user.end()
 
 
 def test_left_pid_file_with_number_of_living_process_does_not_matter(folder: Path) -> None:
