@@ -1,12 +1,14 @@
 """The page "Connect an agent"."""
 
 import sys
+from functools import cache
+from hashlib import sha256
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_noop
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import etag, require_http_methods, require_safe
 
 from convmemory.accounts.keys import active_keys, create_key
 from convmemory.accounts.pages import PageRequest, signed_in
@@ -17,6 +19,7 @@ from convmemory.core.web.asgi_types import site_of
 from convmemory.mcp_server.clients import commands, setups
 from convmemory.mcp_server.http import PATH
 from convmemory.mcp_server.places import can_authorize
+from convmemory.push.application import application
 from convmemory.tools.registry import mcp_tools
 
 KEY_DAYS = 365
@@ -26,16 +29,28 @@ SAID = (
     gettext_noop("on the machine of the server"),
     gettext_noop("It makes a key, and finds the agents. --dry-run only says what it would write."),
     gettext_noop("Every agent of another machine"),
-    gettext_noop("with the client installed"),
+    gettext_noop("on that machine"),
     gettext_noop(
-        "The client is the folder convmemory/push of this program and needs only Python 3.11: install it with pipx, or "
-        "ask who runs this server. Its command disconnect takes everything out again."
+        "The client is one file, and needs only Python 3.11. Its command disconnect takes everything out again."
     ),
     gettext_noop("It starts the server itself, so this is for the machine that convmemory runs on."),
     gettext_noop("Any other agent"),
     gettext_noop("As a command on this machine"),
 )
 """The texts of `clients`, which does not translate: the template looks up their translations."""
+
+
+@require_safe
+@etag(lambda request: client_etag())
+def client(request: HttpRequest) -> HttpResponse:
+    """Return the client of this version as one file. It contains the program alone, so it needs no key."""
+    headers = {"Cache-Control": "no-cache", "Content-Disposition": 'attachment; filename="client.pyz"'}
+    return HttpResponse(application("python3"), content_type="application/zip", headers=headers)
+
+
+@cache
+def client_etag() -> str:
+    return f'"{sha256(application("python3")).hexdigest()}"'
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
