@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from convmemory.core import conf
+from convmemory.core import conf, program
 from convmemory.core.logs import FORMATS, LEVELS
 from convmemory.core.setting_kinds import (
     Computed,
@@ -71,7 +71,12 @@ class Config:
 
     # Data and database
 
-    var_dir = folder("var", "where the embedded database, the model and the signing key lie", variable="CONVMEMORY_VAR")
+    var_dir = folder(
+        program.data_folder(),
+        "where the embedded database, the model and the signing key lie",
+        shown="`var/` of a checkout; `~/.local/share/convmemory-server/` of an installed package",
+        variable="CONVMEMORY_VAR",
+    )
     database_url = secret_address("an own PostgreSQL ≥ 15 with pgvector ≥ 0.8; empty: the embedded PostgreSQL 18")
     database_app_url = secret_address(
         "with `DATABASE_URL`: the log-in of the application, which `manage.py setup_roles` makes; without it all "
@@ -205,6 +210,11 @@ class Config:
     embedding_token_model = text(
         "all-MiniLM-L6-v2",
         "the model whose token vectors are compared (late interaction): this one, a folder, or `none`",
+    )
+    hf_endpoint = address(
+        "https://huggingface.co",
+        "the hub of `manage.py models --get`, and of the default model, which `manage.py up` downloads unless it is "
+        "installed",
     )
     embedding_base_url = address("https://api.openai.com/v1", "the address of the endpoint")
     embedding_api_key = secret("the key of the endpoint")
