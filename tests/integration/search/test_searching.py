@@ -303,7 +303,7 @@ def test_passage_shown_holds_quoted_phrase(mode: str) -> None:
     assert "zinc lid" in [hit.passage[start:end] for start, end in hit.marks]
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "full_text"])
+@pytest.mark.parametrize("mode", MODES)
 def test_passage_shown_holds_rarest_word(mode: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
