@@ -331,7 +331,7 @@ def choose_messages(
     openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     completed = []
-    for message, relevance in zip(messages, ranked.turns.relevance.of(turns), strict=True):
+    for message, relevance in zip(messages, ranked.turns.relevance_of(turns), strict=True):
         mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
         is_wrong = before is not None and before.kind == "wrong"
         completed.append(

@@ -183,7 +183,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), sections.get(turn), relevance, ranked,
              int(index), named_from)
         for turn, index, relevance in zip(
-            zip(sources, items, strict=True), page, ranked.relevance.of(page), strict=True
+            zip(sources, items, strict=True), page, ranked.relevance_of(page), strict=True
         )
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
