@@ -295,6 +295,9 @@ def rank_messages(
     ranker = LinearRanker(weights_of("messages" if turns.query.space else "messages_full_text"))
     scores = ranker.score(table)
     order = best_first(scores, table.keys)
+    homes = item_keys([one.source_id for one in candidates], [one.turn_number for one in candidates])[order]
+    is_repeated = np.isin(homes, list(turns.repeated))
+    order = np.concatenate([order[~is_repeated], order[is_repeated]])
     return RankedMessages(turns, tuple(candidates[index] for index in order), tuple(scores[order].tolist()), table)
 
 

@@ -56,7 +56,8 @@ class SearchState:
     small owner's passages. `moments` are the times of all of the owner's items, if they were read ahead
     (`search/ranking/in_time.py`); `behind` are the sources with items that may not be in the space yet;
     `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were compared. With a
-    `correction`, words of the query were searched for as they were probably meant.
+    `correction`, words of the query were searched for as they were probably meant. `repeated` are the keys of items
+    that only ask the question again (`search/ranking/repeated.py`).
     """
 
     query: PreparedQuery
@@ -74,6 +75,7 @@ class SearchState:
     is_incomplete: bool = False
     is_listing: bool = False
     correction: Correction | None = None
+    repeated: set[int] = field(default_factory=set)
     found: list[Found] = field(default_factory=list)
 
     def add(
