@@ -113,10 +113,12 @@ from search.query import is_too_short
 from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
+from search.ranking.repeated import _LINK
 from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
+from search.results.overturned import Said, overturning
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
 from search.word_forms import indexed_text, phrase_query, queried_text
@@ -544,6 +546,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         words_query(text),
     ),
     "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
+    "search.results.overturned": lambda text: overturning(Said(text, text), Said(text, text), is_next=True),
+    "search.ranking.repeated": lambda text: _LINK.findall(text),
     "search.results.matching": lambda text: (
         stems_of(text),
         stem(text),
