@@ -57,7 +57,9 @@ class Spoken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not."""
+    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not and
+    did not end well later.
+    """
 
     conclusion: str = ""
     files: tuple[str, ...] = ()
@@ -92,9 +94,9 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
             elif isinstance(part, ToolResultPart):
                 command = calls.get(part.call_id, last)
                 if command and has_failed(part):
-                    failed = command
+                    failed, passed = command, "" if passed == command else passed
                 elif command:
-                    passed = command
+                    passed, failed = command, "" if failed == command else failed
             elif isinstance(part, TextPart) and message.role == "assistant" and said_text(part).strip():
                 texts.append(said_text(part))
     return Outcome(_conclusion(texts), tuple(files)[-MAX_FILES:], passed, failed)
