@@ -17,7 +17,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import sessions_of, visible_conversations
 from convmemory.core.text import RECALL_TAG, fenced, one_line, visible
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
+from convmemory.core.tokens import cut_to_likely_tokens, likely_tokens
 from convmemory.push.repositories import Repository, folder_key
 
 MAX_TOKENS = 150
@@ -109,7 +109,8 @@ def stop_of(messages: Sequence[tuple[str, Sequence[Part]]], outcomes: Iterable[O
     for outcome in outcomes:
         conclusion = outcome.conclusion or conclusion
         files |= dict.fromkeys(_below(path, folder) for path in outcome.files)
-        failed = outcome.failed or ("" if failed == outcome.passed else failed)
+        failed = outcome.failed or failed
+        failed = "" if failed == outcome.passed else failed
     return Stop(
         one_line(asked, LINE_CHARS),
         conclusion,
@@ -152,18 +153,18 @@ def _text(last: Conversation, count: int, stop: Stop, resume: str) -> str:
     }
     lines = [head, *([tail] if tail else [])]
     for name, value in values.items():
-        left = MAX_TOKENS - LABEL_TOKENS - count_tokens(_fenced(lines), encoding=ESTIMATE)
+        left = MAX_TOKENS - LABEL_TOKENS - likely_tokens(_fenced(lines))
         if not value or left < LEAST_TOKENS:
             continue
         line = f"{name}: {_cut(visible(value), min(TOKENS[name], left))}"
         longer = [*lines[: len(lines) - bool(tail)], line, *lines[len(lines) - bool(tail) :]]
-        if count_tokens(_fenced(longer), encoding=ESTIMATE) <= MAX_TOKENS:
+        if likely_tokens(_fenced(longer)) <= MAX_TOKENS:
             lines = longer
     return _fenced(lines)
 
 
 def _cut(text: str, tokens: int) -> str:
-    cut = cut_to_tokens(text, tokens, encoding=ESTIMATE)
+    cut = cut_to_likely_tokens(text, tokens)
     return cut if cut == text else f"{cut.rstrip()}…"
 
 

@@ -57,8 +57,9 @@ class Spoken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not and
-    did not end well later.
+    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not.
+
+    If both are the same command, it ended well at last.
     """
 
     conclusion: str = ""
@@ -96,7 +97,7 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
                 if command and has_failed(part):
                     failed, passed = command, "" if passed == command else passed
                 elif command:
-                    passed, failed = command, "" if failed == command else failed
+                    passed = command
             elif isinstance(part, TextPart) and message.role == "assistant" and said_text(part).strip():
                 texts.append(said_text(part))
     return Outcome(_conclusion(texts), tuple(files)[-MAX_FILES:], passed, failed)

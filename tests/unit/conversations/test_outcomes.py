@@ -103,7 +103,7 @@ def test_call_is_one_line_with_its_end() -> None:
     assert call_line(ToolCallPart("3", "Grep", {"pattern": "port"}), None) == "Grep port"
 
 
-def test_command_counts_by_how_it_ended_last() -> None:
+def test_command_that_fails_at_last_is_none_that_passed() -> None:
     test, lint = (
         ToolCallPart("1", "Bash", {"command": "make test"}),
         ToolCallPart("2", "Bash", {"command": "make lint"}),
@@ -120,6 +120,6 @@ def test_command_counts_by_how_it_ended_last() -> None:
         outcome = outcome_of(messages)
         return outcome.passed, outcome.failed
 
-    assert ran((test, True), (test, False)) == ("make test", "")
+    assert ran((test, True), (test, False)) == ("make test", "make test")
     assert ran((test, False), (test, True)) == ("", "make test")
     assert ran((test, True), (lint, False)) == ("make lint", "make test")

@@ -84,7 +84,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_likely_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
 from convmemory.documents.converters.coverage import Coverage
@@ -504,6 +504,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens likely": likely_tokens,
+    "convmemory.core.tokens likely cut": lambda text: cut_to_likely_tokens(text, 50),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
