@@ -17,7 +17,7 @@ from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
-from search.results.overturned import Overturning, overturned_by, send_later_turns_query
+from search.results.overturned import Overturning, Said, overturning
 from search.results.passages import (
     ShownPassage,
     best_passages,
@@ -26,7 +26,7 @@ from search.results.passages import (
     send_nearest_query,
     with_similarities,
 )
-from search.retrieval.candidates import Feature, item_keys, split_keys
+from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
 from search.retrieval.filters import source_conditions
 from search.retrieval.retriever import SearchState
@@ -42,6 +42,8 @@ FEATURE_NAMES = {
 }
 # A feature is shown if the hit has at least this share of the query's best value.
 NAMED_SHARE = 0.5
+# Of the hits, of the turns that follow each in its conversation, and of the best hits of its project that are compared.
+COMPARED_HITS, FOLLOWING, BEST = 10, 8, 30
 
 Turn = tuple[int, int]  # source, item
 
@@ -192,6 +194,26 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         )
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
+
+
+def send_later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> PendingQuery:
+    """Send the query for the later turns with which some items are compared: those after them in their conversations,
+    and those of their projects among the `best` items of a search.
+    """
+    parameters: dict[str, Any] = {"owner": archive_id, "following": FOLLOWING}
+    parameters["sources"], parameters["items"] = split_keys(items[:COMPARED_HITS])
+    parameters["best_sources"], parameters["best_items"] = split_keys(best[:BEST])
+    return PendingQuery(load_sql("search.results", "later_turns"), parameters, keeps_plan=True)
+
+
+def overturned_by(pending: PendingQuery) -> dict[Turn, Overturning]:
+    """Return the last turn that decides otherwise for each (source, item) that has one."""
+    overturned: dict[Turn, Overturning] = {}
+    for source, item, heading, conclusion, conversation, number, *later, is_next in pending.rows():
+        earlier, said = Said(heading, conclusion or ""), Said(later[0], later[1] or "")
+        if quote := overturning(earlier, said, is_next=is_next):
+            overturned[source, item] = Overturning(conversation, number, quote)
+    return overturned
 
 
 def _sections_of(archive_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:

@@ -1,4 +1,4 @@
-"""Finds later turns that decide otherwise than a hit about the same subject, by their words alone.
+"""Finds later turns that decide otherwise than a hit about the same subject, by their words alone. Pure.
 
 A sentence of a later turn counts if it reverses ("instead", "no longer", "doch lieber", "ya no"; the words are in
 `cues.json`), shares words of the subject with the earlier turn and names something new. It is quoted word for word.
@@ -11,18 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from convmemory.core.folding import folded
-from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line
 from search.languages import CHARACTERS, pairs_of
 from search.results.matching import stem
-from search.retrieval.candidates import ItemKeys, split_keys
 from search.steering import WORDS
 
-# Of the hits, of the turns that follow each in its conversation, and of the best hits of its project that are compared.
-HITS, FOLLOWING, BEST = 10, 8, 30
 # The characters of a text that are read, and of a word that are compared: endings differ.
 READ_CHARS, WORD_CHARS = 1_000, 6
 # A longer sentence, or one of a longer conclusion, explains: with them 24 of 1,420 pairs of turns of transcripts had a
@@ -149,23 +145,3 @@ def _subject(text: str) -> frozenset[str]:
     plain = folded(text[:READ_CHARS])
     words = (word for word in _WORD.findall(plain) if len(word) > 1 and word not in WORDS)
     return frozenset(stem(word)[:WORD_CHARS] for word in words) | (frozenset(pairs_of(plain)) - WORDS)
-
-
-def send_later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> PendingQuery:
-    """Send the query for the later turns with which some items are compared: those after them in their conversations,
-    and those of their projects among the `best` items of a search.
-    """
-    parameters: dict[str, Any] = {"owner": archive_id, "following": FOLLOWING}
-    parameters["sources"], parameters["items"] = split_keys(items[:HITS])
-    parameters["best_sources"], parameters["best_items"] = split_keys(best[:BEST])
-    return PendingQuery(load_sql("search.results", "later_turns"), parameters, keeps_plan=True)
-
-
-def overturned_by(pending: PendingQuery) -> dict[tuple[int, int], Overturning]:
-    """Return the last turn that decides otherwise for each (source, item) that has one."""
-    overturned: dict[tuple[int, int], Overturning] = {}
-    for source, item, heading, conclusion, conversation, number, *later, is_next in pending.rows():
-        earlier, said = Said(heading, conclusion or ""), Said(later[0], later[1] or "")
-        if quote := overturning(earlier, said, is_next=is_next):
-            overturned[source, item] = Overturning(conversation, number, quote)
-    return overturned
