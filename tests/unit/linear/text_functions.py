@@ -84,7 +84,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_likely_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
 from convmemory.documents.converters.coverage import Coverage
@@ -113,10 +113,12 @@ from search.query import is_too_short
 from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
+from search.ranking.repeated import _LINK
 from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
+from search.results.overturned import Said, overturning
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
 from search.word_forms import indexed_text, phrase_query, queried_text
@@ -502,6 +504,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens likely": likely_tokens,
+    "convmemory.core.tokens likely cut": lambda text: cut_to_likely_tokens(text, 50),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
@@ -544,6 +547,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         words_query(text),
     ),
     "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
+    "search.results.overturned": lambda text: overturning(Said(text, text), Said(text, text), is_next=True),
+    "search.ranking.repeated": lambda text: _LINK.findall(text),
     "search.results.matching": lambda text: (
         stems_of(text),
         stem(text),
