@@ -46,14 +46,25 @@ def asks(query: SearchQuery) -> bool:
 
 
 def answering_hits(query: SearchQuery, results: SearchResults) -> Sequence[Hit]:
-    """Return the hits that are likely to answer a question, best first; none unless the search says that one does."""
+    """Return the hits that are likely to answer a question, best first, without what is marked as wrong.
+
+    None unless the search says that one does.
+    """
     if not results.answered or not asks(query):
         return ()
     bar = config.search_min_relevance
     # Without a relevance of hits a title alone may be what answers.
     return [
-        hit for hit in results.hits if (not results.titles if hit.relevance is None else hit.relevance >= bar)
-    ]  # fmt: skip
+        hit
+        for hit in results.hits
+        if (not results.titles if hit.relevance is None else hit.relevance >= bar) and not is_wrong(hit)
+    ]
+
+
+def is_wrong(hit: Hit) -> bool:
+    """Return whether its owner marked a turn as wrong."""
+    mark = None if isinstance(hit.where, SectionPlace) else hit.where.mark
+    return mark is not None and mark.kind == "wrong"
 
 
 def best_passage(query: SearchQuery, results: SearchResults, box: SearchBox, *, asked: str) -> BestPassage | None:
