@@ -27,7 +27,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
 }  # fmt: skip
 ACTIONS = (
     "change-", "delete-", "drop-", "end-", "keep-", "make-", "mark-", "pin-", "regenerate-", "remove-", "rename-",
-    "retry-", "revoke-", "archive-", "star-", "stop-", "tag-", "undo-",
+    "add-import-to-", "retry-", "revoke-", "archive-", "star-", "stop-", "tag-", "undo-",
 )  # fmt: skip
 
 
