@@ -4,12 +4,14 @@ Read from the messages, without a model. `text` is for an agent at its start, an
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.messages.edits import path_in_project
+from convmemory.conversations.messages.outcomes import changed_files, command_of, has_failed
 from convmemory.conversations.messages.parts import (
     Part,
     TextPart,
@@ -23,13 +25,12 @@ from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import sessions_of, visible_conversations
 from convmemory.core.text import RECALL_TAG, fenced, one_line, visible
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
-from convmemory.push.repositories import Repository, folder_key
+from convmemory.push.repositories import Repository
 
 MAX_TOKENS = 150
 MAX_MESSAGES = 300  # the last ones of the session
 MAX_STEPS, MAX_FILES = 5, 6
 LINE_CHARS, OUTCOME_CHARS = 160, 600
-RESULT_CHARS = 400  # at either end of a result, where its exit code is
 TOKENS = {"Outcome": 50, "Open": 30, "Fails": 20, "Changed": 25, "Asked": 20}
 LABEL_TOKENS, LEAST_TOKENS = 8, 8
 RESUME = {
@@ -44,11 +45,7 @@ RESUME = {
 """The command by which each agent continues a session, by the source of the conversation."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
-_EXIT_CODE = re.compile(r"exit(?:ed with)?[ _]code\"?[:=]? ?\"?(-?[0-9]{1,4})", re.IGNORECASE)
-_EDITS = re.compile(r"edit|write(?!_?todo)|create|patch|replace", re.IGNORECASE)
 _LISTS = re.compile(r"todo|plan", re.IGNORECASE)
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: ([^\n]{1,400})$", re.MULTILINE)
-_PATHS = ("file_path", "filePath", "path", "notebook_path", "target_file", "absolute_path")
 _DONE = ("completed", "done", "cancelled", "canceled")
 
 
@@ -119,15 +116,15 @@ def stop_of(messages: Sequence[tuple[str, Sequence[Part]]], folder: str = "") ->
             outcome = text
         for part in parts:
             if isinstance(part, ToolCallPart):
-                command = _command(part.input)
+                command = command_of(part)
                 if command:
                     commands[part.id] = command
-                files |= dict.fromkeys(_below(path, folder) for path in _edited(part))
+                files |= dict.fromkeys(path_in_project(path, folder) for path in changed_files(part))
                 listed = _steps(part) if _LISTS.search(part.name) else None
                 steps = steps if listed is None else listed
             elif isinstance(part, ToolResultPart) and (command := commands.get(part.call_id, "")):
                 failed.pop(command, None)
-                if _has_failed(part):
+                if has_failed(part):
                     failed[command] = None
     return Stop(
         one_line(asked, LINE_CHARS),
@@ -148,28 +145,6 @@ def _conclusion(text: str) -> str:
     return one_line(" ".join(kept[-2:] if is_part else kept[-1:]), OUTCOME_CHARS)
 
 
-def _command(given: Mapping[str, Any]) -> str:
-    value = given.get("command") or given.get("cmd")
-    if isinstance(value, list):
-        value = value[-1] if value and value[0] in ("bash", "sh", "zsh", "/bin/bash") else " ".join(map(str, value))
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _edited(call: ToolCallPart) -> Iterator[str]:
-    """Yield the paths of files that a call changes."""
-    for value in call.input.values():
-        if isinstance(value, str) and "*** Begin Patch" in value:
-            yield from (match.strip() for match in _PATCHED.findall(value))
-    if _EDITS.search(call.name):
-        yield from (path for name in _PATHS if isinstance(path := call.input.get(name), str) and path.strip())
-
-
-def _below(path: str, folder: str) -> str:
-    """Return the path as seen from the project's folder, if it is in it."""
-    key, root = folder_key(path), folder_key(folder) if folder else ""
-    return path[len(path) - len(key) + len(root) + 1 :] if root and key.startswith(f"{root}/") else path
-
-
 def _steps(call: ToolCallPart) -> tuple[str, ...] | None:
     """Return the steps of a list of an agent that are not done; None if the call has no list."""
     for value in call.input.values():
@@ -180,11 +155,6 @@ def _steps(call: ToolCallPart) -> tuple[str, ...] | None:
             lines = (line.strip(" -*") for line in value.splitlines())
             return tuple(line.removeprefix("[ ]").strip() for line in lines if line.startswith("[ ]"))
     return None
-
-
-def _has_failed(result: ToolResultPart) -> bool:
-    codes = _EXIT_CODE.findall(result.text[:RESULT_CHARS] + "\n" + result.text[-RESULT_CHARS:])
-    return result.is_error or any(int(code) for code in codes[:1])
 
 
 def _text(last: Conversation, count: int, stop: Stop, resume: str) -> str:
