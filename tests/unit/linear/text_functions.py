@@ -47,6 +47,7 @@ from convmemory.conversations.importers.values import (
 )
 from convmemory.conversations.importing.archives import _archive_stem, _safe_parts
 from convmemory.conversations.messages.drafts import MessageDraft, event_words, words_query
+from convmemory.conversations.messages.edits import edits_in, edits_of, path_in_project
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.outcomes import Outcome, Spoken, call_line, end_of, outcome_of
 from convmemory.conversations.messages.parts import (
@@ -309,6 +310,14 @@ def _edits(text: str) -> object:
         {"input": f"*** Begin Patch\n{text}"},
         {"path": "a", "edits": [{"old_str": line, "new_str": text[:10]} for line in text.split("\n")]},
     )
+    more = (
+        {"diff": text.replace("\n", "\n+", 5), "path": text},
+        {"patch": f"--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n{text}"},
+    )
+    for call in (*calls, *more):
+        edits_of(ToolCallPart("1", "Edit", call))
+    path_in_project(text, text[: len(text) // 2], "/barn")
+    list(edits_in([(1, [ToolCallPart("1", "Write", calls[0]), ToolResultPart("1", text)])]))
     return [diff_of("Edit", call) for call in calls], diff_of("Write", {"path": "a", "content": text})
 
 
