@@ -68,7 +68,7 @@ from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import _blocks, _payloads
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
-from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.errors import InvalidInput
 from convmemory.core.files.charsets import decode_text
 from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.key_shapes import find_keys
@@ -590,24 +590,3 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
     },
 }
-SLOW = frozenset({"convmemory.conversations.pages.markdown_html"})
-SLOWEST = frozenset(
-    {
-        "convmemory.conversations.importers.message_lists",
-        "convmemory.conversations.pages.part_views passage",
-        "convmemory.documents.markdown_sections",
-    }
-)
-"""They read Markdown, or many pieces: a selection of the texts is enough to be waited for."""
-
-
-def called(function: TextFunction) -> TextFunction:
-    """The function with its own errors passed over: a refusal is an answer."""
-
-    def call(text: str) -> object:
-        try:
-            return function(text)
-        except ConvMemoryError as error:
-            return error
-
-    return call
