@@ -32,6 +32,13 @@ MADE_ON_THE_SPOT = {
         "convmemory.core.text"
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
+    "search/results/overturned.py: re.compile(either(lists[f'{kind}_unspaced']) or '(?!)')": "search.results.overturned",
+    "search/results/overturned.py: re.compile(f'(?<!\\\\w)(?:{either(lists[kind])})(?!\\\\w)', re.I)": (
+        "search.results.overturned"
+    ),
+    "convmemory/chat/checked_answers.py: re.search(f'(?<![0-9a-z]){re.escape(quote)}(?![0-9a-z])', text)": (
+        "convmemory.chat.checked_answers"
+    ),
     "search/pages/snippets.py: re.compile('|'.join(patterns))": "search.pages.snippets",
     "convmemory/push/ignoring.py: re.compile(expression, _FLAGS)": "convmemory.push.ignoring",
     "convmemory/core/usages.py: re.fullmatch(_TOKEN.sub(as_pattern, usage), call)": "convmemory.core.usages",

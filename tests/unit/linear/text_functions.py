@@ -16,6 +16,7 @@ from typing import Any
 import tiktoken
 
 from benchmarks.datasets.beam import _without_plan_mark
+from convmemory.chat.checked_answers import AnswerReader
 from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.live import clean_title
@@ -437,6 +438,11 @@ def _without_keys(text: str) -> object:
     return without_keys(MessageDraft("user", parts, raw=text.encode("utf-8", "replace")))
 
 
+def _checked_answer(text: str) -> object:
+    reader = AnswerReader("question", {1: text})
+    return [*reader.feed(f'{text} [1 "{text[:300]}"].\n'), *reader.finish()]
+
+
 def _ignored(text: str) -> object:
     """The text as the patterns of a file, and as the path of a folder."""
     patterns = parse_patterns("a*b*c\n**/[a-z]*/x/**\n/?*/!*.*\n")
@@ -446,6 +452,7 @@ def _ignored(text: str) -> object:
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.usages": lambda text: is_call("path [--yes | --dry-run]", {"path", text}),
     "convmemory.push.ignoring": _ignored,
+    "convmemory.chat.checked_answers": _checked_answer,
     "convmemory.chat.deltas": _stream,
     "convmemory.context.sending left out": lambda text: one_line(text, 500),
     "convmemory.conversations.importing.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
