@@ -32,7 +32,9 @@ MADE_ON_THE_SPOT = {
         "convmemory.core.text"
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
-    "search/results/overturned.py: re.compile(either(lists[f'{kind}_unspaced']) or '(?!)')": "search.results.overturned",
+    "search/results/overturned.py: re.compile(either(lists[f'{kind}_unspaced']) or '(?!)')": (
+        "search.results.overturned"
+    ),
     "search/results/overturned.py: re.compile(f'(?<!\\\\w)(?:{either(lists[kind])})(?!\\\\w)', re.I)": (
         "search.results.overturned"
     ),
