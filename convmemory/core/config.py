@@ -4,7 +4,6 @@
 written from them by `make settings`. Code reads a value as `config.task_slice_s`; nothing else reads Django's settings.
 """
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,18 +11,15 @@ from typing import Any
 
 from convmemory.core import conf
 from convmemory.core.logs import FORMATS, LEVELS
+from convmemory.core.server_settings import ServerSettings
 from convmemory.core.setting_kinds import (
     Computed,
     Setting,
     address,
     boolean,
     choice,
-    folder,
-    header,
-    identity_providers,
     names,
     number,
-    proxies,
     seconds,
     secret,
     secret_address,
@@ -66,152 +62,10 @@ def kept_backups(meaning: str) -> Setting[int]:
     return Setting(read, shown="3 in the data folder, 14 elsewhere", meaning=meaning)
 
 
-class Config:
+class Config(ServerSettings):
     """The settings in force. A field has the lower-case name of its setting in `convmemory.settings`."""
 
-    # --- Data and database ---
-
-    var_dir = folder("var", "where the embedded database, the model and the signing key lie", variable="CONVMEMORY_VAR")
-    database_url = secret_address(
-        "the address of a PostgreSQL (15 or newer, with pgvector 0.8 or newer) of your own; empty: the embedded "
-        "PostgreSQL 18"
-    )
-    database_app_url = secret_address(
-        "with `DATABASE_URL`: the same database with the log-in of the application, which `manage.py setup_roles` "
-        "makes; empty: all work is done with the log-in of `DATABASE_URL` ([ADR 66](adr/0066-row-level-security.md))"
-    )
-    database_maintenance_url = secret_address(
-        "with `DATABASE_URL`: the same database with the log-in of maintenance (sweeps, the admin, commands), which "
-        "`manage.py setup_roles` makes"
-    )
-    database_pool_size = whole(8, 1, 1000, "connections to the database of each process and each of its log-ins")
-
-    # --- Web server ---
-
-    host = text("", "the address of this machine at which the web server listens", shown="127.0.0.1")
-    port = whole(8000, 0, 65_535, "the port at which the web server listens")
-    allowed_hosts = names(
-        ("localhost", "127.0.0.1", "[::1]"),
-        "the host names under which people reach the server, separated by commas",
-        shown="local names",
-    )
-    csrf_trusted_origins = names(
-        (),
-        "the addresses, such as `https://chat.example.org`, from whose pages forms may be sent: those of "
-        "`ALLOWED_HOSTS` behind a proxy with HTTPS; separated by commas",
-    )
-    https_only = boolean(
-        "1: browsers are led to HTTPS and keep cookies to it; trusts `X-Forwarded-Proto`, which the proxy has to set",
-        default=False,
-    )
-    hsts_seconds = whole(
-        30 * 24 * 3_600,
-        0,
-        157_680_000,
-        "with `HTTPS_ONLY`: seconds for which browsers refuse plain HTTP after a response over HTTPS; 0: they never do",
-    )
-    secure_hsts_include_subdomains = boolean(
-        "1: what `HSTS_SECONDS` says holds for all subdomains, too, which may be other servers",
-        default=False,
-        variable="HSTS_SUBDOMAINS",
-    )
-    forwarded_allow_ips = proxies(
-        "addresses and networks of proxies whose `X-Forwarded-For` is trusted, separated by commas; empty: none, "
-        "not even one on this machine"
-    )
-    secret_key = secret(
-        "the key that signs sessions and links, and encrypts kept uploads and hidden keys: the same for all processes",
-        shown="generated once",
-    )
-
-    # --- Signing in ---
-
-    oidc_providers = identity_providers(
-        "identity providers with which people sign in, as JSON: [Identity providers](#identity-providers)"
-    )
-    remote_user_header = header(
-        "a header such as `X-Forwarded-User` in which a proxy of `FORWARDED_ALLOW_IPS` names who is signed in: "
-        "[Sign-in by a proxy](#sign-in-by-a-proxy)"
-    )
-    remote_user_scim = boolean(
-        "1: the proxy of `REMOTE_USER_HEADER` names people by the userName or externalId that "
-        "[SCIM](#a-directory-by-scim) gives them; at their first sign-in they get the account that SCIM made",
-        default=False,
-    )
-    remote_groups_header = header(
-        "a header in which the proxy of `REMOTE_USER_HEADER` names the groups of the person, separated by commas"
-    )
-    remote_staff_groups = names((), "groups in `REMOTE_GROUPS_HEADER` whose members are staff; empty: none")
-    remote_sign_out_url = text(
-        "",
-        "the address at which the proxy of `REMOTE_USER_HEADER` ends its own session, such as "
-        "`https://id.example.org/oauth2/sign_out`",
-    )
-    sso_only = boolean(
-        "1: no password is accepted, chosen or reset; people sign in by `OIDC_PROVIDERS` or `REMOTE_USER_HEADER` "
-        "alone, programs by their keys",
-        default=False,
-    )
-
-    require_second_factor = choice(
-        "off",
-        ("off", "staff", "all"),
-        "the people for whom a password is not enough: `staff` and superusers, or `all`; without a second factor they "
-        "set one up after the next right password ([Second factors](#second-factors))",
-    )
-
-    # --- E-mail ---
-
-    email_host = text(
-        "",
-        "the SMTP server that sends invitations, links to reset passwords, and notices, with links that begin with "
-        "`PUBLIC_URL`; empty: no mail is sent, and administrators pass the links on ([operation.md](operation.md))",
-    )
-    email_port = whole(587, 1, 65_535, "the port of `EMAIL_HOST`")
-    email_security = choice(
-        "starttls",
-        ("starttls", "tls", "none"),
-        "how mail is encrypted on its way to `EMAIL_HOST`: `starttls`, `tls` from the first byte (port 465), or `none` "
-        "for a server on this machine",
-    )
-    email_host_user = text("", "the user name at `EMAIL_HOST`, if it asks for one")
-    email_host_password = secret("the password at `EMAIL_HOST`")
-    email_from = text("", "the address from which mail is sent", shown="`convmemory@` and the host of `PUBLIC_URL`")
-    email_timeout_s = seconds(15.0, "seconds for which `EMAIL_HOST` may be silent")
-    alert_emails = names(
-        (),
-        "addresses, separated by commas, that are mailed what the hourly `doctor` finds newly wrong; `none`: no one is",
-        shown="those of superusers",
-    )
-
-    # --- Queue and fairness ---
-
-    # At least three: one that no long task takes, and places for the long tasks of two people.
-    workers = whole(
-        max(3, os.cpu_count() or 1),
-        1,
-        1024,
-        "number of worker processes that `manage.py up` starts; all workers but one can do long work (imports, "
-        "documents, drawings, archives, summaries) at the same time, and one user leaves a place for another's; with "
-        "two there is one place for all, with one it does nothing else meanwhile ([ADR "
-        "24](adr/0024-fair-scheduling-by-owner.md))",
-        shown="number of cores but at least 3",
-    )
-    web_workers = whole(1, 1, 1_024, "number of web processes that `manage.py up` starts")
-    task_timeout_s = whole(600, 10, 86_400, "seconds for one background task; imports: `IMPORT_TIMEOUT_S`")
-    task_slice_s = seconds(3.0, "seconds after which a task of one user yields to those of others")
-    requests_per_user = whole(4, 1, 100_000, "requests of one user that a web process handles at once")
-    requests_beside_others = whole(1, 1, 100_000, "requests at once of a busy user while others are active")
-    streams_per_user = whole(
-        64,
-        1,
-        100_000,
-        "responses of one user at once that are streamed or wait for a language model, in one web process; an address "
-        "without a key or session has at most 2, and all of those together half of `DATABASE_POOL_SIZE`",
-    )
-    waiting_per_user = whole(64, 0, 100_000, "requests of one user that may wait their turn; more get 429")
-
-    # --- Embeddings ---
+    # Embeddings
 
     embedding_provider = choice(
         "local",
@@ -227,7 +81,14 @@ class Config:
         "the model of the vectors of single words, by which the best hits are ordered again: this one, a folder, or "
         "`none`",
     )
-    embedding_base_url = address("https://api.openai.com/v1", "with `openai`: the endpoint that computes vectors")
+    hf_endpoint = address(
+        "https://huggingface.co",
+        "the hub of `manage.py models --get`, and of the default model, which `manage.py up` downloads unless it is "
+        "installed",
+    )
+    embedding_base_url = address(
+        "https://api.openai.com/v1", "with `openai`: the address of the endpoint that computes vectors"
+    )
     embedding_api_key = secret("the key for `EMBEDDING_BASE_URL`")
     embedding_dimensions = whole(
         0,
@@ -246,16 +107,20 @@ class Config:
         shown="known for common models",
     )
     embedding_timeout_s = seconds(60.0, "seconds for which `EMBEDDING_BASE_URL` may take to answer")
-    embedding_threads = whole(0, 0, 1024, "threads of the local embedding model", shown="number of cores")
+    embedding_threads = whole(
+        0, 0, 1024, "threads with which the local model computes vectors", shown="number of cores"
+    )
 
-    # --- Search ---
+    # Search
 
     late_interaction = boolean(
         "1: the best hits are ordered again by the vectors of single words, which take about as much space as the "
         "passages",
         default=True,
     )
-    mmr_lambda = number(0.97, 0, 1, "0 to 1: order of the first hits; 1 by relevance alone, less for diversity")
+    mmr_lambda = number(
+        0.97, 0, 1, "0 to 1: how the first hits are ordered; 1: by relevance alone, less: with more diversity"
+    )
     search_min_relevance = number(
         0.37,
         0,
@@ -277,17 +142,30 @@ class Config:
         "the format of the requests to `RERANK_URL`: `cohere` (also Jina, vLLM, llama.cpp, LiteLLM) or `tei` (Text "
         "Embeddings Inference)",
     )
-    rerank_timeout_s = seconds(0.8, "seconds that a search waits for `RERANK_URL`; then the order stays")
-    rerank_top_k = whole(30, 2, 50, "turns that `RERANK_URL` orders, 2 to 50; TEI takes 32 unless configured")
+    rerank_timeout_s = seconds(
+        0.8, "seconds that a search waits for `RERANK_URL` in all; then the order stays as it was"
+    )
+    rerank_top_k = whole(
+        30,
+        2,
+        50,
+        "how many of the best turns are sent to `RERANK_URL`, 2 to 50; TEI takes 32 unless configured otherwise",
+    )
 
-    # --- Recall ---
+    # Recall
 
     conversation_memory_enabled = boolean(
         "0 switches recall off, and the tools `recall` and `conversation_recall` are not offered", default=True
     )
     max_recall_tokens = whole(2000, 1, 20_000, "the most tokens of the text that a recall returns, up to 20,000")
     recall_top_k = whole(5, 1, 50, "the number of messages that a recall returns, 1 to 50")
-    recall_threshold = number(0.4, 0, 1, "0 to 1: least cosine of recalled messages, if relevance is not calibrated")
+    recall_threshold = number(
+        0.4,
+        0,
+        1,
+        "the least cosine similarity, 0 to 1, of messages that a recall returns, with a model whose relevance is not "
+        "calibrated",
+    )
     recall_min_relevance = number(
         0.25,
         0,
@@ -296,7 +174,7 @@ class Config:
         "empty for this reason ([ADR 59](adr/0059-relevance-threshold.md))",
     )
 
-    # --- Agents over MCP ---
+    # Agents over MCP
 
     mcp_all_tools = boolean(
         "1: MCP lists all tools, not only the four for agents; those that it does not list answer, too", default=False
@@ -324,7 +202,13 @@ class Config:
         "who may open the links that people make to their conversations: `people` who are signed in, `anybody` if the "
         "link's owner chose that; `off`: no link can be made or opened ([ADR 102](adr/0102-share-links.md))",
     )
-    sharing_max_days = whole(0, 0, 36_500, "the most days for which shared links work, old ones too; 0: no limit")
+    sharing_max_days = whole(
+        0,
+        0,
+        36_500,
+        "the most days for which a shared link works, also one that was made before; 0: for ever, if its owner chose "
+        "that",
+    )
 
     make_spaces = choice(
         "everybody",
@@ -333,14 +217,21 @@ class Config:
         "([ADR 101](adr/0101-archives-and-callers.md))",
     )
 
-    audit_days = whole(365, 0, 36_500, "days for which the audit log is kept; 0: for ever")
+    audit_days = whole(
+        365,
+        0,
+        36_500,
+        "days for which entries of the audit log are kept; 0: for ever ([ADR 103](adr/0103-audit-log.md))",
+    )
 
-    # --- Model for chat and summaries ---
+    # Model for chat and summaries
 
     chat_base_url = address("", "the OpenAI-compatible endpoint for chat, summaries and the capture proxy")
     chat_api_key = secret("the key for `CHAT_BASE_URL`")
     chat_model = text("", "the name of the model at `CHAT_BASE_URL`")
-    chat_context_window = whole(32_768, 1024, 20_000_000, "the most tokens that `CHAT_MODEL` takes at a time")
+    chat_context_window = whole(
+        32_768, 1024, 20_000_000, "the most tokens that `CHAT_MODEL` reads and writes at a time"
+    )
     chat_timeout_s = seconds(120.0, "seconds for which `CHAT_BASE_URL` may be silent")
     chat_allowed_hosts = names(
         (),
@@ -363,14 +254,25 @@ class Config:
         "tokens a month that each person, and each space, may use of the server's own model, unless they or their "
         "groups have a [quota](#quotas); 0: no limit",
     )
-    chat_lease_s = whole(30, 2, 3600, "seconds until the unfinished reply of a dead process is taken over")
+    chat_lease_s = whole(
+        30,
+        2,
+        3600,
+        "seconds after which the unfinished reply of a process that died is stored, and its conversation continues",
+    )
     summary_max_tokens = whole(800, 100, 100_000, "the most tokens of a summary")
     context_threshold = share(0.8, "share of the model's window above which what it gets is shortened")
-    context_sliding_messages = whole(40, 1, 1_000_000, "messages that the strategy `sliding_window` keeps")
-    context_tool_output_tokens = whole(300, 10, 1_000_000, "tokens that `tool_output_trim` leaves of a tool output")
-    context_resurrection_tokens = whole(1500, 50, 1_000_000, "the most tokens that `resurrection` brings back")
+    context_sliding_messages = whole(
+        40, 1, 1_000_000, "number of messages that an agent with the strategy `sliding_window` keeps"
+    )
+    context_tool_output_tokens = whole(
+        300, 10, 1_000_000, "tokens to which the strategy `tool_output_trim` cuts each tool output"
+    )
+    context_resurrection_tokens = whole(
+        1500, 50, 1_000_000, "the most tokens of earlier messages that the strategy `resurrection` brings back"
+    )
 
-    # --- Sizes of requests ---
+    # Sizes of requests
 
     max_upload_mb = whole(512, 1, 1_048_576, "the largest upload of files to import, in MB")
     max_stored_mb_per_user = whole(
@@ -416,9 +318,14 @@ class Config:
         "([deployment.md](deployment.md#rolling-restarts))",
     )
     request_idle_s = seconds(20.0, "seconds for which a client may be silent while it sends a request")
-    request_min_bytes_per_s = whole(4096, 1, 1_000_000_000, "bytes a second of a body, once `REQUEST_IDLE_S` passed")
+    request_min_bytes_per_s = whole(
+        4096,
+        1,
+        1_000_000_000,
+        "the least bytes a second with which a request must arrive once `REQUEST_IDLE_S` have passed",
+    )
 
-    # --- Backups ---
+    # Backups
 
     backup_folder = backup_place(
         "where `manage.py up` writes backups of the embedded database: a folder, better on another disk, or "
@@ -427,9 +334,14 @@ class Config:
     backup_every_h = whole(24, 1, 8_760, "hours from one backup of `manage.py up` to the next")
     backup_keep = kept_backups("how many backups of `manage.py up` are kept; older ones are deleted")
 
-    # --- Imports ---
+    # Imports
 
-    import_timeout_s = whole(1800, 10, 86_400, "seconds that one import may take, 10 to 86,400")
+    import_timeout_s = whole(
+        1800,
+        10,
+        86_400,
+        "seconds that one import may take, 10 to 86,400 ([ADR 21](adr/0021-imports-in-a-child-process.md))",
+    )
     import_memory_mb = whole(1024, 256, 1_048_576, "the most memory of one import in MB, at least 256")
     samples = boolean(
         "1: the first start of `manage.py up` on a new database loads sample conversations, as `make run` does; "
@@ -468,7 +380,7 @@ class Config:
         "folder that all of them share",
     )
 
-    # --- Documents ---
+    # Documents
 
     max_document_mb = whole(100, 1, 100_000, "the largest document, in MB")
     trash_days = whole(
@@ -503,20 +415,27 @@ class Config:
         "seconds of processor time without progress after which reading or drawing a document is ended: 1 to 3600; "
         "raise it on slow machines",
     )
-    document_ocr = boolean("1: read scanned pages with tesseract, which must be installed", default=False)
+    document_ocr = boolean(
+        "1: recognise the text of scanned pages with tesseract, which must be installed", default=False
+    )
     rag_enabled = boolean(
         "1: documents are found by meaning, too; 0: by their words alone ([ADR "
         "31](adr/0031-one-space-for-documents-and-turns.md))",
         default=True,
     )
 
-    # --- Observation and pages ---
+    # Observation and pages
 
-    log_level = choice("INFO", LEVELS, "the least severity that is logged: `DEBUG` to `CRITICAL`", ignore_case=True)
+    log_level = choice(
+        "INFO",
+        LEVELS,
+        "the least severity that is logged: `DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`",
+        ignore_case=True,
+    )
     log_format = choice("plain", FORMATS, "the format of the log: `plain`, or `json` for one JSON object a line")
     sentry_dsn = secret_address(
         "a Sentry project that errors are sent to, without texts of people "
-        "([observability.md](observability.md#traces-and-errors))"
+        "([observability.md](observability.md#traces-and-errors))",
     )
     otel_exporter_otlp_endpoint = address(
         "",
@@ -529,7 +448,7 @@ class Config:
     time_zone = zone("UTC", "the time zone of dates on pages and in queries", variable="TZ")
     debug = boolean("1: error pages show code; never use it on a server that others can reach", default=False)
 
-    # --- Computed in `convmemory.settings`, or Django's own ---
+    # Computed in `convmemory.settings`, or Django's own
 
     base_dir = Computed[Path]()
     static_root = Computed[Path]()
@@ -554,7 +473,8 @@ config = Config()
 
 def declared() -> Iterator[Setting[Any]]:
     """Yield every setting that a variable sets, in the order of the documentation."""
-    yield from (each for each in vars(Config).values() if isinstance(each, Setting))
+    for declaring in (ServerSettings, Config):
+        yield from (each for each in vars(declaring).values() if isinstance(each, Setting))
 
 
 def read_all() -> dict[str, Any]:
