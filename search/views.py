@@ -101,7 +101,7 @@ def search_page(request: PageRequest) -> HttpResponse:
                 ]
     except InvalidInput as error:
         status, context = 422, {"error": str(error)}
-    context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
+    context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when"), "is_chosen": step == "chosen"}
     if (
         (context.get("groups") or context.get("titles"))
         and (step == "chosen" or not request.htmx)

@@ -52,7 +52,7 @@ def test_question_gets_passage_with_its_date_place_and_link(archive: User) -> No
         assert piece in text, text
     assert re.search(r'<a href="/conversations/\d+\?turn=3&amp;', html)
     assert "metal primer" in text or "rusty, which paint holds" in text
-    assert NEAREST not in text
+    assert "data-nearest hidden" in html
 
 
 @pytest.mark.parametrize(
