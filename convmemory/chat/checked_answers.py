@@ -28,7 +28,7 @@ _UNIT_END = re.compile(r"[\"\u201d\u201c\u00bb]\][.!?\u3002]?\s*(?=[^\W_])")
 _LIST_MARK = re.compile(r"\A(?:[-*\u2022]|\d{1,2}[.)])\s+")
 _LOOSE_SIGNS = re.compile(r"\A[\s.,;:!?\u3002]+")
 _UNCOMPARED = re.compile(r"[*_`#|\"'\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019]+")
-_GAP = re.compile(r"\s*(?:\u2026|\.{3})\s*")
+_GAP = re.compile(r"(?<!\s)\s*+(?:\u2026|\.{3})\s*+")
 _WORD = re.compile(r"[^\W_]+")
 
 

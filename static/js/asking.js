@@ -74,13 +74,18 @@ class Answer {
   quote(citation) {
     let item = one(`[data-number="${citation.number}"]`, this.cited);
     if (!item) {
-      const { title, place, created_at: moment } = this.evidence.get(citation.number);
+      const { title, place, created_at: moment, overturned } = this.evidence.get(citation.number);
       item = make("li", "");
       item.dataset.number = item.value = citation.number;
       item.append(this.link(citation, `${title || word("Untitled")}, ${place}`));
       const day = make("time", "", dayOf(moment));
       day.dateTime = moment;
       item.append(" · ", day);
+      if (overturned) {
+        const later = make("a", "tag warning", word("A later turn says otherwise"));
+        Object.assign(later, { href: overturned.url, title: overturned.quote });
+        item.append(" ", later);
+      }
       this.cited.append(item);
     }
     const words = make("q", "", citation.quote);

@@ -18,10 +18,12 @@ register = template.Library()
 def asking_of(request: "PageRequest", box: "SearchBox") -> dict[str, str] | None:
     """Return the body of `POST /api/v1/ask` for a box, the model and the most tokens.
 
-    None without a model, and where the box names several programs, projects or sources: the route takes one of each.
+    None without a model, and where the box has filters that the route does not take: several programs, projects or
+    sources, and conditions such as `title:`.
     """
     names = {name: getattr(box, name) for name in ("agent", "project", "source")}
-    agent = answering_agent(request.caller) if all(len(each) <= 1 for each in names.values()) else None
+    is_plain = all(len(each) <= 1 for each in names.values()) and not box.conditions
+    agent = answering_agent(request.caller) if is_plain else None
     if agent is None:
         return None
     space = request.caller.space
@@ -31,7 +33,7 @@ def asking_of(request: "PageRequest", box: "SearchBox") -> dict[str, str] | None
         "scope": ",".join(box.scope),
         "kind": box.kind,
         "when": box.when,
-        "space": str(space.archive_id) if space else box.space,
+        "space": str(space.archive_id) if space else box.space_named or box.space,
         "archived": box.archived,
         **{name: "".join(each) for name, each in names.items()},
         **({"after": f"{box.after}T00:00:00"} if box.after else {}),
