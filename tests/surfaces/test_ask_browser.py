@@ -11,8 +11,9 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
 from tests.support.chat_server import ChatServer, Hold, Say, Script, says
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import PHONE, Chromium
 from tests.surfaces.test_ask import QUESTION, answers_gate, store
+from tests.surfaces.test_browser_accessibility import OF_WHOLE_PAGES, WIDE, expect_no_violation_anywhere
 
 pytestmark = [
     pytest.mark.browser,
@@ -48,6 +49,8 @@ def test_enter_asks_once_and_a_citation_opens_its_turn(visit: Callable[..., None
         expect(answer.locator("q")).to_have_text("metal primer first")
         expect(answer.locator("blockquote")).to_be_hidden()
         expect(answer.get_by_role("status")).to_have_text(re.compile(r"quotes the places .* · [\d,]+ tokens"))
+        expect_no_violation_anywhere(page, "an answer", OF_WHOLE_PAGES)
+        page.set_viewport_size({"width": WIDE, "height": PHONE["height"]})
         box.fill("sourdough")
         expect(answer).to_have_count(0)
         box.fill(QUESTION)
