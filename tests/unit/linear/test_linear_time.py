@@ -21,6 +21,7 @@ MADE_ON_THE_SPOT = {
         "convmemory.core.text"
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
+    "search/results/overturned.py: re.compile(f'{before}(?:{either}){after}', re.I)": "search.results.overturned",
     "search/pages/snippets.py: re.compile('|'.join(patterns))": "search.pages.snippets",
     "convmemory/push/ignoring.py: re.compile(expression, _FLAGS)": "convmemory.push.ignoring",
     "convmemory/core/usages.py: re.fullmatch(_TOKEN.sub(as_pattern, usage), call)": "convmemory.core.usages",
