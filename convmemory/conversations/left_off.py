@@ -11,6 +11,7 @@ from typing import Any
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.messages.edits import path_in_project
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, part_from_json, spoken_text
 from convmemory.conversations.models import Conversation
@@ -18,7 +19,7 @@ from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import sessions_of, visible_conversations
 from convmemory.core.text import RECALL_TAG, fenced, one_line, visible
 from convmemory.core.tokens import cut_to_likely_tokens, likely_tokens
-from convmemory.push.repositories import Repository, folder_key
+from convmemory.push.repositories import Repository
 
 MAX_TOKENS = 150
 MAX_MESSAGES, MAX_TURNS = 300, 20  # the last ones of the session
@@ -108,7 +109,7 @@ def stop_of(messages: Sequence[tuple[str, Sequence[Part]]], outcomes: Iterable[O
     files: dict[str, None] = {}
     for outcome in outcomes:
         conclusion = outcome.conclusion or conclusion
-        files |= dict.fromkeys(_below(path, folder) for path in outcome.files)
+        files |= dict.fromkeys(path_in_project(path, folder) for path in outcome.files)
         failed = outcome.failed or failed
         failed = "" if failed == outcome.passed else failed
     return Stop(
@@ -118,12 +119,6 @@ def stop_of(messages: Sequence[tuple[str, Sequence[Part]]], outcomes: Iterable[O
         tuple(one_line(path, LINE_CHARS) for path in list(files)[-MAX_FILES:]),
         failed,
     )
-
-
-def _below(path: str, folder: str) -> str:
-    """Return the path as seen from the project's folder, if it is in it."""
-    key, root = folder_key(path), folder_key(folder) if folder else ""
-    return path[len(path) - len(key) + len(root) + 1 :] if root and key.startswith(f"{root}/") else path
 
 
 def _steps(call: ToolCallPart) -> tuple[str, ...] | None:

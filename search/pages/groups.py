@@ -206,7 +206,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         percent=round((hit.similarity or 0) * 100),
         likelihood=None if hit.relevance is None else round(hit.relevance * 100),
         created_at=hit.created_at,
-        place=_place_of(hit),
+        place=place_of(hit),
         object_id=object_id,
         number=number,
         is_section=is_section,
@@ -220,7 +220,7 @@ def conclusion_of(hit: Hit) -> str:
     return "" if isinstance(hit.where, SectionPlace) else hit.where.outcome.conclusion
 
 
-def _place_of(hit: Hit) -> str:
+def place_of(hit: Hit) -> str:
     """Return the hit's place in its conversation or document, counted from one."""
     if not isinstance(hit.where, SectionPlace):
         return gettext("turn %(number)s") % {"number": hit.number + 1}
