@@ -244,6 +244,9 @@ def _remove_json(text: str, target: Target, value: Any, made: int) -> str:
 # --- TOML -----------------------------------------------------------------------------------------
 
 
+_LIST = re.compile(r"^(\w{1,80})[ \t]{0,80}=[ \t]{0,80}\[", re.MULTILINE)
+
+
 def _read_toml(text: str, target: Target, value: Any) -> Any:
     try:
         found: Any = tomllib.loads(text)
@@ -260,8 +263,8 @@ def _read_toml(text: str, target: Target, value: Any) -> Any:
 
 
 def _insert_toml(text: str, target: Target, value: Mapping[str, Any]) -> Edit:
-    inline = re.search(rf"^{target.keys[0]}[ \t]*=[ \t]*\[", text, re.MULTILINE) if target.is_item else None
-    if inline:  # a list in brackets, which may be empty, takes no tables
+    lists = _LIST.finditer(text) if target.is_item else ()
+    if inline := next((match for match in lists if match[1] == target.keys[0]), None):  # a list in brackets, which may be empty, takes no tables
         inserted = _toml(value) + ("" if text[inline.end() :].lstrip().startswith("]") else ", ")
         return _checked_toml(Edit(text[: inline.end()] + inserted + text[inline.end() :], inserted), target, value)
     inserted = ("" if text.endswith("\n") or not text else "\n") + ("\n" if text else "")
