@@ -95,7 +95,7 @@ class Declaration:
     tables: Tables | None = None
     joined: tuple[Joined, ...] = ()
     header: str = ""  # only entries with a value there describe the conversation
-    beside: str = ""  # a file next to it that describes the conversation
+    sibling: str = ""  # a file next to it that describes the conversation
     messages: tuple[str, ...] = ("messages",)
     runs: tuple[Run, ...] = ()  # instead of `messages`: lists that follow one another
     threads: str = ""  # a list of further conversations in one

@@ -21,7 +21,7 @@ from convmemory.conversations.importers.values import list_of, mapping_of, text_
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 
 _PROMPT, _EVENT = "UserPromptEvent", "SessionA2uxEvent"
-MAX_LISTED = 10_000  # sessions of the list beside their folders
+MAX_LISTED = 10_000  # sessions of the list next to their folders
 _SESSION = re.compile(r"session-\d{6}-\d{6}-\w{2,16}")
 _BLOCKS = "BlockUpdatedEvent"
 _FAILURE, _TITLE = "AgentFailureEvent", "AgentTaskNameUpdatedEvent"

@@ -56,15 +56,17 @@ def order_thread(
     branch = branch[::-1]
     # The children of each node (None: the first messages) that are not on the branch.
     on_branch = set(branch)
-    beside: dict[int | None, list[int]] = {}
+    off_branch: dict[int | None, list[int]] = {}
     for at, parent in enumerate(parents):
         if at not in on_branch:
-            beside.setdefault(parent, []).append(at)
+            off_branch.setdefault(parent, []).append(at)
     order: list[Placed[T]] = []
     for fork in (None, *branch):
         if fork is not None:
             order.append(Placed(listed[fork].value, superseded=False))
-        order.extend(Placed(listed[other].value, superseded=True) for other in _subtrees(beside.get(fork, []), beside))
+        order.extend(
+            Placed(listed[other].value, superseded=True) for other in _subtrees(off_branch.get(fork, []), off_branch)
+        )
     return order
 
 
