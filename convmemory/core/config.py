@@ -385,7 +385,7 @@ class Config:
         0.0,
         0.0,
         3_600.0,
-        "how long `manage.py web` goes on after SIGTERM: `/ready` answers 503 at once, connections are accepted for a "
+        "how long `manage.py web` serves after SIGTERM: `/ready` answers 503 at once, connections are accepted for a "
         "third of it, and replies have until its end, at least 5 s ([deployment.md](deployment.md#rolling-restarts))",
     )
     request_idle_s = seconds(20.0, "how long a client may be silent while it sends a request")

@@ -204,7 +204,7 @@ def _items(source: Source, report: FileReport, *, names: tuple[str, ...] = ()) -
 
 
 def _is_readable(value: Mapping[str, Any]) -> bool:
-    """Return whether the line is one that only `claude -p` writes, and holds something said."""
+    """Return whether the line is one that only `claude -p` writes, and has content."""
     if not text_of(value.get("session_id")) or "sessionId" in value:
         return False
     if value.get("type") == "result":

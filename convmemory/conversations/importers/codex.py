@@ -86,7 +86,7 @@ class CodexImporter:
         pages = pages_of(page, report)
         newest = pages[-1][0]
         if newest.path != page.path:
-            report.note(f"the thread goes on in {newest.name}: it is read with that file")
+            report.note(f"the thread continues in {newest.name}: it is read with that file")
             return
         scan = scan_rollout(page.path, report)
         if scan.is_empty and len(pages) == 1:

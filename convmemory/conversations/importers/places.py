@@ -1,7 +1,7 @@
 """Finds values in foreign JSON by dotted places, and the beginning of a document that is cut off.
 
 A place is a path of steps: a name, the number of an item, `*` for all items, a name that ends in `*` for all names with
-that beginning, `name[other]` for the item whose number stands under `other`, and `@json` to parse a text. `.` alone is
+that beginning, `name[other]` for the item whose number is under `other`, and `@json` to parse a text. `.` alone is
 the value itself. Nothing raises.
 """
 
