@@ -33,7 +33,7 @@ from convmemory.documents.viewing import Target, find_in, outline_of, view_page,
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
 
-SHOWN = 50
+DOCUMENTS_SHOWN = 50
 CHOICES = 200
 COLUMNS = (("title", gettext_lazy("Title")), ("sections", gettext_lazy("Sections")), ("size", gettext_lazy("Size")))
 ACCEPTED = (
@@ -71,7 +71,7 @@ def library_page(request: PageRequest) -> HttpResponse:
     rows, following = library.find_documents(
         caller=request.caller,
         chosen=space,
-        limit=SHOWN,
+        limit=DOCUMENTS_SHOWN,
         cursor=request.GET.get("cursor", ""),
         **criteria,
     )

@@ -25,13 +25,13 @@ from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages.parts import spoken_text
 from convmemory.core.errors import InvalidInput
 
-MAX_DEPTH = 12
+MAX_LIST_DEPTH = 12
 MAX_MEMBER_DEPTH = 3  # of places in a message
 MAX_LISTS = 2_000  # looked at for messages
 MAX_SAMPLE = 40  # messages of a list
-MAX_LINES = 200
+MAX_SAMPLED_LINES = 200
 MAX_PREVIEWED = 100_000  # messages
-SHOWN_CHARS = 120
+PREVIEW_CHARS = 120
 
 _PLACES = frozenset(
     {"at", "messages", "group", "id", "title", "created", "project", "key", "parent", "role", "text", "thinking"}
@@ -74,7 +74,7 @@ def proposed_mapping(path: Path) -> dict[str, Any] | None:
     source = Source(path)
     lines = source.head_objects
     if len(lines) > 1 or path.name.lower().endswith(("jsonl", "ndjson")):
-        sampled = [item.value for item in islice(read_objects(path), MAX_LINES)]
+        sampled = [item.value for item in islice(read_objects(path), MAX_SAMPLED_LINES)]
     else:
         sampled = load_json(path)
     for steps, messages in islice(_lists(sampled), MAX_LISTS):
@@ -136,7 +136,7 @@ def preview(importer: DeclaredImporter, path: Path) -> Preview:
         for message in draft.messages:
             messages += 1
             if not question and message.role == "user" and not message.superseded:
-                question = " ".join(spoken_text(message.parts).split())[:SHOWN_CHARS]
+                question = " ".join(spoken_text(message.parts).split())[:PREVIEW_CHARS]
             if messages >= MAX_PREVIEWED:
                 break
         if messages >= MAX_PREVIEWED:
@@ -169,7 +169,7 @@ def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]
         if objects and (isinstance(node, list) or is_keyed):
             list_steps = (*steps, "*") if is_keyed else steps
             lists.setdefault(list_steps, []).extend(objects[:MAX_SAMPLE])
-        if len(steps) >= MAX_DEPTH:
+        if len(steps) >= MAX_LIST_DEPTH:
             continue
         if isinstance(node, Mapping):
             step = ("*",) if is_keyed and len(node) > 1 else ()

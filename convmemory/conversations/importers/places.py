@@ -14,8 +14,8 @@ from typing import Any
 from convmemory.conversations.importers.json_arrays import column_json
 from convmemory.conversations.importers.values import list_of, mapping_of
 
-MAX_FOUND = 100_000  # values at one place
-MAX_PLACES = 5_000  # whose steps are kept; declarations have some hundred
+MAX_VALUES_AT_PLACE = 100_000  # values at one place
+MAX_CACHED_PLACES = 5_000  # whose steps are kept; declarations have some hundred
 MAX_NESTING = 200  # of the beginning of a document
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[\[\]{},:]', re.DOTALL)
@@ -34,10 +34,10 @@ def first(value: object, places: Iterable[str]) -> Any:
 
 
 def values_at(value: object, path: str) -> list[Any]:
-    """Return all values at the place, at most `MAX_FOUND`."""
+    """Return all values at the place, at most `MAX_VALUES_AT_PLACE`."""
     values = [value]
     for step in _steps(path):
-        values = [item for node in values for item in _at_step(node, step)][:MAX_FOUND]
+        values = [item for node in values for item in _at_step(node, step)][:MAX_VALUES_AT_PLACE]
     return values
 
 
@@ -55,14 +55,14 @@ def _at_plain_steps(value: object, steps: tuple[str, ...]) -> Any:
     return value
 
 
-@lru_cache(maxsize=MAX_PLACES)
+@lru_cache(maxsize=MAX_CACHED_PLACES)
 def _plain_steps(path: str) -> tuple[str, ...] | None:
     """Return the steps of a place that leads to one value by names and numbers alone, None for any other."""
     steps = _steps(path)
     return None if any(step == "@json" or step.endswith(("*", "]")) for step in steps) else steps
 
 
-@lru_cache(maxsize=MAX_PLACES)
+@lru_cache(maxsize=MAX_CACHED_PLACES)
 def _steps(path: str) -> tuple[str, ...]:
     return () if path in ("", ".") else tuple(path.split("."))
 

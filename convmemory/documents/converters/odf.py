@@ -19,7 +19,7 @@ from convmemory.documents.converters.base import (
     open_packed,
     parsed_xml,
 )
-from convmemory.documents.converters.coverage import MAX_PLACES, Coverage, Location
+from convmemory.documents.converters.coverage import MAX_LOCATIONS, Coverage, Location
 from convmemory.documents.converters.flow import Flow
 from convmemory.documents.converters.ooxml import attribute, events, name_of
 from convmemory.documents.structure import Block
@@ -75,7 +75,7 @@ def _converted(
     blocks = collected(_body_and_margins(content, styles, coverage, read), file)
     title = next((node.text or "" for node in meta.iter("{*}title")), "")
     hidden = list(_hidden_sheets(content)) if pages == "table" else []
-    notes = [f"Hidden in the spreadsheet, and read: {', '.join(hidden[:MAX_PLACES])}."] if hidden else []
+    notes = [f"Hidden in the spreadsheet, and read: {', '.join(hidden[:MAX_LOCATIONS])}."] if hidden else []
     return Converted(blocks, title=title, pages=count, notes=notes, coverage=coverage)
 
 
