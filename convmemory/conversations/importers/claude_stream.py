@@ -186,7 +186,7 @@ class _Reader:
 
 
 def _named(item: JsonObject) -> JsonObject:
-    """Return the message with a name of its own that does not depend on its place."""
+    """Return the message with a name of its own that does not depend on its position."""
     uuid = text_of(item.value.get("uuid")) or f"said:{short_hash(item.raw.decode('utf-8', 'replace'), 32)}"
     return JsonObject(item.number, item.index, item.offset, {**item.value, "uuid": uuid}, item.raw)
 

@@ -1,7 +1,7 @@
 """Reads formats that are declared as data: where conversations, messages, speakers, texts and times lie.
 
-A `Declaration` is one row of the tables in `chat_formats.py`, `library_formats.py` and `agent_formats.py`; places are
-paths (see `places.py`). `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite
+A `Declaration` is one row of the tables in `chat_formats.py`, `library_formats.py` and `agent_formats.py`; its paths
+are those of `places.py`. `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite
 databases and CSV.
 """
 
@@ -154,7 +154,7 @@ class _Reader:
     _order: DayOrder = ""
 
     def entries(self) -> Iterator[PlacedEntry]:
-        """Yield the entries of the file: place, value and source bytes."""
+        """Yield the entries of the file: position, value and source bytes."""
         # Read the file that describes the conversation, if it is there.
         if self.of.sibling:
             path = (self.source.path.parent / self.of.sibling).resolve()
@@ -377,7 +377,7 @@ def _role_and_text(message: _Entry) -> tuple[str, str]:
 
 
 def _placed(of: Declaration, listed: object, prefix: str) -> Iterator[PlacedEntry]:
-    """Yield the messages of a list with their places; of an object, itself or its values, named by their keys."""
+    """Yield the messages of a list with their positions; of an object, itself or its values, named by their keys."""
     items: Iterable[tuple[object, object]] = ()
     if isinstance(listed, Mapping):
         items = [(1, listed)] if is_message(of, listed) else listed.items()

@@ -26,7 +26,7 @@ from convmemory.conversations.messages.parts import spoken_text
 from convmemory.core.errors import InvalidInput
 
 MAX_LIST_DEPTH = 12
-MAX_MEMBER_DEPTH = 3  # of places in a message
+MAX_MEMBER_DEPTH = 3  # of paths in a message
 MAX_LISTS = 2_000  # looked at for messages
 MAX_SAMPLE = 40  # messages of a list
 MAX_SAMPLED_LINES = 200
@@ -111,8 +111,10 @@ def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
         ):
             fields[name] = value
         else:
-            places = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
-            raise InvalidInput(f"`{name[:40]}` of the mapping is not known, or has no value it can have: {places}.")
+            known_fields = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
+            raise InvalidInput(
+                f"`{name[:40]}` of the mapping is not known, or has no value it can have: {known_fields}."
+            )
     name = fields.pop("name", "mapped")
     if name in FORMATS:
         raise InvalidInput(f"`name` of the mapping is that of a known format, {name}: give the program another one.")
@@ -182,7 +184,7 @@ def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]
 def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return a mapping if the objects are messages: with a speaker of two or more, and a text."""
     sample = messages[:MAX_SAMPLE]
-    # The place of the speaker and the roles of names that are not known; "" without one.
+    # The path of the speaker and the roles of names that are not known; "" without one.
     role, best_roles, best_known = "", dict[str, str](), -1
     for candidate in (path for path, value in _members(sample[0]) if isinstance(value, str | bool)):
         values = [str(first(item, (candidate,))).strip() for item in sample if first(item, (candidate,)) is not None]
@@ -203,7 +205,7 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
                 len(known_names),
             )
     roles = best_roles
-    text = _text_place(sample, role)
+    text = _text_path(sample, role)
     if not role or not text:
         return None
     mapping: dict[str, Any] = {"name": "mapped", "role": role, "text": text}
@@ -213,7 +215,7 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
         mapping["time"] = time
     if model := next((name for name in _MODELS if any(text_of(item.get(name)) for item in sample)), ""):
         mapping["model"] = model
-    # Where the conversations lie, whose messages lie at the place.
+    # Where the conversations lie, whose messages lie at these steps.
     if "[]" in steps or steps.count("*") > 1 or (steps.count("*") == 1 and steps[-1] != "*"):
         # The messages of each conversation in a list, or under keys.
         at = max(index for index, step in enumerate(steps[:-1]) if step in ("[]", "*"))
@@ -240,15 +242,15 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
 
 
 def _members(value: Mapping[str, Any], depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the members of an object and of those in it with their places, the nearest first."""
+    """Yield the members of an object and of those in it with their paths, the nearest first."""
     yield from value.items()
     for name, inner in value.items() if depth < MAX_MEMBER_DEPTH else ():
         if isinstance(inner, Mapping):
             yield from ((f"{name}.{path}", member) for path, member in _members(inner, depth + 1))
 
 
-def _text_place(sample: list[Mapping[str, Any]], role: str) -> str:
-    """Return the place with the most text."""
+def _text_path(sample: list[Mapping[str, Any]], role: str) -> str:
+    """Return the path with the most text."""
     lengths: Counter[str] = Counter()
     for item in sample:
         for path, text in _members(item):

@@ -39,7 +39,7 @@ _TEXT_FIELD = re.compile(r'"(?:text|content|value|answer|markdown)": "[^"]')
 MAX_SEARCHED_CHARS = 100_000
 _OPEN_LINE_ENDS = (b"{", b"[", b",", b":")
 Entry = tuple[str, Mapping[str, Any], bytes]
-"""Place of a message, the message, its source bytes."""
+"""Position of a message, the message, its source bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,12 @@ def read_thread(
 
 def _parents(nodes: Sequence[Node[T]], report: FileReport, position: str) -> list[int | None]:
     """Return for each node the index of its parent in the list; one that is its own ancestor has none."""
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for at, node in enumerate(nodes):
-        places.setdefault(node.id, at)
+        indices.setdefault(node.id, at)
     parents: list[int | None] = []
     for at, node in enumerate(nodes):
-        parent = places.get(node.parent) if node.parent else None
+        parent = indices.get(node.parent) if node.parent else None
         if node.parent and parent is None and at:
             report.repair(position, f"{node.id[:80]!r} follows a message that is missing: put behind the one before it")
             parent = at - 1
@@ -146,7 +146,7 @@ class Timeline:
     _opens_turn: dict[str, bool] = field(default_factory=dict)  # for the current messages
 
     def add(self, key: str, *, opens_turn: bool = False) -> None:
-        """Record a message. A repeated one keeps its first place; a rewound one is current again."""
+        """Record a message. A repeated one keeps its first position; a rewound one is current again."""
         if key not in self._opens_turn:
             self._current.append(key)
             self.superseded.discard(key)
