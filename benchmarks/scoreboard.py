@@ -19,7 +19,8 @@ from benchmarks.datasets import read_dataset
 from benchmarks.metrics import DEPTH, differences, percentiles, quality, values_of
 from benchmarks.runs import VAR, named_paths, run_facts, say, write_result
 from benchmarks.systems import OURS, SYSTEMS, AdapterFailed, AdapterProcess, NotInstalled, PeakMemory, System, python_of
-from convmemory.embeddings.model_folder import DEFAULT_SHA256, ModelFiles, default_folder
+from convmemory.embeddings.default_model import default_folder
+from convmemory.embeddings.model_folder import DEFAULT_SHA256, ModelFiles
 from convmemory.embeddings.onnx_graph import cached_graph
 
 # The first searches fill caches of the systems and of the operating system; they are not timed.

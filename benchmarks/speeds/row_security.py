@@ -26,7 +26,6 @@ from convmemory.core.postgres.base import DatabaseWrapper
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.searching import SearchQuery, search
 
 SIZES = (2_000, 16_000, 60_000, 500_000)
@@ -76,7 +75,6 @@ def bench_row_security(*, up_to: int = UP_TO, rounds: int = ROUNDS) -> list[Figu
     for number in range(NEIGHBOURS):
         neighbour = fresh_user(f"bench-row-security-neighbour-{number}")
         fill(caller=Caller.of(neighbour), turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
-    vector_index.ensure_passage_index(space)
     refresh_statistics()
     policies = Way("with policies", _own_connection(), acting_for)
     without = Way("without", _own_connection(), lambda archive_id: schema_owner())

@@ -24,6 +24,7 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings import model_folder
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import facts_of, source_of
 from search.indexing.documents import store_documents
@@ -51,7 +52,7 @@ COPY_END = b"\xff\xff"
 @lru_cache(maxsize=1)
 def vocabulary(size: int = VOCABULARY) -> tuple[str, ...]:
     """Return English words by falling frequency: those of the default model, whose vocabulary has that order."""
-    path = model_folder.model_file(model_folder.default_folder(), "tokenizer.json")
+    path = model_folder.model_file(default_folder(), "tokenizer.json")
     numbers: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
     words = [word for word in sorted(numbers, key=numbers.__getitem__) if word.isascii() and word.isalpha()]
     return tuple(word for word in words if len(word) > 1)[:size]

@@ -5,10 +5,11 @@ All of it works with plain links and forms; a card polls every two seconds until
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
 from django.http import FileResponse, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -18,10 +19,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import PageRequest, archive_choices, enter_archive_of, in_archive
+from convmemory.conversations.importing.imports import get_import
+from convmemory.conversations.importing.kept_uploads import opened
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.files.uploads import DOCUMENT_SUFFIXES
 from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
 from convmemory.core.text import storable
 from convmemory.documents import library
@@ -30,16 +34,10 @@ from convmemory.documents.models import Document
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.documents.viewing import Target, find_in, outline_of, view_page, view_pages, view_sections
 
-if TYPE_CHECKING:
-    from django.core.files.uploadedfile import UploadedFile
-
 DOCUMENTS_SHOWN = 50
 CHOICES = 200
 COLUMNS = (("title", gettext_lazy("Title")), ("sections", gettext_lazy("Sections")), ("size", gettext_lazy("Size")))
-ACCEPTED = (
-    ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.odt,.odp,.ods,.rtf,.csv,.epub,.html,.htm,.md,.txt,.eml,.mbox,.msg,.ipynb,"
-    "text/*"
-)
+ACCEPTED = ",".join((*DOCUMENT_SUFFIXES, "text/*"))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -96,6 +94,22 @@ def library_page(request: PageRequest) -> HttpResponse:
         "upload_address": request.build_absolute_uri(reverse("api:upload_document")),
     }
     return render(request, "documents/library.html", context, status=422 if nothing_chosen or refusals else 200)
+
+
+@require_POST
+@in_archive
+def add_import(request: PageRequest, import_id: int) -> HttpResponse:
+    """Add the upload of an import that no importer could read to the documents."""
+    row = get_import(caller=request.caller, import_id=import_id)
+    try:
+        if row.kept is None:
+            raise InvalidInput("The upload is no longer kept: add the file under Documents.")
+        with opened(row.kept) as file:
+            added = take_upload(caller=request.caller, file=UploadedFile(file, row.name, size=row.size))
+    except (InvalidInput, TooLarge, TooManyAtOnce) as error:
+        messages.error(request, str(error))
+        return redirect("one-import", import_id)
+    return redirect("document", added.document.pk)
 
 
 def take_upload(*, caller: Caller, file: "UploadedFile[Any]", replaces: int | None = None) -> library.Added:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HUB_URL = "https://huggingface.co"
 HUB_TIMEOUT_S = 30.0
+DOWNLOADED = "downloaded"  # in the data folder: a folder for each downloaded model
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _SMALL_FILES = re.compile(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.text import Span
 from convmemory.embeddings import model_folder
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.embedder import ModelCard, TokenEmbedding, TokenIds, Tokens, Vector, unit_rows
 from convmemory.embeddings.model_folder import ModelFiles, find_model, fresh_digest, model_file, weights_digest
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
@@ -147,7 +148,7 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
             f"EMBEDDING_MODEL={options.model} is not a model that comes with convmemory: set EMBEDDING_MODEL_PATH "
             "to its folder, or EMBEDDING_PROVIDER=openai and EMBEDDING_BASE_URL to the server that has it."
         )
-    files = ModelFiles.of_bert(model_folder.default_folder())
+    files = ModelFiles.of_bert(default_folder())
     run = ModelOptions(options.cache_folder, options.threads, expected_sha256=model_folder.DEFAULT_SHA256)
     model = SentenceModel(files, read_recipe(files.folder), run)
     return LocalEmbedder(model, name=model_folder.DEFAULT_MODEL, licence=model_folder.DEFAULT_LICENCE)

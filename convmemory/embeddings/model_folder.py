@@ -6,7 +6,6 @@ architecture (`model.onnx`, `onnx/model_quantized.onnx`). Both need `tokenizer.j
 
 import glob
 import hashlib
-import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,22 +53,6 @@ class ModelFiles:
             return [self.weights]
         candidates = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
         return sorted(path for path in candidates if path.is_file())
-
-
-def default_folder() -> Path:
-    """Return the folder of the default model inside its installed package, which is not imported.
-
-    Raises:
-        EmbedderUnavailable: the package is not installed.
-    """
-    spec = importlib.util.find_spec(DEFAULT_PACKAGE)
-    places = spec.submodule_search_locations if spec else None
-    if not places:
-        raise EmbedderUnavailable(
-            f"The weights of {DEFAULT_MODEL} are not installed: run `make setup`, "
-            "or set EMBEDDING_MODEL_PATH to a folder that holds a sentence model."
-        )
-    return Path(next(iter(places))) / "model"
 
 
 def find_model(path: Path) -> ModelFiles:

@@ -3,7 +3,7 @@ precision.
 
 A vector of 384 dimensions takes 48 bytes. The query's side is rounded only to 16 bits, so a score is the mean of its
 values, each with the sign of the bit. The effect on the ranking: docs/adr/0008-late-interaction.md for tokens,
-0010-exact-scan-hamming-scan-or-index.md for passages.
+0010-exact-scan-or-binary-codes.md for passages.
 
 Source: Gordo et al., Asymmetric Distances for Binary Embeddings, 2014.
 """

@@ -22,6 +22,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft
 HEAD_BYTES = 64 * 1024
 MAX_NAME_CHARS = 4_000
 MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
+CSV = ".csv"
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _DATE = re.compile(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)")
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
@@ -176,6 +177,8 @@ class FileReport:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    not_stored: int = 0  # conversations
+    left_over: list[str] = field(default_factory=list)  # the names of the first of those
     proposal: dict[str, Any] | None = None  # what a mapping finds in a file of an unknown format
 
     @property
@@ -185,7 +188,7 @@ class FileReport:
     @property
     def is_refused(self) -> bool:
         """True if nothing was imported although the source has content."""
-        return not self.conversations and bool(self.errors or self.skipped)
+        return not (self.conversations or self.not_stored) and bool(self.errors or self.skipped)
 
     @property
     def passed_over(self) -> int:
@@ -195,6 +198,12 @@ class FileReport:
     def skip(self, position: int | str, reason: str) -> None:
         """Count a skipped part; only the positions of the first ones are stored."""
         self._issue(position, reason, kept=False)
+
+    def leave_over(self, name: str) -> None:
+        """Count a conversation that was not stored; only the first ones are named."""
+        self.not_stored += 1
+        if len(self.left_over) < MAX_STORED_ISSUES:
+            self.left_over.append(name)
 
     def repair(self, position: int | str, reason: str) -> None:
         """Count a part that was repaired to be read."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked
+from convmemory.conversations.importers.base import CSV, JSON_SUFFIXES, Checked
 from convmemory.conversations.messages.parts import Role
 
 TIMES = (
@@ -145,4 +145,4 @@ class Declaration:
 
     @property
     def is_csv(self) -> bool:
-        return ".csv" in self.suffixes
+        return CSV in self.suffixes

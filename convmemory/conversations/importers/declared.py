@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, takewhile
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
-from convmemory.conversations.importers.base import HEAD_BYTES, Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.base import CSV, HEAD_BYTES, Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.declaration import SUPERSEDED, Declaration, Run, Tables
 from convmemory.conversations.importers.declared_content import is_message, readable_role
 from convmemory.conversations.importers.declared_messages import EntryReader, PlacedEntry, name_of
@@ -102,7 +102,7 @@ class DeclaredImporter:
         return of.score if any(self._is_readable(entry) for entry in self._first_entries(source)) else None
 
     def _first_entries(self, source: Source) -> Iterator[_Entry]:
-        if self.declaration.is_csv:
+        if _is_csv(self.declaration, source):
             yield from islice(_csv_rows(source.head.decode("utf-8-sig", "replace").splitlines(keepends=True)), 2)
             return
         if not _is_document(source):
@@ -170,7 +170,7 @@ class _Reader:
                 self._order = day_order(iter(partial(file.read, CHUNK_BYTES), b""))
         if self.of.tables is not None:
             return self._rows(self.of.tables)
-        if self.of.is_csv:
+        if _is_csv(self.of, self.source):
             return self._lines_of_csv()
         for joined in self.of.joined:
             records = self._records.setdefault(joined.into, {})
@@ -405,7 +405,19 @@ def _is_document(source: Source) -> bool:
     return not is_whole or (not rest.strip() and not source.path.name.lower().endswith(("jsonl", "ndjson")))
 
 
+def _is_csv(of: Declaration, source: Source) -> bool:
+    return of.is_csv or source.plain_name.endswith(CSV)
+
+
+def csv_sample(path: Path, most: int) -> list[dict[str, Any]]:
+    """Return the first rows of a CSV file."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        return list(islice(_csv_rows(iter(partial(file.readline, MAX_LINE_BYTES), "")), most))
+
+
 def _csv_rows(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(MAX_LINE_BYTES)
-    for row in csv.DictReader(lines):
+    heading, rest = next(iter(rows := iter(lines)), ""), rows
+    delimiter = max(",;\t", key=heading.count)  # spreadsheets write semicolons where numbers have commas
+    for row in csv.DictReader(chain([heading], rest), delimiter=delimiter):
         yield {str(name): value for name, value in row.items()}

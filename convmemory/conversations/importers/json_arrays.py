@@ -38,7 +38,6 @@ _SCALAR = re.compile(r"[^\s,\[\]{}]*+")
 _MARK = re.compile(r'"(?:[^"\\]++|\\.)*+("?)|[\[\]{}]', re.DOTALL)
 _TOO_MANY = f"it holds more than {MAX_VALUES:,} values, which is more than one conversation can have"
 _TOO_LONG = f"it is longer than {MAX_ELEMENT_CHARS // 1024**2} MB: export it without the files that are embedded in it"
-_CUT_OFF = "the file is cut off here: export it again to get the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,11 @@ class _Text:
         self.at = 0
         self.ended = False
         self.has_too_many_values = False
+
+    @property
+    def cut_off(self) -> str:
+        """Return what is said of an element in which the file ends."""
+        return f"the file ends here, after {self._file.tell():,} bytes: export it again to get the rest"
 
     def more(self) -> bool:
         """Read on, doubling the remaining text, and drop the text already read; False at the end of the file."""
@@ -209,7 +213,7 @@ class _Document:
             elif not self._text.skip_value():
                 break
         if not self._text.skip(_SPACE):
-            self._report.skip(f"after element {number}", _CUT_OFF)
+            self._report.skip(f"after element {number}", self._text.cut_off)
 
     def _members(self) -> Iterator[str]:
         """Yield the names of the object that begins here; the caller moves behind each value."""
@@ -254,7 +258,7 @@ class _Document:
             elif self._broken > MAX_BROKEN:
                 raise InvalidInput(f"More than {MAX_BROKEN} elements of the file are no JSON: export it again.")
         if not char:
-            self._report.skip(f"after element {number}", _CUT_OFF)
+            self._report.skip(f"after element {number}", self._text.cut_off)
 
     def _value(self, number: int, position: str) -> ArrayElement | None:
         """Return the value that begins here, or report its error."""
@@ -290,7 +294,7 @@ class _Document:
         end = text.end_of_value()
         if end is None:
             too_long = len(text.text) - text.at > MAX_ELEMENT_CHARS
-            self._report.skip(position, _TOO_LONG if too_long else (problem or _CUT_OFF))
+            self._report.skip(position, _TOO_LONG if too_long else text.cut_off)
             self._text.at = len(self._text.text)
             while self._text.more():
                 self._text.at = len(self._text.text)
@@ -349,10 +353,12 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, strict=False)
     except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"Not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. The file may be cut off: "
-            "export or copy it again."
-        ) from error
+        if error.msg.startswith("Unterminated") or not text[error.pos :].strip():
+            line, column = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
+            reason = f"The JSON is cut off: it ends in the middle of a value, at line {line:,}, column {column:,}."
+        else:
+            reason = f"Not valid JSON: {error.msg} at line {error.lineno:,}, column {error.colno:,}."
+        raise InvalidInput(f"{reason} Export or copy it again.") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"Not readable JSON: {error}.") from error
 

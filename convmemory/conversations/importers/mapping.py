@@ -1,4 +1,4 @@
-"""Unknown JSON: a mapping of its places to conversations and messages, proposed from its content, or read from a file.
+"""Unknown JSON and CSV: a mapping of places to conversations and messages, proposed from the content, or read.
 
 A mapping is a declared format as a JSON object, so that it can be changed, kept, shared, and one day declared. Nothing
 is stored before its owner has seen a preview.
@@ -13,17 +13,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.importers.base import Checked, FileReport, Source
+from convmemory.conversations.importers.base import CSV, Checked, FileReport, Source
 from convmemory.conversations.importers.declaration import Declaration
-from convmemory.conversations.importers.declared import DeclaredImporter
+from convmemory.conversations.importers.declared import DeclaredImporter, csv_sample
 from convmemory.conversations.importers.declared_content import ROLES_IMPLIED, is_message, known_role
 from convmemory.conversations.importers.detect import FORMATS
-from convmemory.conversations.importers.json_arrays import load_json
+from convmemory.conversations.importers.json_arrays import column_json, load_json
 from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.places import first, values_at
 from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages.parts import spoken_text
 from convmemory.core.errors import InvalidInput
+from convmemory.core.text import cut
 
 MAX_LIST_DEPTH = 12
 MAX_MEMBER_DEPTH = 3  # of paths in a message
@@ -32,6 +33,7 @@ MAX_SAMPLE = 40  # messages of a list
 MAX_SAMPLED_LINES = 200
 MAX_PREVIEWED = 100_000  # messages
 PREVIEW_CHARS = 120
+MAX_SHOWN_MEMBERS = 30
 
 _PLACES = frozenset(
     {"at", "messages", "group", "id", "title", "created", "project", "key", "parent", "role", "text", "thinking"}
@@ -68,12 +70,14 @@ class Preview:
 
 
 def proposed_mapping(path: Path) -> dict[str, Any] | None:
-    """Return a mapping for the JSON of the file, None if no messages were found in it. Raises: InvalidInput."""
+    """Return a mapping for the JSON or CSV of the file, None if no messages were found in it. Raises: InvalidInput."""
     best: tuple[int, dict[str, Any]] | None = None
-    # The document, or the first lines of JSON lines as a list.
+    # The document, or the first lines of JSON lines or CSV as a list.
     source = Source(path)
     lines = source.head_objects
-    if len(lines) > 1 or path.name.lower().endswith(("jsonl", "ndjson")):
+    if source.plain_name.endswith(CSV):
+        sampled = csv_sample(path, MAX_SAMPLED_LINES)
+    elif len(lines) > 1 or path.name.lower().endswith(("jsonl", "ndjson")):
         sampled = [item.value for item in islice(read_objects(path), MAX_SAMPLED_LINES)]
     else:
         sampled = load_json(path)
@@ -154,7 +158,17 @@ def proposal(path: Path, mapping: Mapping[str, Any] | None = None) -> dict[str, 
     mapping = proposed_mapping(path) if mapping is None else mapping
     if mapping is None:
         return None
-    return {"mapping": dict(mapping), **asdict(preview(importer_of(mapping), path))}
+    importer = importer_of(mapping)
+    return {"mapping": dict(mapping), **asdict(preview(importer, path)), "sample": _sample(importer, path)}
+
+
+def _sample(importer: DeclaredImporter, path: Path) -> list[tuple[str, str]]:
+    """Return the names in the first message that the importer reads, each with the beginning of its value."""
+    drafts = importer.parse(Source(path), FileReport(path=path.name))
+    raw = next((message.raw for draft in drafts for message in draft.messages), b"")
+    members = _members(mapping_of(column_json(raw.decode("utf-8", "replace"))))
+    values = ((path, " ".join(str(value).split())) for path, value in members if not isinstance(value, Mapping))
+    return [(path, cut(value, PREVIEW_CHARS)) for path, value in islice(values, MAX_SHOWN_MEMBERS)]
 
 
 def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:

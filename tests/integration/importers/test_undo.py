@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks
@@ -167,6 +168,27 @@ def test_import_by_command_can_be_undone(owner: User, tmp_path: Path) -> None:
     assert (row.name, row.state, row.messages_read) == ("chats.jsonl", "done", 2)
     undone(owner, row)
     assert not Conversation.objects.exists()
+
+
+def test_import_by_command_is_running_until_its_lease_ends(owner: User, tmp_path: Path) -> None:
+    (tmp_path / "chats.jsonl").write_bytes(FIRST % ANSWER)
+
+    def listed() -> Import:
+        (row,) = imports.imports_of(caller=Caller.of(owner), limit=10)
+        return row
+
+    def run(on_stored: OnStored) -> ImportReport:
+        report = import_paths(caller=Caller.of(owner), paths=[tmp_path], on_stored=on_stored)
+        row = listed()
+        assert (row.state, row.error, row.messages_read) == ("running", "", 2)
+        with pytest.raises(InvalidInput, match="has not ended yet"):
+            request_undo(caller=Caller.of(owner), import_id=row.pk)
+        Import.objects.update(lease_until=timezone.now())  # as after the command was killed
+        assert (listed().state, listed().failure) == ("failed", "interrupted")
+        return report
+
+    import_undoably(caller=Caller.of(owner), name="chats", run=run)
+    assert listed().state == "done"
 
 
 def test_command_that_was_interrupted_can_be_undone(owner: User, tmp_path: Path) -> None:

@@ -138,5 +138,13 @@ def test_secret_key_is_made_once_and_full_disk_leaves_none(tmp_path: Path) -> No
     key = secret_key(path)
     assert (len(key) > 50, mode(path), secret_key(path)) == (True, 0o600, key)
     path.write_text("")
-    with pytest.raises(SettingError, match="put it back from a backup"):
+    with pytest.raises(SettingError, match="put it back from a copy"):
         secret_key(path)
+
+
+def test_lost_secret_key_of_a_database_is_refused_and_stays_missing(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "PG_VERSION").touch()
+    with pytest.raises(SettingError, match=r"is missing.* put it back from a copy.* people have to sign in again"):
+        secret_key(tmp_path / "secret_key")
+    assert not (tmp_path / "secret_key").exists()
