@@ -228,7 +228,7 @@ class Config:
     # --- Search ---
 
     late_interaction = boolean("token-level reranking; its storage is about that of the passages", default=True)
-    mmr_lambda = number(0.97, 0, 1, "0 to 1; 1 ranks by relevance alone, less makes the first hits more diverse")
+    mmr_lambda = number(1, 0, 1, "0 to 1; 1 ranks by relevance alone, less makes the first hits more diverse")
     search_min_relevance = number(
         0.37,
         0,
