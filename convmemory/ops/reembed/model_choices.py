@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.core.errors import ConvMemoryError
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.embedder import Embedder, ModelCard
 from convmemory.embeddings.local import LocalSentenceEmbedder
 from convmemory.embeddings.model_folder import (
@@ -19,7 +20,6 @@ from convmemory.embeddings.model_folder import (
     GRAPH_FOLDER,
     GRAPH_SUFFIX,
     ModelFiles,
-    default_folder,
 )
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.onnx_graph import write_int8

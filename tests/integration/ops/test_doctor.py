@@ -31,7 +31,8 @@ from convmemory.documents.library import add_document, store_file
 from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
 from convmemory.embeddings import spaces
-from convmemory.embeddings.model_folder import BERT_WEIGHTS, default_folder, fresh_digest
+from convmemory.embeddings.default_model import default_folder
+from convmemory.embeddings.model_folder import BERT_WEIGHTS, fresh_digest
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.doctor import alerting, database_area, examining, models_area
 from convmemory.ops.doctor.examining import Report, examine, fix

@@ -287,7 +287,7 @@ def test_number_of_queries_does_not_grow(django_assert_num_queries: Any) -> None
     for _ in range(3):
         indexed(owner, exchange(*KITCHEN))
     find(owner, "sourdough starter")  # warms the space and the query's vector
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(13):
         find(owner, "sourdough starter")
 
 
@@ -303,7 +303,7 @@ def test_passage_shown_holds_quoted_phrase(mode: str) -> None:
     assert "zinc lid" in [hit.passage[start:end] for start, end in hit.marks]
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "full_text"])
+@pytest.mark.parametrize("mode", MODES)
 def test_passage_shown_holds_rarest_word(mode: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
