@@ -15,7 +15,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "space-choices",  # in the rail
     "filter-choices", "hits-in", "index-progress", "preview-section", "preview-turn", "key-use", "document-card",
     "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply", "fetch-archive",
-    "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
+    "client", "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
