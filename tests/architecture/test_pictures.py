@@ -15,9 +15,9 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "space-choices",  # in the rail
     "filter-choices", "hits-in", "index-progress", "preview-section", "preview-turn", "key-use", "document-card",
     "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply", "fetch-archive",
-    "client", "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
+    "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
-    "outline", "palette", "edit-question", "render-text",
+    "outline", "palette", "edit-question", "render-text", "client",
     "shared",  # as an exported conversation
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
