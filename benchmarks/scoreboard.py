@@ -116,12 +116,12 @@ def _measured_once(system: System, subject: Subject, key: str, *, again: bool) -
         if earlier.key == key and not earlier.trouble:
             return earlier
     try:
-        found = _measure(system, subject, key)
+        measured = _measure(system, subject, key)
     except (NotInstalled, AdapterFailed) as error:
-        found = Measured(key, trouble=str(error))
+        measured = Measured(key, trouble=str(error))
     kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(asdict(found)), encoding="utf-8")
-    return found
+    kept.write_text(json.dumps(asdict(measured)), encoding="utf-8")
+    return measured
 
 
 def _measure(system: System, subject: Subject, key: str) -> Measured:

@@ -160,15 +160,15 @@ def fill_turns(
             Message(
                 archive_id=conversation.archive_id,
                 conversation=conversation,
-                position=number * shape.messages + place,
+                position=number * shape.messages + offset,
                 turn_number=number,
-                role="assistant" if place else "user",
-                is_real_user=not place,
-                parts=[{"type": "text", "text": texts[number][place]}],
-                content_hash=content_hash(f"{number}-{place}"),
+                role="assistant" if offset else "user",
+                is_real_user=not offset,
+                parts=[{"type": "text", "text": texts[number][offset]}],
+                content_hash=content_hash(f"{number}-{offset}"),
             )
             for number in range(count)
-            for place in range(shape.messages)
+            for offset in range(shape.messages)
         )
         documents = {}
         for number, of_turn in enumerate(texts):
@@ -184,9 +184,9 @@ def fill_turns(
         store_documents(source, documents)
         per_message = shape.passages // shape.messages
         passages = [
-            SyntheticPassage(message.pk, message.turn_number or 0, 0, SPOKEN[place % 2])
+            SyntheticPassage(message.pk, message.turn_number or 0, 0, SPOKEN[offset % 2])
             for message in stored
-            for place in range(per_message)
+            for offset in range(per_message)
         ]
         store_vectors(source, space, passages, vectors, chunks=shape.chunks)
         pack_source(source)  # as a worker does soon after; until then each search reads the words of all turns

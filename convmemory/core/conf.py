@@ -218,10 +218,6 @@ def env_secret(name: str, default: str = "") -> str:
         raise SettingError(f"{name}_FILE={file_name!r} cannot be read: {error.strerror}.") from error
 
 
-# --- secrets --------------------------------------------------------------------------------------
-# The signing key of this installation, generated once and stored under `var/`.
-
-
 def secret_key(path: Path) -> str:
     """Return the key stored at `path`; the first process to need it creates it, readable by its user alone.
 

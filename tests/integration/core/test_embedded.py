@@ -59,8 +59,8 @@ class ServerUser:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("house") / "a folder, with 'signs'" / "postgres"
     yield folder
-    if found := server.find(folder):
-        os.kill(found.pid, signal.SIGQUIT)
+    if running := server.find(folder):
+        os.kill(running.pid, signal.SIGQUIT)
 
 
 def test_processes_that_start_together_share_one_server_and_last_stops_it(folder: Path) -> None:

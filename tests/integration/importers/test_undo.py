@@ -60,7 +60,7 @@ def undone(owner: User, row: Import) -> None:
     assert row.state == Import.State.UNDONE
 
 
-def said(conversation: Conversation) -> list[str]:
+def message_texts(conversation: Conversation) -> list[str]:
     rows = conversation.messages.order_by("position")
     assert [row.position for row in rows] == list(range(len(rows)))
     return [row.parts[0]["text"] for row in rows]
@@ -78,36 +78,36 @@ def test_undo_keeps_messages_of_earlier_imports(owner: User) -> None:
     imported(owner, FIRST % ANSWER)
     later = imported(owner, FIRST % LONGER)
     conversation = Conversation.objects.get()
-    assert (conversation.turn_count, said(conversation)) == (2, ["one", "1", "two", "2"])
+    assert (conversation.turn_count, message_texts(conversation)) == (2, ["one", "1", "two", "2"])
     undone(owner, later)
     conversation.refresh_from_db()
     assert (conversation.turn_count, conversation.message_count) == (1, 2)
-    assert said(conversation) == ["one", "1"]
+    assert message_texts(conversation) == ["one", "1"]
 
 
 def test_undo_keeps_conversation_that_was_empty_before(owner: User) -> None:
     empty = make_conversation(owner, source="plain", source_id="chat-0001")
     row = imported(owner, FIRST % ANSWER)
-    assert said(empty) == ["one", "1"]
+    assert message_texts(empty) == ["one", "1"]
     undone(owner, row)
-    assert said(Conversation.objects.get()) == []
+    assert message_texts(Conversation.objects.get()) == []
 
 
 def test_undo_keeps_messages_added_later(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     conversation = Conversation.objects.get()
-    own = [MessageDraft("user", (TextPart("mine"),)), MessageDraft("assistant", (TextPart("yes"),))]
-    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=own)
+    drafts = [MessageDraft("user", (TextPart("mine"),)), MessageDraft("assistant", (TextPart("yes"),))]
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=drafts)
     undone(owner, row)
     conversation.refresh_from_db()
-    assert said(conversation) == ["mine", "yes"]
+    assert message_texts(conversation) == ["mine", "yes"]
     assert conversation.turn_count == 1
 
 
 def test_undo_of_unchanged_import_removes_nothing(owner: User) -> None:
     imported(owner, FIRST % ANSWER)
     undone(owner, imported(owner, FIRST % ANSWER))
-    assert said(Conversation.objects.get()) == ["one", "1"]
+    assert message_texts(Conversation.objects.get()) == ["one", "1"]
 
 
 def test_interrupted_undo_resumes_and_can_be_requested_twice(owner: User) -> None:
@@ -156,7 +156,7 @@ def test_zip_in_folder_is_imported(owner: User, tmp_path: Path) -> None:
     with zipfile.ZipFile(outer, "w") as archive:
         archive.writestr("part-1.zip", inner.getvalue())
     imported(owner, outer.getvalue(), "all.zip")
-    assert said(Conversation.objects.get()) == ["one", "1"]
+    assert message_texts(Conversation.objects.get()) == ["one", "1"]
 
 
 def test_import_by_command_can_be_undone(owner: User, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_watch_makes_one_import_per_day(owner: User, tmp_path: Path) -> None:
     assert (today.messages_read, yesterday.messages_read) == (6, 4)
     assert added_by(today) == 2
     undone(owner, today)
-    assert said(Conversation.objects.get()) == ["bread", "About bread", "rolls", "About rolls"]
+    assert message_texts(Conversation.objects.get()) == ["bread", "About bread", "rolls", "About rolls"]
 
 
 def test_undone_watch_goes_on_in_another_import(owner: User, tmp_path: Path) -> None:

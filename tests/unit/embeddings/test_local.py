@@ -80,7 +80,7 @@ def test_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: pyte
     monkeypatch.setattr(local, "_WINDOW", 16)
     monkeypatch.setattr(local, "_WINDOW_TOKENS", 40)
     np.testing.assert_allclose(tiny.embed_passages(texts), whole, atol=1e-5)
-    with_tokens = [found.vector for found in tiny.embed_passages_with_tokens(texts)]
+    with_tokens = [embedding.vector for embedding in tiny.embed_passages_with_tokens(texts)]
     np.testing.assert_allclose(with_tokens, whole, atol=1e-5)
 
 

@@ -54,8 +54,8 @@ def test_token_vectors_agree_with_definition(tmp_path: Path) -> None:
     text = "the cats sat"
     states = numpy_hidden_states(folder, embedder.model.reader.sequences([text], "")[0].ids)[1:-1]
     states /= np.linalg.norm(states, axis=1, keepdims=True)
-    [found, _] = embedder.embed_passages_with_tokens([text, "the cat sat on the mat, a, b, c"])
-    assert (found.token_vectors * states).sum(axis=1).min() >= 0.99999
+    [embedding, _] = embedder.embed_passages_with_tokens([text, "the cat sat on the mat, a, b, c"])
+    assert (embedding.token_vectors * states).sum(axis=1).min() >= 0.99999
 
 
 def test_default_model_agrees_with_definition() -> None:
