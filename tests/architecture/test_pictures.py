@@ -17,7 +17,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply", "fetch-archive",
     "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
-    "outline", "palette", "edit-question", "render-text", "client",
+    "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
     "client",  # a file
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
