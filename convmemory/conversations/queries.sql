@@ -101,6 +101,7 @@ added AS (
     FROM jsonb_to_recordset(%(edits)s::jsonb) AS v (
         message bigint, part int, turn int, path text, name text, created_at timestamptz
     )
+    RETURNING id
 )
 
 UPDATE conversations_message AS m
