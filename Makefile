@@ -16,6 +16,13 @@ PYTEST := $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-r
 CHOSEN := not release and not agents
 SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
 
+# An update of the system can take the Python away that .venv was made from, or replace it: then all is installed again.
+ifneq ($(wildcard $(READY)),)
+ifneq ($(shell $(BIN)/python -c 'import django' >/dev/null 2>&1 && echo works),works)
+$(shell rm -f $(READY) $(READY_DEV))
+endif
+endif
+
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
@@ -127,6 +134,11 @@ clean: ## Remove everything that can be created again; your data in var/ stays
 $(READY): requirements.lock requirements-model.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "convmemory needs Python 3.11 or newer; '$(PYTHON)' is not. Name another: make setup PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import platform as p, sys; \
+	  sys.exit((sys.platform, p.machine()) == ("darwin", "x86_64") or sys.platform == "linux" and p.libc_ver()[0] != "glibc")' || { \
+	  echo "Packages that convmemory needs (onnxruntime, PostgreSQL) do not exist for Macs with Intel processors and for" >&2; \
+	  echo "Linux without glibc (Alpine). Use the container image (docs/deployment.md) or another machine." >&2; \
 	  exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || { \
 	  rm -rf .venv; \

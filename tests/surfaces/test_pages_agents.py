@@ -195,5 +195,8 @@ def test_anonymous_request_gets_client_of_this_version(client: Client, tmp_path:
     command = [sys.executable, "client.pyz", "connect", "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "--server" in done.stdout
+    older = "import runpy, sys; sys.version_info = (3, 10, 0); runpy.run_path('client.pyz', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", older], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("convmemory-push needs Python 3.11 or newer; this is 3.10 (")
     again = client.get("/client.pyz", headers={"If-None-Match": answer["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
