@@ -10,6 +10,7 @@ from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.events import SEARCH_EVENTS
+from convmemory.tools.files import WHY
 from convmemory.tools.marking import MARK_TURN
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
 from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE, RECALL
@@ -24,7 +25,7 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     DOCUMENT_SEARCH,
     SEARCH_EVENTS,
 )
-FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS, MARK_TURN)
+FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS, WHY, MARK_TURN)
 """The tools that MCP offers: few, because each session of each agent pays for their definitions."""
 MCP_PREFIX = "convmemory_"
 """Of the names that MCP lists: many clients give models the bare names, and other servers have a `search`, too."""

@@ -211,7 +211,7 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
 
 def search_as_text(answer: dict[str, Any]) -> str:
     """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
-    lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
+    lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
     for place, turn in enumerate(answer["results"]):
         space = f"space {turn['space']}" if "space" in turn else ""
         copies = turn.get("copies", 0)
@@ -224,7 +224,7 @@ def search_as_text(answer: dict[str, Any]) -> str:
             question = one_line(question, LATER_LINE_CHARS)
         asked = "" if question.startswith(title.rstrip("…")) and len(question) <= len(title) else f"asked: {question}"
         lines.append(
-            f"- {_markdown_link(turn['conversation_title'], turn['url'])} "
+            f"- {markdown_link(turn['conversation_title'], turn['url'])} "
             f"({', '.join(one_line(each, LABEL_CHARS) for each in about if each)}; {where}) "
             f"{marked}{asked}{_answering(turn, is_first=not place)}"
         )
@@ -249,7 +249,8 @@ def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
     return said
 
 
-def _markdown_link(title: str, url: str) -> str:
+def markdown_link(title: str, url: str) -> str:
+    """Return a link in Markdown, whose title cannot end it."""
     return f"[{one_line(title, LABEL_CHARS).translate(_NO_BRACKETS)}]({url})"
 
 

@@ -95,6 +95,8 @@ def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
         "agent": lambda: ask.agent,
         "space": lambda: random.choice(["", "", "mine", str(ask.victim.user.pk)]),
         "project": lambda: random.choice(["", ask.caller.secret, ask.victim.tag]),
+        "file": lambda: random.choice([f"{ask.victim.tag}.md", f"{ask.caller.tag}.md:1"]),
+        "text": lambda: random.choice(["", ask.victim.tag]),
         "similar_to": lambda: random.choice(ask.victim.events),
         "words": lambda: random.choice(["", ask.victim.tag, "exit code"]),
         "level": lambda: random.choice(["", "ERROR"]),
