@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Count, Max, QuerySet, TextField, Value
+from django.db.models.functions import Concat
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
@@ -60,6 +62,40 @@ class FileTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file that turns edited, with their number and the last of them."""
+
+    path: str
+    turns: int
+    edited_at: datetime
+    conversation_id: int
+    turn_number: int
+
+
+def files_in(
+    edits: QuerySet[FileEdit], *, contains: str = "", limit: int, offset: int = 0
+) -> tuple[list[FileRow], int | None]:
+    """Return files, the last edited first, and the offset of the following ones. One query."""
+    if contains:
+        edits = edits.filter(path__icontains=storable(contains))
+    turn = Concat("conversation_id", Value(" "), "turn_number", output_field=TextField())
+    order = ("-created_at", "-pk")
+    grouped = edits.order_by().values("path").annotate(
+        turns=Count(turn, distinct=True),
+        edited_at=Max("created_at"),
+        conversations=ArrayAgg("conversation_id", order_by=order),
+        numbers=ArrayAgg("turn_number", order_by=order),
+        latest=Max("pk"),
+    )  # fmt: skip
+    rows = list(grouped.order_by("-edited_at", "-latest")[offset : offset + limit + 1])
+    files = [
+        FileRow(row["path"], row["turns"], row["edited_at"], row["conversations"][0], row["numbers"][0])
+        for row in rows[:limit]
+    ]
+    return files, offset + limit if len(rows) > limit else None
+
+
+@dataclass(frozen=True, slots=True)
 class FileHistory:
     """A file of a project: the turns that edited it, newest first. `others` are further paths that were meant."""
 
@@ -71,16 +107,19 @@ class FileHistory:
 
 def history_of(*, caller: Caller, file: str, project: str = "", repository: Repository | None = None) -> FileHistory:
     """Return the turns that edited a file, which is named by its path, or by the end of it. Four to eight queries."""
-    rows = edits_in_project(caller, project, repository)
-    file = storable(file.strip())
     roots = (repository.root, repository.main) if repository else ()
-    path = path_in_project(file, *roots, *parted(project)[::-1])
-    of_name = rows.filter(name=path.rpartition("/")[2])
+    path = path_in_project(storable(file.strip()), *roots, *parted(project)[::-1])
+    return history_in(caller, edits_in_project(caller, project, repository), path)
+
+
+def history_in(caller: Caller, edits: QuerySet[FileEdit], path: str) -> FileHistory:
+    """Return the turns with some of these edits of a file. Three queries."""
+    of_name = edits.filter(name=path.rpartition("/")[2])
     paths = matching_paths(path, of_name.order_by().values_list("path", flat=True).distinct()[: 10 * MAX_PATHS])
     if not paths:
         return FileHistory(path)
-    edits = tuple(of_name.filter(path=paths[0]).order_by("-created_at", "-pk")[:MAX_EDITS])
-    return FileHistory(paths[0], turns_of(caller, edits), tuple(paths[1:MAX_PATHS]), edits)
+    rows = tuple(of_name.filter(path=paths[0]).order_by("-created_at", "-pk")[:MAX_EDITS])
+    return FileHistory(paths[0], turns_of(caller, rows), tuple(paths[1:MAX_PATHS]), rows)
 
 
 def edits_in_project(caller: Caller, project: str, repository: Repository | None = None) -> QuerySet[FileEdit]:
