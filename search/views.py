@@ -7,6 +7,7 @@ pane's welcome (htmx, coming back from a conversation), all at the same URL.
 import json
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time
 from typing import Any
@@ -21,16 +22,17 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
+from convmemory.accounts.callers import Access
 from convmemory.accounts.pages import PageRequest, archive_choices, enter_archive_of, in_archive, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
 from convmemory.conversations.marking import marks_of
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.rendering import fold_steps, view_messages
-from convmemory.conversations.pages.search_box import SearchBox, misspelt_filters
+from convmemory.conversations.pages.search_box import SearchBox, impossible_filters, misspelt_filters
 from convmemory.conversations.pages.views import LIST_LIMIT, passage_of, whole_number
 from convmemory.conversations.pages.windows import window_around
-from convmemory.conversations.reading import page_of_conversations
+from convmemory.conversations.reading import page_of_archives
 from convmemory.core.errors import InvalidInput
 from convmemory.core.numbers import parse_number
 from convmemory.core.templatetags.shell import unusable_in
@@ -38,6 +40,7 @@ from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
 from search.home import home_values
 from search.indexing.status import index_status, indexing_pace
+from search.pages.answers import best_passage
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, label_of_unlikely, silence, turn_url
 from search.pages.palette import palette_sections
@@ -55,6 +58,8 @@ from search.searching import (
 )
 
 RESULTS_LIMIT = 30
+EXAMPLES = ("is:starred", "has:code", "role:user", "title:invoice", "after:2026")
+NAMED_SPACES = 8  # in the refusal of an unknown one
 BY_DATE_LIMIT = MAX_LIMIT
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is read at, when the query in it changes
@@ -77,10 +82,14 @@ def search_page(request: PageRequest) -> HttpResponse:
     cursor = request.GET.get("cursor", "")
     try:
         filters = _filters(box)
+        spaces = [] if request.caller.space else request.caller.spaces
+        chosen = _space_of(box, spaces)
         if not box.q:
-            rows, next_cursor = page_of_conversations(
-                caller=request.caller, filters=filters, limit=LIST_LIMIT, cursor=cursor
+            caller = request.caller if chosen else request.caller.alone()
+            listed, next_cursor = page_of_archives(
+                caller=caller, filters=filters, limit=LIST_LIMIT, chosen=chosen, cursor=cursor
             )
+            rows = [row for row, _ in listed]
             listing: dict[str, Any] = {"rows": rows, "next_cursor": next_cursor}
             if not rows:
                 listing["nothing_imported"] = not _has_conversations(request)
@@ -90,9 +99,8 @@ def search_page(request: PageRequest) -> HttpResponse:
         else:
             query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
             # A page with a space open shows that space alone.
-            spaces = [] if request.caller.space else request.caller.spaces
-            results = search(caller=request.caller, query=query, chosen=box.space, cursor=cursor)
-            status, context = 200, _results(request, box, results, cursor)
+            results = search(caller=request.caller, query=query, chosen=chosen, cursor=cursor)
+            status, context = 200, _results(request, box, query, results, cursor)
             if spaces:
                 context["spaces"] = [
                     (box.but({"space": value}).query_string, name, value == box.space)
@@ -100,7 +108,7 @@ def search_page(request: PageRequest) -> HttpResponse:
                 ]
     except InvalidInput as error:
         status, context = 422, {"error": str(error)}
-    context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
+    context |= {"box": box, "examples": EXAMPLES, "keep": box.query_string, "keep_time": box.without("when")}
     if (
         (context.get("groups") or context.get("titles"))
         and (step == "chosen" or not request.htmx)
@@ -132,7 +140,7 @@ def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status:
     context["is_search_page"] = urlsplit(address).path in (reverse("home"), reverse("search"))
     response = render(request, "search/search.html#results", context, status=status)
     if box.typed:
-        taken = {"sent": request.GET.get("q", ""), "rest": box.q, "fields": box.typed_fields}
+        taken = {"sent": request.GET.get("q", ""), "rest": box.text, "fields": box.typed_fields}
         response.headers["HX-Trigger-After-Swap"] = json.dumps({"tokens-taken": taken})
     if not address:
         return response
@@ -151,7 +159,21 @@ def _filters(box: SearchBox) -> Filters:
     """Raises: InvalidInput on an invalid date, or dates in the wrong order."""
     chosen = {name: getattr(box, name) for name in DECLARED}
     chosen |= {"after": _moment(box.after, time.min), "before": _moment(box.before, time.max)}
-    return filters_of(chosen, kinds=parse_kinds(box.kind))
+    return filters_of(chosen, kinds=parse_kinds(box.kind), tokens=box.conditions)
+
+
+def _space_of(box: SearchBox, spaces: Sequence[Access]) -> str:
+    """Return the number of the space that is typed or chosen. Raises: InvalidInput for an unknown name."""
+    if not box.space_named:
+        return box.space
+    names = {access.name.casefold(): str(access.archive_id) for access in spaces} | {"mine": "mine"}
+    typed = box.space_named.casefold()
+    begun = [value for name, value in names.items() if name.startswith(typed)]
+    if typed in names or len(begun) == 1:
+        return names.get(typed) or begun[0]
+    listed = ", ".join([access.name for access in spaces][:NAMED_SPACES]) or gettext("none")
+    refusal = gettext("You read no space “%(name)s” here. Spaces: %(names)s.")
+    raise InvalidInput(refusal % {"name": box.space_named[:40], "names": listed})
 
 
 def _moment(text: str, at: time) -> datetime | None:
@@ -169,7 +191,9 @@ def _moment(text: str, at: time) -> datetime | None:
         raise InvalidInput(f"{text[:40]!r} is too far away: choose a nearer date.") from None
 
 
-def _results(request: PageRequest, box: SearchBox, results: SearchResults, cursor: str) -> dict[str, Any]:
+def _results(
+    request: PageRequest, box: SearchBox, query: SearchQuery, results: SearchResults, cursor: str
+) -> dict[str, Any]:
     """Return the hits in groups: best first, or the newest of the best first.
 
     There are none if no hit is likely to answer, unless the caller asks for the nearest.
@@ -190,6 +214,7 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
+        "best": None if cursor else best_passage(query, results, box, asked=asked),
         "titles": results.titles,
         "groups": likely or unlikely,
         "unlikely": unlikely if likely else [],
@@ -222,7 +247,11 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
 def notes_on_filters(words: str) -> list[str]:
     """Return a note for each name before a colon that may have been meant as a filter."""
     said = gettext("“%(name)s:” is no filter and was searched for as text. “%(near)s:” is one.")
-    return [said % {"name": name, "near": near} for name, near in misspelt_filters(words)]
+    takes = gettext("“%(name)s:” takes one of these: %(values)s. The rest was searched for as text.")
+    return [
+        *(said % {"name": name, "near": near} for name, near in misspelt_filters(words)),
+        *(takes % {"name": name, "values": values} for name, values in impossible_filters(words)),
+    ]
 
 
 def _has_conversations(request: PageRequest) -> bool:

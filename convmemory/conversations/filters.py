@@ -67,7 +67,8 @@ class Filters:
 
     `except_turns` (conversation, turn number) and `except_conversations` are excluded. Only searches use `kinds`, the
     kinds of sources (all if empty), and `documents`, the only documents that count. `repository` is that of the folder
-    `project`, if a client says so. `has_full_names` says that names were completed (`names.with_known_names`).
+    `project`, if a client says so. `tokens` are conditions typed into the search box, by name: `with_known_names`
+    replaces them by the `conversations` that meet them. `has_full_names` says that it completed the names.
     """
 
     agent: Names = field(
@@ -88,6 +89,8 @@ class Filters:
     except_conversations: tuple[int, ...] = ()
     kinds: frozenset[str] = frozenset()
     documents: frozenset[int] | None = None
+    tokens: tuple[tuple[str, str], ...] = ()
+    conversations: frozenset[int] | None = None
     repository: Repository | None = None
     has_full_names: bool = False
 
@@ -124,6 +127,8 @@ def conditions_on_conversations(filters: Filters) -> Q:
         conditions &= Q(archived_at__isnull=not filters.archived)
     if filters.conversation_id is not None:
         conditions &= Q(pk=filters.conversation_id)
+    if filters.conversations is not None:
+        conditions &= Q(pk__in=filters.conversations)
     if filters.except_conversations:
         conditions &= ~Q(pk__in=filters.except_conversations)
     return conditions

@@ -1,17 +1,26 @@
 """The names of agents, projects and sources as people give them: in any case, a project by its path or its name."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+from django.db.models import Exists, OuterRef, Q
+
 from convmemory.conversations.filters import EXACT, Filters, conditions_on_conversations, each_name
-from convmemory.conversations.models import Conversation, project_name
+from convmemory.conversations.models import Conversation, Message, project_name
 from convmemory.conversations.project_folders import with_folders
 
 MAX_NAMES = 500
 NEAREST = 3
 # The least similarity, by `difflib`, of a name that is offered in place of an unknown one.
 LEAST_SIMILARITY = 0.5
+HAS = {
+    "code": Q(parts__icontains="```"),
+    "image": Q(parts__icontains='"media_type": "image/'),
+    "link": Q(parts__icontains="https://") | Q(parts__icontains="http://"),
+}
+"""Conditions on the messages of conversations that have something."""
 
 
 def with_known_names(archive_id: int, filters: Filters) -> Filters:
@@ -27,7 +36,25 @@ def with_known_names(archive_id: int, filters: Filters) -> Filters:
         for name in EXACT
         if name != "project" and (values := each_name(getattr(filters, name)))
     }
+    if filters.tokens:
+        full |= {"tokens": (), "conversations": _with_tokens(archive_id, filters.tokens)}
     return replace(with_folders(archive_id, filters), has_full_names=True, **full)
+
+
+def _with_tokens(archive_id: int, tokens: Sequence[tuple[str, str]]) -> frozenset[int]:
+    """Return the owner's conversations that meet all of these conditions of the search box. One query."""
+    rows = Conversation.objects.filter(archive_id=archive_id)
+    for name, value in tokens:
+        messages = Message.objects.filter(archive_id=archive_id, conversation=OuterRef("pk"))
+        conditions = {
+            "title": Q(title__icontains=value),
+            "is": Q(**{f"{value}_at__isnull": False}),
+            "tag": Q(tags__name__iexact=value),
+            "model": Exists(messages.filter(model__icontains=value)),
+            "has": Exists(messages.filter(HAS.get(value, Q()))),
+        }
+        rows = rows.filter(conditions[name])
+    return frozenset(rows.values_list("pk", flat=True))
 
 
 def nearest_names(archive_id: int, name: str, value: str) -> list[str] | None:

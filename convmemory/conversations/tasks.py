@@ -27,6 +27,7 @@ def run(import_id: int, *, archive_id: int) -> dict[str, Any]:
     # An import can arrive while another one of the same owner runs, and its own task then ends at once.
     if state is not None:
         _enqueue_all(queue.next_imports(archive_id=archive_id))
+        enqueue_count(archive_id)
     return {"state": state or "not now"}
 
 
@@ -44,7 +45,7 @@ def undo_import(import_id: int, *, archive_id: int) -> dict[str, Any]:
 
 
 def enqueue_count(archive_id: int) -> None:
-    """Enqueue counting the changes since the last visit of the statistics page."""
+    """Enqueue counting what changed since the last count, for the statistics page."""
     enqueue_for(archive_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
 
 

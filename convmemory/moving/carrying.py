@@ -174,7 +174,7 @@ def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: b
                 count_changes(change)
     except BaseException:
         with caller.in_(target):
-            library.drop_file(archive_id=target.archive_id, place=place)
+            library.drop_file(archive_id=target.archive_id, stored_name=place)
         raise
     return new_id
 

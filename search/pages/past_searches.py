@@ -21,7 +21,7 @@ def remember_search(*, caller: Caller, box: SearchBox) -> None:
     address = box.query_string
     if not box.q or len(address) > MAX_ADDRESS_CHARS:
         return
-    row = PastSearch(archive_id=caller.archive_id, address=address, text=box.q[:500], used_at=timezone.now())
+    row = PastSearch(archive_id=caller.archive_id, address=address, text=box.text[:500], used_at=timezone.now())
     PastSearch.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["archive", "address"], update_fields=["text", "used_at"]
     )
@@ -39,9 +39,8 @@ def save_search(*, caller: Caller, box: SearchBox) -> PastSearch:
     if PastSearch.objects.filter(archive_id=caller.archive_id).exclude(saved_at=None).count() >= SAVED_LIMIT:
         raise InvalidInput(f"There are {SAVED_LIMIT} saved searches: take one off the list first.")
     now = timezone.now()
-    saved, _ = PastSearch.objects.update_or_create(
-        archive_id=caller.archive_id, address=address, defaults={"text": box.q[:500], "used_at": now, "saved_at": now}
-    )
+    values = {"text": box.text[:500], "used_at": now, "saved_at": now}
+    saved, _ = PastSearch.objects.update_or_create(archive_id=caller.archive_id, address=address, defaults=values)
     return saved
 
 

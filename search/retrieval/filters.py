@@ -70,6 +70,10 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
     if filters.conversation_id is not None:
         conditions.append(f"{row}.source_id = ({_sources_where(CONVERSATION)})")
         parameters["filter_conversation"] = filters.conversation_id
+    if filters.conversations is not None:
+        among = "kind = 'conversation' AND object_id = ANY(%(filter_conversations)s::bigint[])"
+        conditions.append(f"{row}.source_id IN ({_sources_where(among)})")
+        parameters["filter_conversations"] = sorted(filters.conversations)
     if chosen := filters.chosen("="):
         matching = " AND ".join(_is_any_of(how, f"%(filter_{name})s") for name, how, _ in chosen)
         conditions.append(f"{row}.source_id IN ({_sources_where(matching)})")

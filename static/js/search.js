@@ -230,11 +230,14 @@
 
   /* --- narrowing the choices of a chip ------------------------------------------------------------- */
 
-  const rowsOf = (box) => all(".choice-row", box.closest("fieldset"));
+  const rowsOf = (box) => all(box.dataset.narrow || ".choice-row", box.parentElement);
 
   function narrow(box) {
     const wanted = box.value.trim().toLowerCase();
     for (const row of rowsOf(box)) row.hidden = !`${row.textContent} ${row.title}`.toLowerCase().includes(wanted);
+    for (const fold of all("details", box.parentElement)) {
+      fold.open = Boolean(wanted) && rowsOf(box).some((row) => !row.hidden && fold.contains(row));
+    }
   }
 
   document.addEventListener("input", ({ target }) => {

@@ -40,7 +40,7 @@
     }
 
     wait() {
-      for (const name of ["lost", "large", "odd", "again"]) this.show(name, false);
+      for (const name of ["lost", "large", "full", "odd", "again"]) this.show(name, false);
       for (const name of ["waiting", "cancel", "bar"]) this.show(name);
       this.part("refused").replaceChildren();
       this.part("bar").value = 0;
@@ -88,7 +88,7 @@
       this.stopShowing();
       if (reason) this.part("refused").append(Object.assign(document.createElement("p"), { className: "notice error", textContent: reason }));
       else this.show(why);
-      this.show("again", why !== "large");
+      this.show("again", !["large", "full"].includes(why));
       next();
     }
 
@@ -116,8 +116,9 @@
   function next() {
     sending = waiting.shift() ?? null;
     if (!sending) return;
-    const most = Number(sending.form.dataset.maxBytes);
-    if (sending.size > most) sending.fail("large");
+    const { maxBytes, roomBytes = Infinity } = sending.form.dataset;
+    if (sending.size > Number(maxBytes)) sending.fail("large");
+    else if (sending.size > Number(roomBytes)) sending.fail("full");
     else sending.send();
   }
 

@@ -25,9 +25,9 @@ def run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import an upload as soon as it is enqueued, before it is answered, and keep its route in the test's thread."""
 
     def enqueue_for(archive_id: int, func: str, *args: Any, **options: Any) -> bool:
-        assert func == tasks.RUN
-        tasks.run(*args, archive_id=archive_id)
-        return True
+        if func == tasks.RUN:
+            tasks.run(*args, archive_id=archive_id)
+        return func == tasks.RUN
 
     async def in_this_thread(function: Callable[..., T], *args: Any, **values: Any) -> T:
         return await sync_to_async(function)(*args, **values)

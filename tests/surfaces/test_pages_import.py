@@ -13,6 +13,7 @@ from django.test import Client
 from convmemory.conversations import tasks
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
+from convmemory.documents.models import Document
 from tests.factories import make_user
 from tests.support.importing import run_at_once
 
@@ -129,7 +130,7 @@ def test_import_that_waits_says_so_and_asks_again(client: Client, owner: User, m
     assert f'<noscript><p class="help"><a href="/import/{row.pk}">Look again</a>' in text
     Import.objects.update(state="running", messages_read=500, files_read=1)
     card = client.get(f"/import/{row.pk}", headers={"HX-Request": "true"}).content.decode()
-    assert "500 messages in 1 file read so far" in card
+    assert "0 conversations stored, 500 messages read so far" in " ".join(card.split())
     assert "<html" not in card
     assert "hx-get" in card
     assert "It waits until your import of &lt;b&gt;one.jsonl has ended" in upload(
@@ -207,3 +208,70 @@ def test_unknown_json_is_imported_by_mapping_only_after_yes(client: Client, owne
     assert "messages: 2 new" in done
     stored = Conversation.objects.get()
     assert (stored.archive_id, stored.source, stored.title, stored.turn_count) == (owner.pk, "notepal", "Quince", 1)
+
+
+def test_csv_of_unknown_program_gets_mapping_with_its_names_and_first_message(client: Client, owner: User) -> None:
+    rows = "wer;was;raum\nich;Wie schneide ich Quitten?;a\nes;Im Winter, offen.;a\n"
+    upload(client, SimpleUploadedFile("chats.csv", rows.encode()))
+    row = Import.objects.get()
+    assert row.report is not None
+    proposal = row.report["files"][0]["proposal"]
+    assert proposal["sample"] == [["wer", "ich"], ["was", "Wie schneide ich Quitten?"], ["raum", "a"]]
+    text = client.get(f"/import/{row.pk}").content.decode()
+    assert '<code>raum</code></th><td dir="auto">a</td>' in text
+    fields = {
+        name: ",".join(value) if isinstance(value, list) else value for name, value in proposal["mapping"].items()
+    }
+    client.post(
+        f"/import/{row.pk}/mapping",
+        fields | {"roles": "ich=user, es=assistant", "name": "heft", "group": "raum", "import": "1"},
+    )
+    assert Conversation.objects.get(archive_id=owner.pk).turn_count == 1
+
+
+def test_pdf_is_offered_to_documents(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    enqueued: list[int] = []
+    monkeypatch.setattr("convmemory.documents.views.enqueue_document", lambda **values: enqueued.append(1))
+    text = upload(client, SimpleUploadedFile("rent.pdf", b"%PDF-1.4 x"), SimpleUploadedFile("odd.json", b'{"a": 1}'))
+    assert text.count("Add it to Documents") == 1
+    row = Import.objects.get(name="rent.pdf")
+    stranger = Client()
+    stranger.force_login(make_user("stranger"))
+    assert stranger.post(f"/documents/of-import/{row.pk}").status_code == 404
+    response = client.post(f"/documents/of-import/{row.pk}")
+    document = Document.objects.get()
+    assert (document.archive_id, document.name, enqueued) == (owner.pk, "rent.pdf", [1])
+    assert response.headers["Location"] == f"/documents/{document.pk}"
+
+
+def test_json_that_is_cut_off_says_where_it_ends(client: Client) -> None:
+    said = [{"uuid": sender, "sender": sender, "text": "Quince?"} for sender in ("human", "assistant")]
+    whole = json.dumps([{"uuid": str(number) * 9, "name": "Quince", "chat_messages": said} for number in range(3)])
+    text = upload(client, SimpleUploadedFile("unknown.json", json.dumps(UNKNOWN).encode()[:60]))
+    assert "it ends in the middle of a value, at line 1, column 60" in text
+    text = upload(client, SimpleUploadedFile("conversations.json", whole.encode()[:-20]))
+    assert f"the file ends here, after {len(whole) - 20:,} bytes" in text
+
+
+def test_full_storage_names_conversations_that_were_not_stored(client: Client, settings: Any) -> None:
+    settings.MAX_STORED_MB_PER_USER = 1
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(4):
+            question = json.dumps({"role": "user", "content": f"Quince {number}? " + "x" * 400_000})
+            archive.writestr(f"{number}.jsonl", f"{question}\n" + LINES.decode().splitlines()[1])
+    text = upload(client, SimpleUploadedFile("all.zip", packed.getvalue()))
+    assert "partly imported (2 of 4 not: storage full)" in text
+    assert "<bdi>Quince 3? xxx" in text
+    assert 'class="tag success"' not in text
+    assert "of storage are left" in text
+
+
+def test_program_is_typed_by_its_name(client: Client) -> None:
+    upload(client, SimpleUploadedFile("odd.txt", b"nothing"))
+    row = Import.objects.get()
+    assert '<option value="Open WebUI">' in client.get(f"/import/{row.pk}").content.decode()
+    refused = client.post(f"/import/{row.pk}/format", {"format": "Opne WebUI"}, follow=True).content.decode()
+    assert "No program “Opne WebUI”: Open WebUI?" in refused
+    client.post(f"/import/{row.pk}/format", {"format": "open webui"})
+    assert Import.objects.latest("pk").format == "open-webui"

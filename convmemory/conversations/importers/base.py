@@ -22,9 +22,14 @@ from convmemory.conversations.messages.drafts import ConversationDraft
 HEAD_BYTES = 64 * 1024
 MAX_NAME_CHARS = 4_000
 MAX_STORED_ISSUES = 50  # of each kind per file; the counts include the others
+CSV = ".csv"
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _DATE = re.compile(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)")
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
+
+_VERSION_NUMBER = re.compile(r"\d{1,9}")
+_MAX_VERSION_CHARS = 60
+_VERSION_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +115,10 @@ class Source:
             if not kept:
                 faulty.add(number)
 
-        found: list[JsonObject] = []
+        objects: list[JsonObject] = []
         for number, line in enumerate(lines, 1):
-            found.extend(objects_of_line(line, number=number, on_issue=on_issue))
-        return tuple(item for item in found if item.number not in faulty)
+            objects.extend(objects_of_line(line, number=number, on_issue=on_issue))
+        return tuple(item for item in objects if item.number not in faulty)
 
     @property
     def is_sqlite(self) -> bool:
@@ -172,6 +177,8 @@ class FileReport:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    not_stored: int = 0  # conversations
+    left_over: list[str] = field(default_factory=list)  # the names of the first of those
     proposal: dict[str, Any] | None = None  # what a mapping finds in a file of an unknown format
 
     @property
@@ -181,20 +188,26 @@ class FileReport:
     @property
     def is_refused(self) -> bool:
         """True if nothing was imported although the source has content."""
-        return not self.conversations and bool(self.errors or self.skipped)
+        return not (self.conversations or self.not_stored) and bool(self.errors or self.skipped)
 
     @property
     def passed_over(self) -> int:
         """The number of entries that were not read, or not as what they are."""
         return self.skipped + sum(self.unknown_types.values())
 
-    def skip(self, place: int | str, reason: str) -> None:
+    def skip(self, position: int | str, reason: str) -> None:
         """Count a skipped place; only the first ones are stored by name."""
-        self._issue(place, reason, kept=False)
+        self._issue(position, reason, kept=False)
 
-    def repair(self, place: int | str, reason: str) -> None:
+    def leave_over(self, name: str) -> None:
+        """Count a conversation that was not stored; only the first ones are named."""
+        self.not_stored += 1
+        if len(self.left_over) < MAX_STORED_ISSUES:
+            self.left_over.append(name)
+
+    def repair(self, position: int | str, reason: str) -> None:
         """Count a place that was repaired to be read."""
-        self._issue(place, reason, kept=True)
+        self._issue(position, reason, kept=True)
 
     def line_issue(self, number: int | str, reason: str, *, kept: bool) -> None:
         """Call `skip` or `repair`; has the signature that `lines.read_objects` calls."""
@@ -225,13 +238,13 @@ class FileReport:
                 f"({checked.version}): look at what was skipped, and update convmemory."
             )
 
-    def _issue(self, place: int | str, reason: str, *, kept: bool) -> None:
+    def _issue(self, position: int | str, reason: str, *, kept: bool) -> None:
         if kept:
             self.repaired += 1
         else:
             self.skipped += 1
         if len(self.issues) < MAX_STORED_ISSUES:
-            self.issues.append(Issue(place=f"{self.path}:{place}", reason=reason, kept=kept))
+            self.issues.append(Issue(place=f"{self.path}:{position}", reason=reason, kept=kept))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -270,23 +283,14 @@ class Importer(Protocol):
         """
 
 
-# --- versions -------------------------------------------------------------------------------------
-# Compares versions of the programs that wrote the files.
-
-
-_NUMBER = re.compile(r"\d{1,9}")
-_MAX_CHARS = 60
-_PARTS = 3
-
-
-def is_newer(found: str, known: str) -> bool:
-    """Return whether version `found` ("0.153.0-alpha.2", "2026-11") is newer than `known`.
+def is_newer(version: str, reference: str) -> bool:
+    """Return whether a version ("0.153.0-alpha.2", "2026-11") is newer than `reference`.
 
     False if either is not a version.
     """
-    numbers = _numbers(found), _numbers(known)
+    numbers = _numbers(version), _numbers(reference)
     return all(numbers) and numbers[0] > numbers[1]
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(match[0]) for match in _NUMBER.finditer(version[:_MAX_CHARS])][:_PARTS]
+    return [int(match[0]) for match in _VERSION_NUMBER.finditer(version[:_MAX_VERSION_CHARS])][:_VERSION_PARTS]

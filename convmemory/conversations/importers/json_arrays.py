@@ -27,6 +27,8 @@ MAX_ELEMENT_CHARS = 64 * 1024**2  # an element is in memory as a whole
 CHUNK_BYTES = 1024**2
 HEAD_CHARS = 1024**2  # within which an object must name its array
 
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+
 MAX_BROKEN = 1_000  # elements; each costs a scan of the text around it
 
 _DECODER = json.JSONDecoder(strict=False)
@@ -36,7 +38,6 @@ _SCALAR = re.compile(r"[^\s,\[\]{}]*+")
 _MARK = re.compile(r'"(?:[^"\\]++|\\.)*+("?)|[\[\]{}]', re.DOTALL)
 _TOO_MANY = f"it holds more than {MAX_VALUES:,} values, which is more than one conversation can have"
 _TOO_LONG = f"it is longer than {MAX_ELEMENT_CHARS // 1024**2} MB: export it without the files that are embedded in it"
-_CUT_OFF = "the file is cut off here: export it again to get the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,11 @@ class _Text:
         self.at = 0
         self.ended = False
         self.has_too_many_values = False
+
+    @property
+    def cut_off(self) -> str:
+        """Return what is said of an element in which the file ends."""
+        return f"the file ends here, after {self._file.tell():,} bytes: export it again to get the rest"
 
     def more(self) -> bool:
         """Read on, doubling the remaining text, and drop the text already read; False at the end of the file."""
@@ -207,7 +213,7 @@ class _Document:
             elif not self._text.skip_value():
                 break
         if not self._text.skip(_SPACE):
-            self._report.skip(f"after element {number}", _CUT_OFF)
+            self._report.skip(f"after element {number}", self._text.cut_off)
 
     def _members(self) -> Iterator[str]:
         """Yield the names of the object that begins here; the caller moves behind each value."""
@@ -226,8 +232,8 @@ class _Document:
         while len(self._text.text) - self._text.at < HEAD_CHARS and self._text.more():
             pass
         text, at = self._text.text, self._text.at + 1
-        while (found := _member(text, at)) is not None:
-            name, start = found
+        while (member := _member(text, at)) is not None:
+            name, start = member
             if name in names and text.startswith("[", start):
                 self._text.at = start
                 return True
@@ -252,9 +258,9 @@ class _Document:
             elif self._broken > MAX_BROKEN:
                 raise InvalidInput(f"More than {MAX_BROKEN} elements of the file are no JSON: export it again.")
         if not char:
-            self._report.skip(f"after element {number}", _CUT_OFF)
+            self._report.skip(f"after element {number}", self._text.cut_off)
 
-    def _value(self, number: int, place: str) -> ArrayElement | None:
+    def _value(self, number: int, position: str) -> ArrayElement | None:
         """Return the value that begins here, or report its error."""
         text = self._text
         while not text.has_too_many_values:
@@ -273,7 +279,7 @@ class _Document:
                 return ArrayElement(number, value, source)
         else:
             problem = ""
-        return self._by_its_brackets(number, place, problem)
+        return self._by_its_brackets(number, position, problem)
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
         """Return whether the error can come from the end of the text, and more could be read."""
@@ -282,13 +288,13 @@ class _Document:
         near_end = error.msg.startswith("Unterminated") or error.pos >= len(text.text) - 16
         return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()
 
-    def _by_its_brackets(self, number: int, place: str, problem: str) -> ArrayElement | None:
+    def _by_its_brackets(self, number: int, position: str, problem: str) -> ArrayElement | None:
         """Find the value's end without parsing it, and parse it alone if only the text around it was too large."""
         text = self._text
         end = text.end_of_value()
         if end is None:
             too_long = len(text.text) - text.at > MAX_ELEMENT_CHARS
-            self._report.skip(place, _TOO_LONG if too_long else (problem or _CUT_OFF))
+            self._report.skip(position, _TOO_LONG if too_long else text.cut_off)
             self._text.at = len(self._text.text)
             while self._text.more():
                 self._text.at = len(self._text.text)
@@ -302,7 +308,7 @@ class _Document:
                     return ArrayElement(number, json.loads(source, strict=False), source)
                 except (ValueError, RecursionError) as error:
                     problem = f"not readable JSON: {error}"
-        self._report.skip(place, problem)
+        self._report.skip(position, problem)
         self._broken += 1
         return None
 
@@ -323,13 +329,6 @@ def _member(text: str, at: int) -> tuple[str, int] | None:
         return None
     match = _SPACE.match(text, at + 1)
     return name, match.end() if match else at + 1
-
-
-# --- whole json -----------------------------------------------------------------------------------
-# JSON documents that must be parsed at once, within limits.
-
-
-MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
@@ -354,10 +353,12 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, strict=False)
     except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"Not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. The file may be cut off: "
-            "export or copy it again."
-        ) from error
+        if error.msg.startswith("Unterminated") or not text[error.pos :].strip():
+            line, column = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
+            reason = f"The JSON is cut off: it ends in the middle of a value, at line {line:,}, column {column:,}."
+        else:
+            reason = f"Not valid JSON: {error.msg} at line {error.lineno:,}, column {error.colno:,}."
+        raise InvalidInput(f"{reason} Export or copy it again.") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"Not readable JSON: {error}.") from error
 

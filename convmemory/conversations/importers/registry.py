@@ -4,8 +4,10 @@ The import page shows it, and `docs/formats.md` is written from it by `make form
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +15,7 @@ from convmemory.conversations.importers.agent_formats import AGENT_FORMATS
 from convmemory.conversations.importers.chat_formats import PROGRAMS, SERVICES
 from convmemory.conversations.importers.detect import IMPORTERS
 from convmemory.conversations.importers.library_formats import LIBRARIES
+from convmemory.core.errors import InvalidInput
 
 Against = Literal["file", "schema"]
 KINDS = ("Chat services", "Chat programs", "Coding agents", "Libraries, data sets and files of your own")
@@ -177,6 +180,21 @@ def notes() -> Iterator[FormatNote]:
 
 
 NOTES = tuple(notes())
+_OFTEN = {name for name, count in Counter(note.program for note in NOTES).items() if count > 1}
+LABELS = {f"{note.program} ({note.name})" if note.program in _OFTEN else note.program: note for note in NOTES}
+"""The formats by the name that people type: the program's, with the format's where one program has several."""
+
+
+def format_of(text: str) -> str:
+    """Return the format of a program's name, of its beginning, or of a format's name. Raises: InvalidInput."""
+    typed = " ".join(text.lower().split())
+    names = {label.lower(): note.name for label, note in LABELS.items()} | {note.name: note.name for note in NOTES}
+    begun = {name for label, name in names.items() if typed and label.startswith(typed)}
+    if typed in names or len(begun) == 1:
+        return names.get(typed) or begun.pop()
+    near = [label for label in LABELS if label.lower() in get_close_matches(typed, list(names), n=3)]
+    advice = f": {' or '.join(near)}?" if near else ": choose one of the list."
+    raise InvalidInput(f"No program “{text[:40]}”{advice}")
 
 
 def documented() -> str:

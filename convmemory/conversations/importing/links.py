@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Exists, F, Min, OuterRef, Subquery
+from django.db.models import Count, Exists, F, Min, OuterRef, Subquery
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.holds import refuse_held
@@ -33,6 +33,8 @@ from convmemory.core.trash import outside_trash
 MAX_LINKS = 2_000
 LINKS_PER_FILE = 20
 FILE_CHARS = 500  # the column's length
+
+State = Import.State
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,22 @@ def links_of(rows: Iterable[Import]) -> dict[tuple[int, str], Links]:
     }
 
 
+def conversations_so_far(rows: Iterable[Import]) -> dict[int, int]:
+    """Return how many conversations each running import of one owner has changed so far."""
+    running = [row for row in rows if row.state == State.RUNNING]
+    stored = ImportedConversation.objects.filter(
+        archive_id__in={row.archive_id for row in running}, import_job_id__in=[row.pk for row in running]
+    )
+    counts = stored.order_by().values_list("import_job_id").annotate(n=Count("conversation_id", distinct=True))
+    return dict(counts) if running else {}
+
+
 # --- import undo ----------------------------------------------------------------------------------
 # Undoes a whole import: removes the messages that it added, and keeps earlier and later ones.
 #
 # A conversation that the import created is deleted, unless messages were added to it since; from any other, the
 # messages that the import added are removed. Messages that it only updated stay as they are.
 
-
-State = Import.State
 
 logger = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
 from django.db import DataError, connection, transaction
 
 from convmemory.accounts.callers import Caller
-from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Importer, Source
+from convmemory.conversations.importers.base import CSV, JSON_SUFFIXES, Checked, FileReport, Importer, Source
 from convmemory.conversations.importers.detect import AUTO, ZIP_START, DetectedSource, Walk
 from convmemory.conversations.importers.mapping import importer_of, proposal
 from convmemory.conversations.importers.values import clean
@@ -30,13 +30,14 @@ from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.ingest import without_copies
-from convmemory.conversations.messages.parts import AttachmentPart, TextPart
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart, spoken_text
 from convmemory.conversations.messages.thinking import thinking_apart
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable, InTrash, InvalidInput, StorageFull, TooLarge
 from convmemory.core.files.decoding import DecodedBytes, decoding
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes.child_limits import DISK_FULL
+from convmemory.core.text import cut
 from convmemory.push.repositories import FOLDERS_FILE, Repository, among, folders_of_text, parted
 
 PROGRESS_EVERY = 500  # messages
@@ -49,6 +50,8 @@ DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
 MAX_PROPOSALS = 5  # of mappings in one import
+NAME_CHARS = 80
+NAMING_MESSAGES = 10  # among which the first question is looked for
 MAX_FOLDERS_BYTES = 4 * 1024**2
 MAX_HELD = 100  # conversations without words of a person or a model, until the file is taken for what it looks like
 
@@ -57,7 +60,7 @@ MAX_HELD = 100  # conversations without words of a person or a model, until the 
 class ImportReport:
     """The outcome of an import, per file and in total. `messages_read` grows while it runs.
 
-    `is_cut_short` says that the owner's storage was full before everything was read.
+    `is_cut_short` says that the owner's storage was full before everything was stored; the rest is only counted.
     """
 
     files: list[FileReport] = field(default_factory=list)
@@ -83,7 +86,8 @@ class ImportReport:
     @property
     def recognised(self) -> int:
         """The number of files that were recognised and not refused."""
-        return sum(not file.is_refused for file in self.files if file.format)
+        files = (file for file in self.files if file.format and not file.is_refused)
+        return sum(bool(file.conversations or not file.not_stored) for file in files)
 
     @property
     def refused(self) -> int:
@@ -93,7 +97,7 @@ class ImportReport:
     def to_json(self) -> dict[str, Any]:
         names = (
             *("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped", "superseded"),
-            *("hidden_keys", "passed_over"),
+            *("hidden_keys", "passed_over", "not_stored"),
         )
         return {
             "files": [file.to_json() for file in self.files],
@@ -101,6 +105,7 @@ class ImportReport:
             "ignored_by_ending": self.ignored_by_ending,
             "recognised_files": self.recognised,
             "refused_files": self.refused,
+            "storage_full": self.is_cut_short,
             "total": {name: self.total(name) for name in names},
         }
 
@@ -111,7 +116,7 @@ class ImportReport:
         value = self.to_json()
         value["files"] = value["files"][:MAX_STORED_FILES]
         for file in value["files"]:
-            for name in ("errors", "warnings", "notes", "issues"):
+            for name in ("errors", "warnings", "notes", "issues", "left_over"):
                 file[name] = file[name][:left]
                 left -= len(file[name])
         value["files_left_out"] = len(self.files) - len(value["files"])
@@ -196,8 +201,6 @@ def import_paths(
         report.files.append(file)
         _import_file(run, found if importer is None else DetectedSource(found.source, (importer,)), file)
         run.progress(report)
-        if report.is_cut_short:
-            break
     report.ignored = dict(walk.ignored)
     # After all files, because a parent can come after its children.
     link_children(caller=caller)
@@ -325,7 +328,7 @@ def _import_file(run: _Run, found: DetectedSource, file: FileReport) -> None:
 def _propose(run: _Run, source: Source, file: FileReport) -> None:
     """Say in the report what a mapping would find in the file."""
     proposed = sum(earlier.proposal is not None for earlier in run.report.files)
-    if run.proposes and proposed < MAX_PROPOSALS and source.plain_name.endswith(tuple(JSON_SUFFIXES)):
+    if run.proposes and proposed < MAX_PROPOSALS and source.plain_name.endswith((*JSON_SUFFIXES, CSV)):
         try:
             file.proposal = proposal(source.path, run.mapping)
         except (InvalidInput, TooLarge) as error:
@@ -372,7 +375,7 @@ class _Reading:
     def is_read(self) -> bool:
         """Import the source's conversations; False if the importer declined."""
         drafts = self.importer.parse(self.source, self.file)
-        while not self.run.report.is_cut_short:
+        while True:
             try:
                 draft = next(drafts, None)
             except (ConvMemoryError, OSError) as error:
@@ -387,6 +390,10 @@ class _Reading:
                 continue
             if _has_fuller_copy(self.run, draft):
                 self.file.note(f"{draft.source_id}: is here already, with its answers")
+                self.has_claimed = True
+                continue
+            if self.run.report.is_cut_short:
+                self.file.leave_over(_name_of(draft))
                 self.has_claimed = True
                 continue
             ready = _prepared(self.run, replace(draft, written_at=self.source.written_at, is_of_file=True), self.file)
@@ -418,8 +425,7 @@ class _Reading:
 
     def _store_held(self) -> None:
         for ready in self.held:
-            if not self.run.report.is_cut_short:
-                _store(self.run, ready, self.file)
+            _store(self.run, ready, self.file)
         self.held.clear()
 
 
@@ -439,8 +445,20 @@ def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready |
     except DatabaseUnavailable:
         raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
-        _failed(file, f"{draft.title or draft.source_id}: {' '.join(str(error).split())}")
+        _not_stored(file, _name_of(draft), error)
         return None
+
+
+def _name_of(draft: ConversationDraft, first: Iterable[MessageDraft] | None = None) -> str:
+    """Return the title, else the first question among the `first` messages, by which people know a conversation."""
+    if draft.title:
+        return draft.title
+    try:
+        opening = islice(draft.messages if first is None else first, NAMING_MESSAGES)
+        questions = (" ".join(spoken_text(message.parts).split()) for message in opening if message.role == "user")
+        return next((cut(text, NAME_CHARS) for text in questions if text), draft.source_id)
+    except (ConvMemoryError, OSError):
+        return draft.source_id
 
 
 def _of_project(draft: ConversationDraft, repository_of: RepositoryOf) -> ConversationDraft:
@@ -454,7 +472,10 @@ def _of_project(draft: ConversationDraft, repository_of: RepositoryOf) -> Conver
 
 
 def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
-    draft = replace(ready.draft, messages=chain(ready.first, ready.rest))
+    draft, name = replace(ready.draft, messages=chain(ready.first, ready.rest)), _name_of(ready.draft, ready.first)
+    if run.report.is_cut_short:
+        file.leave_over(name)
+        return
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             # The import's own row is written last and synchronously, and with it all of this.
@@ -466,18 +487,16 @@ def _store(run: _Run, ready: _Ready, file: FileReport) -> None:
         return
     except StorageFull as error:
         run.report.is_cut_short = True
-        _failed(
-            file, f"{draft.title or draft.source_id}: {error} What was read before is stored, the rest was not read."
-        )
+        _not_stored(file, name, error)
         return
     except DatabaseUnavailable:
         raise  # not this conversation's fault: the whole import is retried
     except (ConvMemoryError, DataError, OSError) as error:
-        _failed(file, f"{draft.title or draft.source_id}: {' '.join(str(error).split())}")
+        _not_stored(file, name, error)
         return
     if result.lost and result.conversation_id not in run.stored:
         file.note(
-            f"{draft.title or draft.source_id}: {result.lost:,} messages that are archived are not in this file (any "
+            f"{name}: {result.lost:,} messages that are archived are not in this file (any "
             "more); the archive keeps them"
         )
     run.stored.add(result.conversation_id)
@@ -528,6 +547,11 @@ def _warn_of_unknown_types(checked: Checked, file: FileReport) -> None:
             f"{what} of a type that this importer, last checked against {checked}, does not know: {names}. "
             "A newer convmemory may read what was passed over."
         )
+
+
+def _not_stored(file: FileReport, name: str, error: Exception) -> None:
+    file.leave_over(clean(name))
+    _failed(file, f"{name}: {' '.join(str(error).split())}")
 
 
 def _failed(file: FileReport, reason: str) -> None:

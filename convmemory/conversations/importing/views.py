@@ -18,12 +18,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.pages import PageRequest, in_archive
 from convmemory.conversations.importers.detect import UNKNOWN
+from convmemory.conversations.importers.registry import format_of
 from convmemory.conversations.importing import imports
-from convmemory.conversations.importing.links import FILE_CHARS, Links, links_of, request_undo
+from convmemory.conversations.importing.links import FILE_CHARS, Links, conversations_so_far, links_of, request_undo
 from convmemory.conversations.importing.models import Import
+from convmemory.conversations.messages.storage_quota import room_left
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
+from convmemory.core.files.uploads import DOCUMENT_SUFFIXES
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
@@ -59,6 +62,7 @@ class ImportCard:
     waits_for: str
     is_open: bool
     files: tuple["FileRow", ...] = ()
+    conversations_so_far: int = 0
 
     @property
     def asks(self) -> bool:
@@ -69,7 +73,9 @@ class ImportCard:
     def is_partial(self) -> bool:
         """Return whether something in a file that was read was passed over or could not be stored."""
         return any(
-            file.report.get("passed_over") or (file.report.get("errors") and not file.report.get("refused"))
+            file.report.get("passed_over")
+            or file.report.get("not_stored")
+            or (file.report.get("errors") and not file.report.get("refused"))
             for file in self.files
         )
 
@@ -79,7 +85,12 @@ class ImportCard:
         if self.row.state != Import.State.DONE or not self.row.report:
             return ""
         total = self.row.report["total"]
-        stored, passed_over = total["conversations"], total.get("passed_over", 0)
+        stored, passed_over, missing = (total.get(name, 0) for name in ("conversations", "passed_over", "not_stored"))
+        if stored and missing:
+            counts = {"missing": missing, "all": stored + missing}
+            if self.row.report.get("storage_full"):
+                return gettext("partly imported (%(missing)s of %(all)s not: storage full)") % counts
+            return gettext("partly imported (%(missing)s of %(all)s not)") % counts
         if stored and passed_over:
             return ngettext("imported without %(count)s entry", "imported without %(count)s entries", passed_over) % {
                 "count": passed_over
@@ -130,6 +141,21 @@ class FileRow:
     fields: tuple["MappingField", ...] = ()
 
     @property
+    def may_be_document(self) -> bool:
+        """Return whether it has the ending of a file that Documents read."""
+        return self.is_unknown and str(self.report["path"]).lower().endswith(DOCUMENT_SUFFIXES)
+
+    @property
+    def sample(self) -> list[tuple[str, str]]:
+        """Return the names in the first message of a proposed mapping, with their values."""
+        return [(name, value) for name, value in (self.report.get("proposal") or {}).get("sample", ())]
+
+    @property
+    def left_over_more(self) -> int:
+        """Return how many conversations were not stored beyond those that are named."""
+        return int(self.report.get("not_stored", 0)) - len(self.report.get("left_over", ()))
+
+    @property
     def is_unknown(self) -> bool:
         """True if it was refused and nothing better can be said than where to get files that are read."""
         return any(error.startswith(UNKNOWN) for error in self.report.get("errors", ()))
@@ -172,6 +198,7 @@ def import_files(request: PageRequest) -> HttpResponse:
         "cards": _cards(imports.imports_of(caller=request.caller, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
+        "room": room_left(archive_id=request.caller.archive_id),
         "max_files": config.data_upload_max_number_files,
         "accepted": ",".join(ACCEPTED),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
@@ -228,7 +255,8 @@ def map_import(request: PageRequest, import_id: int) -> HttpResponse:
 def name_format(request: PageRequest, import_id: int) -> HttpResponse:
     """Queue the kept upload of an import, to be read as the format in the form."""
     try:
-        row = imports.queue_as(caller=request.caller, import_id=import_id, format=request.POST.get("format", ""))
+        format = format_of(request.POST.get("format", ""))
+        row = imports.queue_as(caller=request.caller, import_id=import_id, format=format)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         messages.error(request, str(error))
         return redirect("one-import", import_id)
@@ -283,7 +311,7 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
 
 def _cards(rows: list[Import]) -> list[ImportCard]:
     """Return the imports as cards; the latest report is open, unless the import failed: its error is shown instead."""
-    reasons, links = imports.why_waiting(rows), links_of(rows)
+    reasons, links, so_far = imports.why_waiting(rows), links_of(rows), conversations_so_far(rows)
     latest = max((row.pk for row in rows), default=0)
     cards = []
     for row in rows:
@@ -297,6 +325,7 @@ def _cards(rows: list[Import]) -> list[ImportCard]:
                     FileRow(file, links.get((row.pk, file["path"][:FILE_CHARS]), Links()), _fields(row, file))
                     for file in files
                 ),
+                so_far.get(row.pk, 0),
             )
         )
     return [

@@ -56,7 +56,10 @@ class Spoken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not."""
+    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not.
+
+    If both are the same command, it ended well at last.
+    """
 
     conclusion: str = ""
     files: tuple[str, ...] = ()
@@ -91,7 +94,7 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
             elif isinstance(part, ToolResultPart):
                 command = calls.get(part.call_id, last)
                 if command and has_failed(part):
-                    failed = command
+                    failed, passed = command, "" if passed == command else passed
                 elif command:
                     passed = command
             elif isinstance(part, TextPart) and message.role == "assistant" and said_text(part).strip():

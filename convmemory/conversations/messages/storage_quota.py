@@ -65,6 +65,11 @@ class StorageUse:
         """Return whether a limit is reached."""
         return any(self.is_over(Amounts(**{name: 1})) for name in ("size", "turns", "documents"))
 
+    @property
+    def room(self) -> int | None:
+        """Return the bytes that can be stored until the limit; None without one."""
+        return max(0, self.limits.stored_bytes - self.stored) if self.limits.stored_bytes else None
+
     def is_over(self, growth: Amounts) -> bool:
         """Return whether storing so much more would pass a limit; what is not added is not compared."""
         growths = (
@@ -102,6 +107,15 @@ def use_of_storage(*, archive_id: int) -> StorageUse:
     added = Amounts(row.added_bytes, row.added_turns, row.added_documents)
     total = Amounts(row.stored_bytes, row.turns, row.documents) + added
     return StorageUse(total.size, total.turns, total.documents, limits_of(archive_id=archive_id), added)
+
+
+def room_left(*, archive_id: int) -> int | None:
+    """Return the bytes that who acts can add to the archive; None if neither limits them."""
+    rooms = []
+    for number in {archive_id, _adder_to(archive_id) or archive_id}:
+        with _sums_of(number):
+            rooms.append(use_of_storage(archive_id=number).room)
+    return min((room for room in rooms if room is not None), default=None)
 
 
 def require_room(*, archive_id: int, size: int, turns: int = 0, documents: int = 0) -> None:

@@ -1,7 +1,7 @@
 """The contents of the search box: the query, its filters and its order, as parameters of the page's address.
 
 Filters can also be typed into the query: `agent:codex after:2026-05`. Such tokens become filters, and several of an
-agent or a project mean any of them.
+agent or a project mean any of them. `title:`, `is:`, `tag:`, `has:`, `model:` and `space:` stay in the box.
 """
 
 import calendar
@@ -16,16 +16,18 @@ from urllib.parse import parse_qsl, urlencode
 from django.http import HttpRequest, QueryDict
 
 from convmemory.conversations.filters import EXACT, MOMENTS
+from convmemory.conversations.names import HAS
 from convmemory.core.numbers import parse_number
 
 SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # kinds of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
 TIMES = ("any",)  # "any": words of time are plain words; "": they favour or restrict a time
+KEPT = ("title", "is", "tag", "has", "model", "space")  # tokens without a field of the form
 MAX_NAMES = 20  # of one filter; searching looks up each
 MAX_TYPED_CHARS = 2_000  # longer texts are searched for no tokens
 _TOKEN = re.compile(
-    r"(?<!\S)(?P<name>" + "|".join((*EXACT, *MOMENTS, "in", "is", "sort", "by")) + r"):"
+    r"(?<!\S)(?P<name>" + "|".join((*EXACT, *MOMENTS, *KEPT, "in", "role", "sort", "by")) + r"):"
     r'(?:"(?P<quoted>[^"]{1,300})"|(?P<plain>[^\s"]\S{0,299}))(?!\S)',
     re.IGNORECASE,
 )
@@ -43,6 +45,7 @@ _SCOPES = {
     "tools": "tool",
     "tool": "tool",
 }
+_STATES = {"starred": "starred", "pinned": "pinned", "archived": ""}
 _KINDS = {"conversations": "turn", "documents": "section"}
 _MODES = {"words": "full_text", "meaning": "semantic"}
 _ORDERS = {"date": "date", "newest": "date", "relevance": "", "best": ""}
@@ -53,7 +56,7 @@ class SearchBox:
     """The values of the search form above the list. `typed` names the filters that were typed as tokens.
 
     With `nearest`, the nearest results are shown even if none is relevant. `space` is the number of the only space that
-    is searched, "mine" for the person's own archive alone.
+    is searched, "mine" for the person's own archive alone. `tokens` are the `KEPT` ones, by name.
     """
 
     q: str = ""
@@ -71,6 +74,7 @@ class SearchBox:
     when: str = ""
     space: str = ""
     typed: frozenset[str] = frozenset()
+    tokens: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
@@ -114,12 +118,29 @@ class SearchBox:
             return ""
 
         rest = " ".join(_TOKEN.sub(take, text).split()) if _TOKEN.search(text) else self.q
-        return replace(self, q=rest, typed=frozenset(values), **values)
+        tokens = values.pop("tokens", ())
+        return replace(self, q=rest, typed=frozenset(values), tokens=tokens, **values)
+
+    @property
+    def text(self) -> str:
+        """Return what the box shows: the query with the tokens that stay in it."""
+        written = (f'{name}:"{value}"' if " " in value else f"{name}:{value}" for name, value in self.tokens)
+        return " ".join(filter(None, (self.q, *written)))
+
+    @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        """Return the tokens that are conditions on a conversation."""
+        return tuple((name, value) for name, value in self.tokens if name != "space")
+
+    @property
+    def space_named(self) -> str:
+        """Return the name of the space that is typed as a token; "" without one."""
+        return dict(self.tokens).get("space", "")
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The values that differ from the empty form, for an address."""
-        values: dict[str, Any] = {"q": self.q, "mode": self.mode if self.mode != "hybrid" else ""}
+        values: dict[str, Any] = {"q": self.text, "mode": self.mode if self.mode != "hybrid" else ""}
         values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
         values |= {name: getattr(self, name) for name in (*EXACT, *MOMENTS)}
         values["archived"] = "1" if self.archived else ""
@@ -152,7 +173,7 @@ class SearchBox:
 
     @property
     def has_filters(self) -> bool:
-        return bool(self.parameters.keys() - {"q", "sort", "nearest", "when"})
+        return bool(self.tokens or self.parameters.keys() - {"q", "sort", "nearest", "when"})
 
 
 def empty_box(_: HttpRequest) -> dict[str, SearchBox]:
@@ -194,8 +215,17 @@ def _places(text: str, known: Values) -> dict[str, Any] | None:
     return {"scope": tuple(dict.fromkeys([*known.get("scope", ()), *(_SCOPES[name] for name in names)]))}
 
 
-def _state(text: str, _: Values) -> dict[str, Any] | None:
-    return {"archived": True} if text.lower() == "archived" else None
+def _state(text: str, known: Values) -> dict[str, Any] | None:
+    return {"archived": True} if text.lower() == "archived" else _kept("is", _STATES)(text, known)
+
+
+def _kept(name: str, choices: Mapping[str, str] | None = None) -> Callable[[str, Values], dict[str, Any] | None]:
+    def read(text: str, known: Values) -> dict[str, Any] | None:
+        value = text.strip() if choices is None else choices.get(text.lower(), "")
+        tokens = known.get("tokens", ())
+        return {"tokens": (*tokens, (name, value))} if value and len(tokens) < MAX_NAMES else None
+
+    return read
 
 
 def _first_day(text: str, _: Values) -> dict[str, Any]:
@@ -222,10 +252,32 @@ _READERS: dict[str, Callable[[str, Values], dict[str, Any] | None]] = {
     "after": _first_day,
     "before": _last_day,
     "in": _places,
+    "role": _places,
     "is": _state,
+    "has": _kept("has", dict(zip(HAS, HAS, strict=True))),
+    **{name: _kept(name) for name in ("title", "tag", "model", "space")},
     "sort": _choice("sort", _ORDERS),
     "by": _choice("mode", _MODES),
 }
+
+
+CHOICES: Mapping[str, Iterable[str]] = {
+    "has": HAS,
+    "is": _STATES,
+    "role": ("user", "assistant", "tool", "thinking"),
+    "in": ("questions", "answers", "thinking", "tools", "documents", "conversations"),
+    "sort": _ORDERS,
+    "by": _MODES,
+}
+
+
+def impossible_filters(text: str) -> list[tuple[str, str]]:
+    """Return the filters in a query whose value is none that they take, each with the values that it takes.
+
+    `text` is the query without its tokens; such a token stays text.
+    """
+    names = dict.fromkeys(match["name"].lower() for match in _TOKEN.finditer(text[:MAX_TYPED_CHARS]))
+    return [(name, ", ".join(CHOICES[name])) for name in names if name in CHOICES]
 
 
 def misspelt_filters(text: str) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django import template
 
-from convmemory.conversations.importers.registry import KINDS, NOTES, FormatNote
+from convmemory.conversations.importers.registry import KINDS, LABELS, NOTES, FormatNote
 
 register = template.Library()
 
@@ -22,3 +22,9 @@ def program_name(format: str) -> str:
 def formats_by_kind() -> Mapping[str, list[FormatNote]]:
     """Return what is said of each format, by kind."""
     return {kind: [note for note in NOTES if note.kind == kind] for kind in KINDS}
+
+
+@register.simple_tag
+def format_labels() -> Mapping[str, FormatNote]:
+    """Return the formats by the names that people type."""
+    return LABELS

@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from convmemory.conversations.pages.search_box import SearchBox, misspelt_filters
+from convmemory.conversations.pages.search_box import SearchBox, impossible_filters, misspelt_filters
 
 
 def read(text: str, *, is_typing: bool = False) -> dict[str, str]:
@@ -30,6 +30,9 @@ def read(text: str, *, is_typing: bool = False) -> dict[str, str]:
         ("in:documents", {"kind": "section"}),
         ("is:archived", {"archived": "1"}),
         ("sort:date by:words", {"sort": "date", "mode": "full_text"}),
+        ("role:tool", {"scope": "tool"}),
+        ("has:code rye IS:starred", {"q": "rye has:code is:starred"}),
+        ('title:"rye bread" model:haiku tag:oven', {"q": 'title:"rye bread" model:haiku tag:oven'}),
     ],
 )
 def test_tokens_become_filters(text: str, parameters: dict[str, str]) -> None:
@@ -76,3 +79,14 @@ def test_typed_agents_and_chosen_ones_mean_any_of_them() -> None:
 )
 def test_misspelt_filter_is_named_with_the_one_it_resembles(text: str, found: list[tuple[str, str]]) -> None:
     assert misspelt_filters(text) == found
+
+
+def test_filter_with_impossible_value_is_named_with_the_possible_ones() -> None:
+    assert impossible_filters("rye has:sound") == [("has", "code, image, link")]
+    assert impossible_filters(SearchBox().with_tokens("rye has:code is:pinned").q) == []
+
+
+def test_tokens_that_stay_in_the_box_are_conditions() -> None:
+    box = SearchBox().with_tokens("rye has:CODE is:pinned space:barn")
+    assert (box.q, box.conditions, box.space_named) == ("rye", (("has", "code"), ("is", "pinned")), "barn")
+    assert SearchBox().with_tokens(box.text) == box

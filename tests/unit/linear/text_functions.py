@@ -16,6 +16,7 @@ from typing import Any
 import tiktoken
 
 from benchmarks.datasets.beam import _without_plan_mark
+from convmemory.chat.checked_answers import AnswerReader
 from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.live import clean_title
@@ -23,7 +24,7 @@ from convmemory.conversations.exports.markdown_text import part_as_markdown
 from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer
 from convmemory.conversations.importers.chatgpt import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
-from convmemory.conversations.importers.claude_queue import QueueTracker, is_queued_prompt, read_prompt
+from convmemory.conversations.importers.claude_prompts import QueueTracker, is_queued_prompt, read_prompt
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.detect import why_refused
@@ -69,7 +70,7 @@ from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import _blocks, _payloads
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
-from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.errors import InvalidInput
 from convmemory.core.files.charsets import decode_text
 from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.key_shapes import find_keys
@@ -86,7 +87,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_likely_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
 from convmemory.documents.converters.coverage import Coverage
@@ -115,10 +116,12 @@ from search.query import is_too_short
 from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
+from search.ranking.repeated import _LINK
 from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
+from search.results.overturned import Said, overturning
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
 from search.word_forms import indexed_text, phrase_query, queried_text
@@ -437,6 +440,11 @@ def _without_keys(text: str) -> object:
     return without_keys(MessageDraft("user", parts, raw=text.encode("utf-8", "replace")))
 
 
+def _checked_answer(text: str) -> object:
+    reader = AnswerReader("question", {1: text})
+    return [*reader.feed(f'{text} [1 "{text[:300]}"].\n'), *reader.finish()]
+
+
 def _ignored(text: str) -> object:
     """The text as the patterns of a file, and as the path of a folder."""
     patterns = parse_patterns("a*b*c\n**/[a-z]*/x/**\n/?*/!*.*\n")
@@ -446,6 +454,7 @@ def _ignored(text: str) -> object:
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.usages": lambda text: is_call("path [--yes | --dry-run]", {"path", text}),
     "convmemory.push.ignoring": _ignored,
+    "convmemory.chat.checked_answers": _checked_answer,
     "convmemory.chat.deltas": _stream,
     "convmemory.context.sending left out": lambda text: one_line(text, 500),
     "convmemory.conversations.importing.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
@@ -454,9 +463,9 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.pages.highlighting": _marked,
     "convmemory.conversations.pages.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
     "convmemory.conversations.importers.claude_code": _claude_session,
-    "convmemory.conversations.importers.claude_queue claude prompts": _claude_line,
-    "convmemory.conversations.importers.claude_queue claude prompts queued": is_queued_prompt,
-    "convmemory.conversations.importers.claude_queue": _queue,
+    "convmemory.conversations.importers.claude_prompts typed": _claude_line,
+    "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
+    "convmemory.conversations.importers.claude_prompts": _queue,
     "convmemory.conversations.importers.content": _content,
     "convmemory.conversations.importers.message_lists": _sent,
     "convmemory.conversations.importers.chatgpt chatgpt content": _chatgpt_node,
@@ -513,6 +522,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens likely": likely_tokens,
+    "convmemory.core.tokens likely cut": lambda text: cut_to_likely_tokens(text, 50),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
@@ -555,6 +565,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         words_query(text),
     ),
     "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
+    "search.results.overturned": lambda text: overturning(Said(text, text), Said(text, text), is_next=True),
+    "search.ranking.repeated": lambda text: _LINK.findall(text),
     "search.results.matching": lambda text: (
         stems_of(text),
         stem(text),
@@ -587,24 +599,3 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
     },
 }
-SLOW = frozenset({"convmemory.conversations.pages.markdown_html"})
-SLOWEST = frozenset(
-    {
-        "convmemory.conversations.importers.message_lists",
-        "convmemory.conversations.pages.part_views passage",
-        "convmemory.documents.markdown_sections",
-    }
-)
-"""They read Markdown, or many pieces: a selection of the texts is enough to be waited for."""
-
-
-def called(function: TextFunction) -> TextFunction:
-    """The function with its own errors passed over: a refusal is an answer."""
-
-    def call(text: str) -> object:
-        try:
-            return function(text)
-        except ConvMemoryError as error:
-            return error
-
-    return call
