@@ -110,13 +110,15 @@ def difference(before: Sequence[str | None], after: Sequence[str | None]) -> Ite
     """Yield the lines that differ between two versions of a file, with some around them. None is a gap."""
     old, new = (["…" if text is None else text for text in texts] for texts in (before, after))
     lines: list[DiffLine] = []
+    added: list[DiffLine] = []
     start = 0
-    for text, match in zip(new, aligned(old, new), strict=True):
-        if match is not None:
-            lines += (DiffLine("removed", each) for each in old[start:match])
-            start = match + 1
-        lines.append(DiffLine("added" if match is None else "same", text))
-    lines += (DiffLine("removed", each) for each in old[start:])
+    for text, match in [*zip(new, aligned(old, new), strict=True), (None, len(old))]:
+        if match is None:
+            added.append(DiffLine("added", text or ""))
+            continue
+        lines += [*(DiffLine("removed", each) for each in old[start:match]), *added]
+        lines += [] if text is None else [DiffLine("same", text)]
+        added, start = [], match + 1
     changed = [number for number, line in enumerate(lines) if line.kind != "same"]
     near = {at for number in changed for at in range(number - CONTEXT_LINES, number + CONTEXT_LINES + 1)}
     last = -1
