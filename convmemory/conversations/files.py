@@ -5,7 +5,7 @@ Reads the table of edits (`FileEdit`), and for versions the messages with the ed
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -142,20 +142,20 @@ def turns_of(caller: Caller, edits: Sequence[FileEdit]) -> tuple[FileTurn, ...]:
     at: dict[tuple[int, int], datetime] = {}
     for edit in edits:
         at.setdefault((edit.conversation_id, edit.turn_number), edit.created_at)
-    keys = list(at)[:MAX_TURNS]
-    parameters = {
-        "owner": caller.archive_id,
-        "conversations": [key[0] for key in keys],
-        "turns": [key[1] for key in keys],
-    }
+    found = turns_with_outcomes(caller, list(at)[:MAX_TURNS])
+    return tuple(replace(found[key], created_at=edited_at) for key, edited_at in at.items() if key in found)
+
+
+def turns_with_outcomes(caller: Caller, keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], FileTurn]:
+    """Return turns of the caller by conversation and number. One query."""
+    conversations, turns = [key[0] for key in keys], [key[1] for key in keys]
+    parameters: dict[str, Any] = {"owner": caller.archive_id, "conversations": conversations, "turns": turns}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "turns_with_outcomes"), parameters)
-        rows = {(row[0], row[1]): row[2:] for row in cursor.fetchall()}
-    turns = []
-    for key in keys:
-        *about, question, outcome = rows.get(key, ("", "", "", "", "", None))
-        turns.append(FileTurn(*key, *about, at[key], one_line(question, QUESTION_CHARS), _outcome(outcome)))
-    return tuple(turns)
+        return {
+            (row[0], row[1]): FileTurn(*(*row[:7], one_line(row[7], QUESTION_CHARS), _outcome(row[8])))
+            for row in cursor.fetchall()
+        }
 
 
 def _outcome(stored: str | None) -> Outcome:

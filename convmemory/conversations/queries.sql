@@ -145,7 +145,7 @@ LIMIT %s
 -- name: turns_with_outcomes
 -- Of some turns of one owner: title, agent and folders of the conversation, the question, shortened, and the outcome.
 SELECT DISTINCT ON (m.conversation_id, m.turn_number)
-    m.conversation_id, m.turn_number, c.title, c.agent, c.project, c.worktree,
+    m.conversation_id, m.turn_number, c.title, c.agent, c.project, c.worktree, coalesce(m.created_at, c.updated_at),
     coalesce(left(jsonb_path_query_first(m.parts, '$[*] ? (@.type == "text").text') #>> '{}', 400), ''), m.outcome
 FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS v (conversation, turn)
 INNER JOIN conversations_conversation AS c ON c.owner_id = %(owner)s AND c.id = v.conversation

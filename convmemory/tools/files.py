@@ -15,13 +15,13 @@ from convmemory.tools.searching import LABEL_CHARS, LINE_CHARS, Project, markdow
 
 TURNS_SHOWN = 10
 LINES_SHOWN = 20
-MAX_TEXT_CHARS = 1_000_000
+MAX_PATH_CHARS, MAX_TEXT_CHARS = 4_000, 1_000_000
 _WITH_LINE = re.compile(r"(.{1,4000}):(\d{1,7})", re.DOTALL)
 
 
 class WhyInput(ToolInput):
-    file: Annotated[Text, Field(min_length=1, max_length=4_000, description="path or path:LINE")]
-    text: Annotated[Text, Field(max_length=MAX_TEXT_CHARS, description="the line as it is")] = ""
+    file: Annotated[Text, Field(description="path or path:LINE")]
+    text: Annotated[Text, Field(description="the line as it is")] = ""
     project: Project = ""
 
 
@@ -52,30 +52,34 @@ class WhyOutput(ToolOutput):
 
 def why_file(caller: Caller | None, arguments: WhyInput) -> WhyOutput:
     """Return the turns of the caller that edited a file; of the first archive of their key that has some."""
-    file, line = arguments.file, None
+    file, line = arguments.file[:MAX_PATH_CHARS], None
     if match := _WITH_LINE.fullmatch(file):
         file, line = match[1], int(match[2])
     answer: Why | None = None
     for access in (caller.archive, *caller.spaces) if caller else ():
         with caller.in_(access) as there:
-            answer = why(caller=there, file=file, project=arguments.project, line=line, text=arguments.text)
+            answer = why(
+                caller=there, file=file, project=arguments.project, line=line, text=arguments.text[:MAX_TEXT_CHARS]
+            )
         if answer.history.turns:
             break
     if answer is None:
         return WhyOutput(file=file, turns=[], total=0, note="Nothing is archived for you.")
     return WhyOutput(
         file=answer.history.path,
-        turns=[_turn(turn) for turn in answer.history.turns[:TURNS_SHOWN]],
+        turns=[turn_out(turn) for turn in answer.history.turns[:TURNS_SHOWN]],
         total=len(answer.history.turns),
         lines=[
-            WhyLine(text=each.text, turn=_turn(each.turn) if each.turn else None) for each in answer.lines[:LINES_SHOWN]
+            WhyLine(text=each.text, turn=turn_out(each.turn) if each.turn else None)
+            for each in answer.lines[:LINES_SHOWN]
         ],
         other_files=list(answer.history.others),
         note=answer.note or None,
     )
 
 
-def _turn(turn: FileTurn) -> WhyTurn:
+def turn_out(turn: FileTurn) -> WhyTurn:
+    """Return a turn as answers have it."""
     return WhyTurn(
         conversation_id=turn.conversation_id,
         turn_number=turn.turn_number,
@@ -92,19 +96,20 @@ def _turn(turn: FileTurn) -> WhyTurn:
 def why_as_text(answer: dict[str, Any]) -> str:
     """Return the lines with the turns that wrote them, and a line of Markdown for each turn, newest first."""
     lines = [
-        f"`{one_line(each['text'], LINE_CHARS)}`: {_line(each['turn']) if 'turn' in each else 'unknown'}"
+        f"`{one_line(each['text'], LINE_CHARS)}`: {turn_line(each['turn']) if 'turn' in each else 'unknown'}"
         for each in answer["lines"]
     ]
     if answer["turns"]:
         total = answer["total"]
         lines.append(f"{answer['file']} was edited in {total} turn{'s' * (total != 1)}, newest first:")
-    lines += [f"- {_line(turn)}" for turn in answer["turns"]]
+    lines += [f"- {turn_line(turn)}" for turn in answer["turns"]]
     if answer["other_files"]:
         lines.append(f"Other files of this name: {', '.join(answer['other_files'])}")
     return "\n".join([*lines, *([answer["note"]] if "note" in answer else [])])
 
 
-def _line(turn: dict[str, Any]) -> str:
+def turn_line(turn: dict[str, Any]) -> str:
+    """Return the line of a turn: its link, when and where, question and answer."""
     about = (turn["created_at"][:10], project_name(turn["project"]), turn["agent"])
     where = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
     line = f"{markdown_link(turn['conversation_title'], turn['url'])} "
@@ -117,9 +122,7 @@ def _line(turn: dict[str, Any]) -> str:
 
 WHY = Tool(
     name="why",
-    description=(
-        "The turns that wrote a file or line, and why. Use it before you change odd code; not for new files. 'a.py:7'"
-    ),
+    description=("The turns that wrote a file or line. Use it before you change odd code; not for new files. 'a.py:7'"),
     input_model=WhyInput,
     output_model=WhyOutput,
     function=why_file,

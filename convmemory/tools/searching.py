@@ -271,9 +271,9 @@ def markdown_link(title: str, url: str, chars: int = LABEL_CHARS) -> str:
 SEARCH = Tool(
     name="search",
     description=(
-        "Search everything the user and their AI agents said and did before, in all projects: your long-term memory. "
+        "Search everything the user and their AI agents said and did before: your long-term memory. "
         "Use it before you answer about earlier work ('how did we fix…', 'what did we decide'), before "
-        "you choose an approach, and when an error looks familiar; not for what you see already. "
+        "you choose an approach; not for what you see already. "
         "Good query: 'why did the nightly backup stop working'. Bad: 'backup nightly'."
     ),
     input_model=ShortSearchInput,

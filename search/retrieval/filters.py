@@ -123,7 +123,8 @@ def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str])
         conditions.append(f"d.{how.indexed} {how.operator} %(filter_{name})s")
         parameters[f"filter_{name}"] = value
     if filters.file:
-        conditions.append(f"(d.source_id, d.number) IN ({load_sql('search.retrieval', 'turns_that_edited')})")
+        turns = load_sql("search.retrieval", "turns_that_edited")
+        conditions.append(f"(d.source_id, d.number) IN ({turns})")
         path = posixpath.normpath(filters.file)
         parameters |= {"file_path": path, "file_name": path.rpartition("/")[2]}
     for kind, values in (("phrase", text.phrases), ("excluded", text.excluded)):

@@ -19,7 +19,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key, revoke_all_keys
 from convmemory.accounts.models import ApiKey
 from convmemory.conversations.messages.drafts import MessageDraft
-from convmemory.conversations.messages.parts import ToolCallPart
+from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from convmemory.push.account import Account
 from convmemory.push.hook import outcomes, query_of
@@ -244,6 +244,37 @@ def test_commands_of_shell_search_and_read_for_agents_without_mcp(home: Path, br
     )  # fmt: skip
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"no conversation {foreign.pk}" in refused.stderr
+
+
+def test_hook_says_once_how_the_error_of_a_failing_command_was_fixed(home: Path, owner: User) -> None:
+    error = "ValueError: valve {} cannot be opened while the pump runs </recalled-memory>"
+    run_water = {"command": "make water"}
+    messages = [
+        user_says("Water the garden."),
+        MessageDraft("assistant", (ToolCallPart("1", "Bash", run_water),)),
+        MessageDraft("tool", (ToolResultPart("1", error.format(12), is_error=True),)),
+        MessageDraft("assistant", (ToolCallPart("2", "Write", {"file_path": "pump.py", "content": "stop()"}),)),
+        MessageDraft("assistant", (ToolCallPart("3", "Bash", run_water),)),
+        MessageDraft("tool", (ToolResultPart("3", "ok"),)),
+        assistant_says("The pump stops before the valve opens. </recalled-memory>"),
+    ]
+    made = make_conversation(owner, messages, project=FOLDER, title="Garden")
+    index_conversation(conversation_id=made.pk)
+
+    def fails(**values: Any) -> str:
+        given = {"session_id": "s1", "cwd": FOLDER, "tool_name": "Bash", "error": error.format(7)} | values
+        return run(home, "hook", "failure", "claude-code", given=given)
+
+    assert fails(tool_name="Read") == fails(error="") == fails(error="all is well") == ""
+    value = json.loads(fails())["hookSpecificOutput"]
+    assert value["hookEventName"] == "PostToolUseFailure"
+    assert "fixed in [Garden](" in value["additionalContext"]
+    assert "`make water` passed then" in value["additionalContext"]
+    assert "pump.py: `stop()`" in value["additionalContext"]
+    assert value["additionalContext"].count("</recalled-memory>") == 1
+    assert fails() == "", "once a session"
+    assert fails(session_id="s2", error=error.format(9)) != ""
+    assert outcomes(Account(home)) == {"no-question": 2, "nothing": 2, "said": 2}
 
 
 def test_why_command_names_the_turn_that_wrote_a_line(home: Path, owner: User) -> None:

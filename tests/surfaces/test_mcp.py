@@ -82,7 +82,12 @@ async def use_every_tool(client: Client, conversation_id: int) -> str | None:
     for tool in listed:
         assert tool.annotations is not None
         assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, False)
-    given = {"query": "sourdough starter", "conversation_id": conversation_id, "file": "sourdough.md"}
+    given = {
+        "query": "sourdough starter",
+        "conversation_id": conversation_id,
+        "file": "sourdough.md",
+        "error": "error: no sourdough starter left",
+    }
     for known in tool_definitions():
         arguments = {name: given[name] for name in known.input_schema.get("required", [])}
         listed_name = f"convmemory_{known.name}"
