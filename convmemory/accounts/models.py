@@ -105,6 +105,9 @@ class ShareLink(models.Model):
     # With accounts, whose tables are shared: who opens a link does not know its owner, nor the owner's group.
     archive = models.ForeignKey(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     token_hash = models.BinaryField(max_length=32, unique=True)
+    token_encrypted = models.TextField(
+        default="", db_default="", help_text="To copy the link again. Empty in older ones."
+    )
     conversation_id = models.BigIntegerField(db_index=True)
     opening_message_id = models.BigIntegerField(null=True, help_text="Of the only turn that is shown. Null: all are.")
     last_message_id = models.BigIntegerField(help_text="Messages with a higher id are not shown.")
