@@ -21,7 +21,9 @@ RUN useradd --uid 10001 --create-home convmemory \
     && install --directory --owner convmemory --group convmemory /data
 COPY --from=packages /venv /venv
 COPY . /app
-RUN /venv/bin/python -m compileall -qq /app
+RUN /venv/bin/python -m compileall -qq /app \
+    && printf '#!/bin/sh\nexec python /app/manage.py "$@"\n' > /usr/local/bin/convmemory \
+    && chmod 755 /usr/local/bin/convmemory
 
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 CONVMEMORY_VAR=/data HOST=0.0.0.0 PORT=8000 LOG_FORMAT=json
 WORKDIR /app
@@ -30,5 +32,5 @@ VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/health', timeout=4)"]
-ENTRYPOINT ["python", "manage.py"]
+ENTRYPOINT ["convmemory"]
 CMD ["web"]

@@ -19,7 +19,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-essential test-rest test-all test-quick trials rolling-restart release-check isolation agents lint fmt lock audit extras bench scoreboard pages messages settings commands formats plugins setup clean
+.PHONY: help run test test-essential test-rest test-all test-quick trials rolling-restart release-check release isolation agents lint fmt lock audit extras bench scoreboard pages messages settings commands formats plugins setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ rolling-restart: $(READY_DEV) ## Restart two web processes under load: no reques
 release-check: $(READY_DEV) ## Check a release: complete translations, all window widths, isolation, trials
 	EVERY_WIDTH=1 $(BIN)/pytest -m "browser or release"
 	@$(MAKE) --no-print-directory isolation trials
+
+release: $(READY_DEV) ## Make the release that heads CHANGELOG.md: version, packages in dist/, commit, tag; no push
+	@$(BIN)/python .ci/release.py
 
 agents: $(READY_DEV) ## Run the agents of other vendors, from npm, against the product. NEWEST=1 takes their newest versions
 	@NEWEST=$(NEWEST) $(BIN)/pytest -q -rs -m agents tests/agents

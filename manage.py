@@ -1,41 +1,7 @@
 #!/usr/bin/env python3
 """Run an administrative command of convmemory."""
 
-import gc
-import os
-import sys
-from pathlib import Path
-
-
-def main() -> None:
-    # A checkout has the benchmarks, which are no part of the program: their app is there for their commands alone.
-    is_measuring = sys.argv[1:2] in (["bench"], ["evaluate"]) and Path(__file__).with_name("benchmarks").is_dir()
-    settings = "benchmarks.settings" if is_measuring else "convmemory.settings"
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", settings)
-    gc.disable()  # what is loaded stays for good: to look for garbage among it takes 0.1 s of 0.8 s
-    import django
-    from django.core.management import execute_from_command_line
-
-    from convmemory.core import acting
-    from convmemory.core.errors import SettingError
-
-    acting.process_acts_as(acting.of_command(sys.argv[1] if len(sys.argv) > 1 else ""))
-    try:
-        django.setup()
-        gc.freeze()
-        gc.enable()
-        execute_from_command_line(sys.argv)
-    except SettingError as error:  # the settings are read before any command runs
-        sys.exit(str(error))
-    except Exception as error:
-        from django.db import ProgrammingError
-
-        from convmemory.core.postgres.failures import UNMIGRATED, missing_migrations
-
-        if "--traceback" in sys.argv or not isinstance(error, ProgrammingError) or not missing_migrations():
-            raise
-        sys.exit(UNMIGRATED)
-
+from convmemory.__main__ import main
 
 if __name__ == "__main__":
     main()

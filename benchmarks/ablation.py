@@ -152,8 +152,8 @@ def report(loaded: Loaded, parts: Sequence[Part], dataset: str) -> dict[str, Any
     values = _values(complete)
     rows = []
     for part in parts:
-        own = _values(observe(loaded, part))
-        rows.append({"without": part.title, "quality": quality(own), "change": differences(own, values)})
+        reduced = _values(observe(loaded, part))
+        rows.append({"without": part.title, "quality": quality(reduced), "change": differences(reduced, values)})
         say(f"without {part.title}")
     weights = _newly_fitted(complete, dataset)
     return {"questions": len(complete), "complete": quality(values), "without": rows, "weights": weights}

@@ -65,8 +65,8 @@ def _line(part: Part) -> str:
     if isinstance(part, TextPart):
         return part.text.strip()
     if isinstance(part, ToolCallPart):
-        given = (f"{name}:{_cut(value)}" for name, value in part.input.items())
-        return " ".join([part.name, *given])
+        arguments = (f"{name}:{_cut(value)}" for name, value in part.input.items())
+        return " ".join([part.name, *arguments])
     return ""
 
 

@@ -118,6 +118,6 @@ def _hits(rows: Sequence[tuple[str, Asked]], shares: Floats) -> _Hits:
 
 def _odds(fitted: Logistic, names: Sequence[str]) -> dict[str, Any]:
     """Return the fit in the format of `relevance.json`, without evidence of weight 0."""
-    found = {name: round(float(weight), 4) for name, weight in zip(names, fitted.weights, strict=True)}
-    weights = {name: weight for name, weight in found.items() if weight}
+    rounded = {name: round(float(weight), 4) for name, weight in zip(names, fitted.weights, strict=True)}
+    weights = {name: weight for name, weight in rounded.items() if weight}
     return {"intercept": round(fitted.intercept, 4), "weights": weights}

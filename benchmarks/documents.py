@@ -79,16 +79,16 @@ def union(spans: Iterator[Span] | Sequence[Span]) -> tuple[Span, ...]:
     return tuple(merged)
 
 
-def recall_and_iou(question: SpanQuestion, found: Sequence[Found]) -> tuple[float, float]:
+def recall_and_iou(question: SpanQuestion, hits: Sequence[Found]) -> tuple[float, float]:
     """Return recall and intersection over union of the reference's characters.
 
     Spans found in other documents only enlarge the union.
     """
-    right = union([(start, end) for corpus, start, end in found if corpus == question.corpus])
+    right = union([(start, end) for corpus, start, end in hits if corpus == question.corpus])
     inside = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in question.spans for b in right)
-    elsewhere = sum(end - start for corpus, start, end in found if corpus != question.corpus)
-    wanted, covered = (sum(end - start for start, end in spans) for spans in (question.spans, right))
-    return inside / wanted, inside / (wanted + covered + elsewhere - inside)
+    elsewhere = sum(end - start for corpus, start, end in hits if corpus != question.corpus)
+    reference, covered = (sum(end - start for start, end in spans) for spans in (question.spans, right))
+    return inside / reference, inside / (reference + covered + elsewhere - inside)
 
 
 def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> Caller:
@@ -146,18 +146,18 @@ def measure_plain_splitter(
     vectors = embedder.embed_passages(texts)
     queries = np.vstack([embedder.embed_query(question.text) for question in questions])
     words = Bm25(texts, count_words=stems_of)
-    found = []
+    rankings = []
     for number, (question, cosines) in enumerate(zip(questions, queries @ vectors.T, strict=True), 1):
         best = np.argsort(-(scale(cosines) + scale(words.scores(question.text))), kind="stable")[: max(CUTOFFS)]
-        found.append([chunks[index] for index in best])
+        rankings.append([chunks[index] for index in best])
         progress("searched by the splitter", number, len(questions))
-    return _figures("chunk", questions, found)
+    return _figures("chunk", questions, rankings)
 
 
-def _figures(unit: str, questions: Sequence[SpanQuestion], found: Sequence[Sequence[Found]]) -> dict[str, float]:
+def _figures(unit: str, questions: Sequence[SpanQuestion], rankings: Sequence[Sequence[Found]]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for k in CUTOFFS:
-        values = [recall_and_iou(question, hits[:k]) for question, hits in zip(questions, found, strict=True)]
+        values = [recall_and_iou(question, hits[:k]) for question, hits in zip(questions, rankings, strict=True)]
         figures[f"{unit}_recall@{k}"] = round(fmean(recall for recall, _ in values), 4)
         figures[f"{unit}_iou@{k}"] = round(fmean(iou for _, iou in values), 4)
     return figures

@@ -34,6 +34,13 @@ DECAY_MEAN, DECAY_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 Weights = dict[str, float]
 
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Newton's method: the penalty, the most steps, and the change at which it stops.
+CALIBRATION_L2, CALIBRATION_STEPS, ENOUGH = 1e-3, 60, 1e-9
+DRAWS, SEED = 2_000, 7
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -142,21 +149,6 @@ def _sigmoid(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return smooth
 
 
-# --- calibrating ----------------------------------------------------------------------------------
-# Fits the calibration of relevance by logistic regression, and measures probabilities. Pure.
-#
-# Newton's method on the weighted log loss with L2 on standardised columns; the resulting weights apply to the
-# original columns.
-
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-# Newton's method: the penalty, the most steps, and the change at which it stops.
-CALIBRATION_L2, CALIBRATION_STEPS, ENOUGH = 1e-3, 60, 1e-9
-DRAWS, SEED = 2_000, 7
-
-
 @dataclass(frozen=True, slots=True)
 class Logistic:
     """The logarithm of odds: `intercept` and the sum of columns times `weights` (k,)."""
@@ -166,42 +158,46 @@ class Logistic:
 
     def probability(self, columns: Floats) -> Floats:
         """Return the probability for each row of (n, k)."""
-        found: Floats = 1 / (1 + np.exp(-np.clip(self.intercept + columns @ self.weights, -30, 30)))
-        return found
+        probabilities: Floats = 1 / (1 + np.exp(-np.clip(self.intercept + columns @ self.weights, -30, 30)))
+        return probabilities
 
 
 def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
-    """Fit rows (n, k) with weights `shares` (n,); if all are true or all false, the columns get no weight."""
+    """Fit rows (n, k) with weights `shares` (n,); if all are true or all false, the columns get no weight.
+
+    Newton's method on the weighted log loss with L2 on standardised columns; the resulting weights apply to the
+    original columns.
+    """
     if not 0 < truth.sum() < len(truth):
         prior = (float(truth.sum()) + 0.5) / (len(truth) + 1)
         return Logistic(float(np.log(prior / (1 - prior))), np.zeros(columns.shape[1]))
     mean, spread = columns.mean(axis=0), np.maximum(columns.std(axis=0), ENOUGH)
     rows = np.column_stack([np.ones(len(columns)), (columns - mean) / spread])
-    counts, found = shares / shares.sum(), np.zeros(rows.shape[1])
-    penalty = np.full(len(found), CALIBRATION_L2)
+    counts, coefficients = shares / shares.sum(), np.zeros(rows.shape[1])
+    penalty = np.full(len(coefficients), CALIBRATION_L2)
     penalty[0] = 0.0
     for _ in range(CALIBRATION_STEPS):
-        chance = 1 / (1 + np.exp(-np.clip(rows @ found, -30, 30)))
-        slope = rows.T @ (counts * (chance - truth)) + penalty * found
+        chance = 1 / (1 + np.exp(-np.clip(rows @ coefficients, -30, 30)))
+        slope = rows.T @ (counts * (chance - truth)) + penalty * coefficients
         curve = (rows * (counts * chance * (1 - chance))[:, None]).T @ rows + np.diag(penalty + ENOUGH)
         step = np.linalg.solve(curve, slope)
-        found -= step
+        coefficients -= step
         if np.abs(step).max() < ENOUGH:
             break
-    weights = found[1:] / spread
-    return Logistic(float(found[0] - weights @ mean), weights)
+    weights = coefficients[1:] / spread
+    return Logistic(float(coefficients[0] - weights @ mean), weights)
 
 
 def left_out(columns: Floats, truth: Mask, shares: Floats, folds: Sequence[str]) -> Floats:
     """Return the probability of each row, from a fit without any row of its group of folds."""
     names = sorted(set(folds))
     groups = np.array([names.index(fold) % GROUPS for fold in folds], np.int64)
-    found = np.zeros(len(truth))
+    probabilities = np.zeros(len(truth))
     for group in np.unique(groups):
         inside = groups == group
         fitted = fit_logistic(columns[~inside], truth[~inside], shares[~inside])
-        found[inside] = fitted.probability(columns[inside])
-    return found
+        probabilities[inside] = fitted.probability(columns[inside])
+    return probabilities
 
 
 def area_under_curve(scores: Floats, truth: Mask) -> float:

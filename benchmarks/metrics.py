@@ -26,39 +26,39 @@ Values = NDArray[np.float64]
 Figures = dict[str, dict[str, float]]
 
 
-def recall(right: Collection[Hashable], found: Sequence[Hashable], k: int) -> float:
+def recall(right: Collection[Hashable], ranked: Sequence[Hashable], k: int) -> float:
     """Return the share of the right results among the first k."""
-    return len(set(right) & set(found[:k])) / len(right) if right else 0.0
+    return len(set(right) & set(ranked[:k])) / len(right) if right else 0.0
 
 
-def hit(right: Collection[Hashable], found: Sequence[Hashable], k: int) -> float:
+def hit(right: Collection[Hashable], ranked: Sequence[Hashable], k: int) -> float:
     """Return 1 if any right result is among the first k, otherwise 0."""
-    return float(not set(right).isdisjoint(found[:k]))
+    return float(not set(right).isdisjoint(ranked[:k]))
 
 
-def reciprocal_rank(right: Collection[Hashable], found: Sequence[Hashable]) -> float:
+def reciprocal_rank(right: Collection[Hashable], ranked: Sequence[Hashable]) -> float:
     """Return 1 over the rank of the first right result, 0 if none was found."""
-    return next((1 / rank for rank, result in enumerate(found, 1) if result in right), 0.0)
+    return next((1 / rank for rank, result in enumerate(ranked, 1) if result in right), 0.0)
 
 
-def ndcg(right: Collection[Hashable], found: Sequence[Hashable], k: int) -> float:
+def ndcg(right: Collection[Hashable], ranked: Sequence[Hashable], k: int) -> float:
     """Return the discounted gain of the first k over that of the best possible order.
 
     Source: Järvelin and Kekäläinen, 2002.
     """
     ideal = _discounted(range(1, min(len(right), k) + 1))
-    return _discounted(rank for rank, result in enumerate(found[:k], 1) if result in right) / ideal if ideal else 0.0
+    return _discounted(rank for rank, result in enumerate(ranked[:k], 1) if result in right) / ideal if ideal else 0.0
 
 
 def _discounted(ranks: Iterable[int]) -> float:
     return sum(1 / math.log2(rank + 1) for rank in ranks)
 
 
-def measures(right: Collection[Hashable], found: Sequence[Hashable], cutoffs: Sequence[int] = CUTOFFS) -> Row:
+def measures(right: Collection[Hashable], ranked: Sequence[Hashable], cutoffs: Sequence[int] = CUTOFFS) -> Row:
     """Return the measures of one question from its right results and the results found, best first."""
-    values = {f"recall@{k}": recall(right, found, k) for k in cutoffs}
-    values |= {f"hit@{k}": hit(right, found, k) for k in cutoffs}
-    return values | {"mrr": reciprocal_rank(right, found), "ndcg@10": ndcg(right, found, 10)}
+    values = {f"recall@{k}": recall(right, ranked, k) for k in cutoffs}
+    values |= {f"hit@{k}": hit(right, ranked, k) for k in cutoffs}
+    return values | {"mrr": reciprocal_rank(right, ranked), "ndcg@10": ndcg(right, ranked, 10)}
 
 
 def means(rows: Sequence[Mapping[str, float]]) -> Row:
@@ -70,7 +70,7 @@ def values_of(
     questions: Iterable[tuple[Collection[Hashable], Sequence[Hashable]]],
 ) -> dict[str, Values]:
     """Return the measures of all questions, from their right results and the first twenty of those found."""
-    rows = [measures(right, found[:DEPTH]) for right, found in questions]
+    rows = [measures(right, ranked[:DEPTH]) for right, ranked in questions]
     return {name: np.array([row[name] for row in rows]) for name in MEASURES}
 
 

@@ -61,10 +61,10 @@ class Cost:
 
     def beside(self, row: Result, ours: Result | None) -> str:
         """Return the value, and its ratio to convmemory's."""
-        value, own = self.read(row), self.read(ours) if ours else None
+        value, our_value = self.read(row), self.read(ours) if ours else None
         if value is None:
             return "not measured"
-        return self.write(value) + (f" ({value / own:.2g} times)" if own and row is not ours else "")
+        return self.write(value) + (f" ({value / our_value:.2g} times)" if our_value and row is not ours else "")
 
 
 def megabytes(value: float) -> str:
@@ -116,8 +116,8 @@ def _minus(name: str) -> Callable[[Result], float]:
     return lambda row: -float(row["quality"][name]["mean"])
 
 
-def _is_less(value: float | None, own: float | None) -> bool:
-    return value is not None and own is not None and value < own
+def _is_less(value: float | None, our_value: float | None) -> bool:
+    return value is not None and our_value is not None and value < our_value
 
 
 def ablation(result: Result) -> str:
@@ -166,11 +166,11 @@ def sizes(result: Result) -> str:
 
 def versions(results: Iterable[Result]) -> str:
     """Return the versions that were measured, each once."""
-    found: dict[str, str] = {}
+    numbers: dict[str, str] = {}
     for result in results:
         for row in result["systems"]:
-            found |= row.get("versions", {})
-    return ", ".join(f"{name} {number}" for name, number in sorted(found.items()))
+            numbers |= row.get("versions", {})
+    return ", ".join(f"{name} {number}" for name, number in sorted(numbers.items()))
 
 
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:

@@ -43,7 +43,7 @@ class Ranked:
 
     category: str
     right: frozenset[int]
-    found: tuple[int, ...]
+    hits: tuple[int, ...]
 
 
 def main(arguments: list[str]) -> None:
@@ -66,9 +66,9 @@ def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, A
         if dataset == "locomo":
             messages += _messages(caller, haystack)
         say(f"{haystack.name}: {len(turns)} questions so far")
-    found: dict[str, Any] = {"dataset": dataset, "limit": limit, "questions": len(turns)}
-    found |= {"turns": by_category(_ranked(turns)), "sessions": protocol_figures(_sessions(turns))}
-    return found | ({"lmeb": lmeb_figures(_ranked(messages))} if messages else {})
+    figures: dict[str, Any] = {"dataset": dataset, "limit": limit, "questions": len(turns)}
+    figures |= {"turns": by_category(_ranked(turns)), "sessions": protocol_figures(_sessions(turns))}
+    return figures | ({"lmeb": lmeb_figures(_ranked(messages))} if messages else {})
 
 
 def _messages(caller: Caller, haystack: Haystack) -> Iterable[Observation]:
@@ -96,21 +96,21 @@ def lmeb_figures(rows: Sequence[Ranked]) -> dict[str, Row]:
     names = ("ndcg@10", "recall@10")
     tasks: dict[str, list[Row]] = {}
     for row in rows:
-        values = measures(row.right, row.found)
+        values = measures(row.right, row.hits)
         tasks.setdefault(LMEB_TASKS[row.category], []).append({name: values[name] for name in names})
-    found = {task: {"questions": len(tasks[task]), **means(tasks[task])} for task in sorted(tasks)}
-    whole = means([{name: figures[name] for name in names} for figures in found.values()])
-    return {"mean of tasks": {"questions": len(rows), **whole}, **found}
+    by_task = {task: {"questions": len(tasks[task]), **means(tasks[task])} for task in sorted(tasks)}
+    whole = means([{name: figures[name] for name in names} for figures in by_task.values()])
+    return {"mean of tasks": {"questions": len(rows), **whole}, **by_task}
 
 
 def protocol_figures(rows: Sequence[Ranked]) -> Row:
     """Return any, all and the share of the right results among the first, and the mean reciprocal rank."""
     values = []
     for row in rows:
-        one = {f"any@{k}": hit(row.right, row.found, k) for k in PROTOCOL_CUTOFFS}
-        one |= {f"all@{k}": float(row.right <= set(row.found[:k])) for k in PROTOCOL_CUTOFFS}
-        one |= {f"recall@{k}": recall(row.right, row.found, k) for k in PROTOCOL_CUTOFFS}
-        values.append(one | {"mrr": reciprocal_rank(row.right, row.found)})
+        one = {f"any@{k}": hit(row.right, row.hits, k) for k in PROTOCOL_CUTOFFS}
+        one |= {f"all@{k}": float(row.right <= set(row.hits[:k])) for k in PROTOCOL_CUTOFFS}
+        one |= {f"recall@{k}": recall(row.right, row.hits, k) for k in PROTOCOL_CUTOFFS}
+        values.append(one | {"mrr": reciprocal_rank(row.right, row.hits)})
     return {"questions": len(rows), **means(values)}
 
 

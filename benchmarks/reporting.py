@@ -69,10 +69,10 @@ def weighted(weights: Weights) -> Ranking:
     """Return the order by these weights, before the best are made diverse."""
 
     def ranking(observation: Observation) -> ItemKeys:
-        known = {name: scores for name, scores in observation.features.items() if name in weights}
-        if not known:
+        weighted_features = {name: scores for name, scores in observation.features.items() if name in weights}
+        if not weighted_features:
             return observation.keys[:0]
-        return observation.keys[best_first(fuse(known, weights), observation.keys)]
+        return observation.keys[best_first(fuse(weighted_features, weights), observation.keys)]
 
     return ranking
 
@@ -92,7 +92,7 @@ def fit_tables(observed: Observed, tables: Tables = OF_TURNS) -> dict[str, Any]:
         examples, flat = _examples(shown, seen_late=long), [o for rows in shown.values() for o in rows]
         weights = fit_weights(examples, names, for_top=long)
         left_out = leave_one_out(examples, names, for_top=long)
-        honest = {id(o): found for o, found in zip(flat, left_out, strict=True)}
+        honest = {id(o): fold_weights for o, fold_weights in zip(flat, left_out, strict=True)}
         report[table] = {
             "weights": weights,
             "fitted": {name: figures(rows, weighted(weights)) for name, rows in shown.items()},
@@ -140,20 +140,20 @@ def _examples(observed: Observed, *, seen_late: bool = False) -> list[Example]:
 def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
     """Return all requested figures as JSON values."""
     share = options["held_out"]
-    known = {
+    development = {
         name: [o for o in rows if not is_held_out(name, o.question.fold, share)] for name, rows in observed.items()
     }
-    report: dict[str, Any] = {name: _of_set(rows, known[name], options) for name, rows in observed.items()}
+    report: dict[str, Any] = {name: _of_set(rows, development[name], options) for name, rows in observed.items()}
     if options["fit"]:
         tables, main = _tables(options)
-        report["fit"] = fit_tables(known, tables)
+        report["fit"] = fit_tables(development, tables)
         weights = report["fit"][main]["weights"]
         for name, rows in observed.items():
-            if held_out := _held_out(rows, known[name]):
+            if held_out := _held_out(rows, development[name]):
                 report[name][f"held out, {main} fitted"] = figures(held_out, weighted(weights))
     if options["ablate"]:
         _, main = _tables(options)
-        report["ablation"] = ablation(known, main)
+        report["ablation"] = ablation(development, main)
     return report
 
 
@@ -162,40 +162,40 @@ def _tables(options: dict[str, Any]) -> tuple[Tables, str]:
     return (OF_MESSAGES, "messages") if options["messages"] else (OF_TURNS, "hybrid")
 
 
-def _of_set(rows: list[Observation], known: list[Observation], options: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _of_set(rows: list[Observation], development: list[Observation], options: dict[str, Any]) -> dict[str, Any]:
+    report: dict[str, Any] = {
         "all": figures(rows, as_searched),
         "categories": by_category(rows, as_searched),
         "milliseconds": percentiles([o.milliseconds for o in rows]),
     }
-    if held_out := _held_out(rows, known):
-        found["development"] = figures(known, as_searched)
-        found["held out"] = figures(held_out, as_searched)
+    if held_out := _held_out(rows, development):
+        report["development"] = figures(development, as_searched)
+        report["held out"] = figures(held_out, as_searched)
     if options["features"]:
-        found["features"] = each_feature(known)
-    return found
+        report["features"] = each_feature(development)
+    return report
 
 
-def _held_out(rows: list[Observation], known: list[Observation]) -> list[Observation]:
-    seen = {id(o) for o in known}
+def _held_out(rows: list[Observation], development: list[Observation]) -> list[Observation]:
+    seen = {id(o) for o in development}
     return [o for o in rows if id(o) not in seen]
 
 
 def lines_of(report: dict[str, Any]) -> list[str]:
     """Return the report as tables."""
     lines: list[str] = []
-    for name, found in report.items():
+    for name, section in report.items():
         if name == "fit":
-            for table, fit in found.items():
+            for table, fit in section.items():
                 lines += ["", f"{table} = {fit['weights']}"]
                 lines += _table({f"{s}, {how}": f for how in ("fitted", "left out") for s, f in fit[how].items()})
         elif name == "ablation":
             lines += ["", "fitted without"]
-            lines += _table({f"{feature}, {s}": f for feature, sets in found.items() for s, f in sets.items()})
+            lines += _table({f"{feature}, {s}": f for feature, sets in section.items() for s, f in sets.items()})
         else:
-            lines += ["", f"{name}: {found['all']['questions']} questions, {found['milliseconds']} ms"]
-            rows = {key: f for key, f in found.items() if isinstance(f, dict) and "mrr" in f}
-            lines += _table(rows | found["categories"] | found.get("features", {}))
+            lines += ["", f"{name}: {section['all']['questions']} questions, {section['milliseconds']} ms"]
+            rows = {key: f for key, f in section.items() if isinstance(f, dict) and "mrr" in f}
+            lines += _table(rows | section["categories"] | section.get("features", {}))
     return lines[1:]
 
 

@@ -31,13 +31,13 @@ def rerank_haystack(
     Raises: RerankerUnavailable if it gave no scores for a question.
     """
     observed = observe_haystack(caller, haystack, mode=mode, progress=progress)
-    found: list[Reranked] = []
+    reranked: list[Reranked] = []
     for observation in observed:
         question = observation.question
         query = replace(query_of(question, mode, limit=options.top_k), may_rerank=False)
         hits = search(caller=caller, query=query).hits
         scores = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in hits]) if hits else []
-        found.append(
+        reranked.append(
             Reranked(
                 fold=question.fold,
                 fused=np.array([hit.score for hit in hits], np.float32),
@@ -45,4 +45,4 @@ def rerank_haystack(
                 right=np.isin([hit.key for hit in hits], observation.gold),
             )
         )
-    return found
+    return reranked

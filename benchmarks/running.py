@@ -77,9 +77,9 @@ class Stored:
 
     def gold(self, question: Question) -> ItemKeys:
         """Return the turns that answer the question, as keys."""
-        found = {self.turns[ref] for ref in question.messages if ref in self.turns}
-        found |= {(self.sources[source_id], turn) for source_id, turn in question.turns if source_id in self.sources}
-        return np.unique(item_keys([turn[0] for turn in found], [turn[1] for turn in found]))
+        turns = {self.turns[ref] for ref in question.messages if ref in self.turns}
+        turns |= {(self.sources[source_id], turn) for source_id, turn in question.turns if source_id in self.sources}
+        return np.unique(item_keys([turn[0] for turn in turns], [turn[1] for turn in turns]))
 
     def homes(self, question: Question) -> frozenset[int]:
         """Return the sources that contain its answer."""
@@ -136,7 +136,7 @@ def observe_haystack(
 ) -> list[Observation]:
     """Search for each question that a stored turn answers, as it is worded; return the observations."""
     stored = Stored.of(caller)
-    found = []
+    observations = []
     for number, question in enumerate(haystack.questions, 1):
         if len(stored.gold(question)):
             query = replace(query_of(question, mode), is_timeless=is_timeless)
@@ -145,7 +145,7 @@ def observe_haystack(
             keys = result.table.keys
             order = keys[result.order]
             milliseconds = (time.perf_counter() - started) * 1000
-            found.append(
+            observations.append(
                 Observation(
                     question=question,
                     gold=stored.gold(question),
@@ -158,7 +158,7 @@ def observe_haystack(
                 )
             )
         progress("searched", number, len(haystack.questions))
-    return found
+    return observations
 
 
 def observe_messages(
@@ -171,7 +171,7 @@ def observe_messages(
     """
     rows = Message.objects.filter(archive_id=caller.archive_id).select_related("conversation")
     stored = {(row.conversation.source_id, row.source_key): row for row in rows}
-    found = []
+    observations = []
     for number, question in enumerate(haystack.questions, 1):
         evidence = [stored[ref] for ref in question.messages if ref in stored]
         if evidence:
@@ -182,12 +182,12 @@ def observe_messages(
             # For each kind of context 1 if it contains all evidence messages completely, otherwise 0.
             every = RecallQuery(query.text, top_k=MAX_TOP_K, threshold=0.0, min_relevance=0.0)
             results = choose_messages(every, ranked).messages
-            wanted = [_folded(text) for message in evidence for text in _passages(message)]
+            evidence_texts = [_folded(text) for message in evidence for text in _passages(message)]
             shares = {}
             for name, partners in (("with_partners", True), ("without_partners", False)):
                 text = _folded(build_memory_context(results, budget, partners=partners).text)
-                shares[f"in_context_{name}"] = float(all(passage in text for passage in wanted))
-            found.append(
+                shares[f"in_context_{name}"] = float(all(passage in text for passage in evidence_texts))
+            observations.append(
                 Observation(
                     question=question,
                     gold=np.unique(item_keys([m.conversation_id for m in evidence], [m.position for m in evidence])),
@@ -200,7 +200,7 @@ def observe_messages(
                 )
             )
         progress("recalled", number, len(haystack.questions))
-    return found
+    return observations
 
 
 def _passages(message: Message) -> Iterable[str]:

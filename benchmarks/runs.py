@@ -55,8 +55,8 @@ def write_result(name: str, result: Mapping[str, Any]) -> None:
 
 def read_results(kind: str) -> dict[str, Any]:
     """Return the results of a kind, by the rest of their names: `scoreboard-locomo` is `locomo`."""
-    found = {path.stem.removeprefix(kind).removeprefix("-"): path for path in sorted(RESULTS.glob(f"{kind}*.json"))}
-    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
+    paths = {path.stem.removeprefix(kind).removeprefix("-"): path for path in sorted(RESULTS.glob(f"{kind}*.json"))}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
 
 
 def is_measured(name: str, commit: str) -> bool:
@@ -111,5 +111,5 @@ def commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    found = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
-    return found.stdout.strip() or "" if found.returncode == 0 else "unknown"
+    completed = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return completed.stdout.strip() or "" if completed.returncode == 0 else "unknown"

@@ -19,7 +19,8 @@ from benchmarks.datasets import read_dataset
 from benchmarks.metrics import DEPTH, differences, percentiles, quality, values_of
 from benchmarks.runs import VAR, named_paths, run_facts, say, write_result
 from benchmarks.systems import OURS, SYSTEMS, AdapterFailed, AdapterProcess, NotInstalled, PeakMemory, System, python_of
-from convmemory.embeddings.model_folder import DEFAULT_SHA256, ModelFiles, default_folder
+from convmemory.embeddings.default_model import default_folder
+from convmemory.embeddings.model_folder import DEFAULT_SHA256, ModelFiles
 from convmemory.embeddings.onnx_graph import cached_graph
 
 # The first searches fill caches of the systems and of the operating system; they are not timed.
@@ -115,12 +116,12 @@ def _measured_once(system: System, subject: Subject, key: str, *, again: bool) -
         if earlier.key == key and not earlier.trouble:
             return earlier
     try:
-        found = _measure(system, subject, key)
+        measured = _measure(system, subject, key)
     except (NotInstalled, AdapterFailed) as error:
-        found = Measured(key, trouble=str(error))
+        measured = Measured(key, trouble=str(error))
     kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(asdict(found)), encoding="utf-8")
-    return found
+    kept.write_text(json.dumps(asdict(measured)), encoding="utf-8")
+    return measured
 
 
 def _measure(system: System, subject: Subject, key: str) -> Measured:

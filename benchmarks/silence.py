@@ -71,10 +71,10 @@ def ask_haystack(
     """Ask each question with and without the conversations of its answer, and questions without an answer here."""
     stored = Stored.of(caller)
     rows = Item.objects.filter(archive_id=caller.archive_id, source__kind=KIND)
-    found: dict[int, list[tuple[int, int]]] = {}
+    items: dict[int, list[tuple[int, int]]] = {}
     for source_id, conversation_id, number in rows.values_list("source_id", "source__object_id", "number"):
-        found.setdefault(source_id, []).append((conversation_id, number))
-    turns = {source_id: tuple(turns) for source_id, turns in found.items()}
+        items.setdefault(source_id, []).append((conversation_id, number))
+    turns = {source_id: tuple(turns) for source_id, turns in items.items()}
     plans: list[_Plan] = []
     for number, question in enumerate(haystack.questions):
         if len(stored.gold(question)):
@@ -131,14 +131,14 @@ def _few_words(text: str, count: int) -> str:
 
 def silence_figures(asked: Sequence[Asked], bar: float) -> dict[str, Any]:
     """Return the silenced shares by kind of question, precision and recall of silence, AUC, and reliability."""
-    known = [one for one in asked if one.likelihood is not None]
-    likelihood = np.array([one.likelihood for one in known], np.float64)
-    answered = np.array([one.is_answered for one in known], np.bool_)
-    kinds = np.array([one.kind for one in known])
-    silent = np.array([one.is_silent for one in known], np.bool_)
+    judged = [one for one in asked if one.likelihood is not None]
+    likelihood = np.array([one.likelihood for one in judged], np.float64)
+    answered = np.array([one.is_answered for one in judged], np.bool_)
+    kinds = np.array([one.kind for one in judged])
+    silent = np.array([one.is_silent for one in judged], np.bool_)
     return {
-        "questions": len(known),
-        "not known": len(asked) - len(known),
+        "questions": len(judged),
+        "not known": len(asked) - len(judged),
         "bar": bar,
         "silenced": {kind: _share(silent[kinds == kind]) for kind in sorted(set(kinds.tolist()))},
         "precision": _share(~answered[silent]),

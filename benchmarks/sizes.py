@@ -20,7 +20,6 @@ from benchmarks.speeds.bench import fresh_user, refresh_statistics, search_ms
 from benchmarks.speeds.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from convmemory.accounts.callers import Caller
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
@@ -48,7 +47,6 @@ def measure(passages: int) -> dict[str, Any]:
     caller = Caller.of(fresh_user(f"bench-size-{passages}"))
     vectors = VectorMaker(space.dimensions, seed=passages)
     fill_turns(caller=caller, space=space, turns=passages // PASSAGES_PER_TURN, maker=maker, vectors=vectors)
-    vector_index.ensure_passage_index(space)
     refresh_statistics()
     made_s = time.perf_counter() - started
     return {

@@ -94,11 +94,11 @@ def install(python: Path, requirements: Path) -> None:
     """Install the requirements. Raises: NotInstalled with pip's output."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements)]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)  # noqa: S603
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"pip did not end within {INSTALL_TIMEOUT_S} s") from None
-    if found.returncode:
-        last = [line for line in found.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
+    if completed.returncode:
+        last = [line for line in completed.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
         raise NotInstalled(last[-1].removeprefix("ERROR: "))
 
 

@@ -1,4 +1,4 @@
-"""Health and readiness of this process. Neither needs a key nor contains anything private.
+"""Health and readiness of this process. Neither needs a key, so neither says more than a word; the log has the reason.
 
 `/health` checks nothing: a process that answers it need not be restarted. `/ready` checks that the process was not told
 to stop, the database, its migrations and the disk; a balancer sends requests elsewhere while it answers 503.
@@ -16,6 +16,8 @@ from django.http import HttpRequest, JsonResponse
 from ninja import Router
 
 from convmemory.core.config import config
+from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.files.private_files import mount_of
 from convmemory.core.postgres.failures import UNMIGRATED, missing_migrations
 from convmemory.core.sql import load_sql
 from convmemory.core.upgrading import newer_database
@@ -36,13 +38,10 @@ def health(request: HttpRequest) -> JsonResponse:
 
 @router.get("/ready", summary="The database answers and the disk takes data, too")
 def ready(request: HttpRequest) -> JsonResponse:
-    checks = {name: check() for name, check in CHECKS.items()}
-    problems = [problem for problem in checks.values() if problem]
-    if problems:
+    if problems := [problem for check in CHECKS if (problem := check())]:
         logger.warning("Not ready: %s", " ".join(problems))
-        body = {"status": "unavailable", "detail": " ".join(problems), "failed": [n for n, p in checks.items() if p]}
-        return JsonResponse(body, status=HTTPStatus.SERVICE_UNAVAILABLE)
-    return JsonResponse({"status": "ok", "checks": list(checks)})
+        return JsonResponse({"status": "unavailable"}, status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return JsonResponse({"status": "ok"})
 
 
 def _process() -> str:
@@ -53,8 +52,8 @@ def _database() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.core", "ping"))
-    except DatabaseError:
-        return "The database does not answer."
+    except (DatabaseError, DatabaseUnavailable) as error:
+        return f"The database does not answer: {error}"
     return ""
 
 
@@ -65,7 +64,7 @@ def _migrations() -> str:
     try:
         if problem := newer_database(DEFAULT_DB_ALIAS) or (missing_migrations() and UNMIGRATED):
             return problem
-    except DatabaseError:
+    except (DatabaseError, DatabaseUnavailable):
         return "It is unknown which tables the database has."
     _migrated.set()
     return ""
@@ -76,7 +75,7 @@ def _disk() -> str:
     folder = config.var_dir
     try:
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
-            return "The disk of the data folder is full."
+            return f"The disk of the data folder is full: free space on {mount_of(folder)}."
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(bytes(PROBE_BYTES))
     except OSError as error:
@@ -84,9 +83,4 @@ def _disk() -> str:
     return ""
 
 
-CHECKS: dict[str, Callable[[], str]] = {
-    "process": _process,
-    "database": _database,
-    "migrations": _migrations,
-    "disk": _disk,
-}
+CHECKS: tuple[Callable[[], str], ...] = (_process, _database, _migrations, _disk)

@@ -97,6 +97,8 @@ DATABASE_SILENT = Refusal(
 
 def refusal_of(error: Exception) -> Refusal | None:
     """Return the refusal that an error means; None for an unexpected one, an error inside the server."""
+    if isinstance(error, errors.DatabaseUnavailable):
+        return DATABASE_SILENT  # its message, which has paths and lines of PostgreSQL's log, goes to our log alone
     if isinstance(error, errors.ConvMemoryError):
         return Refusal(status_of(error), str(error), getattr(error, "retry_after_s", None))
     if is_disk_full(error):

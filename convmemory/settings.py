@@ -1,7 +1,7 @@
 """Django's settings. Those that a variable of the environment sets are declared in `convmemory/core/config.py`.
 
 Nothing needs to be set: without any variable the product runs on 127.0.0.1 with an embedded
-database under `var/`. docs/settings.md lists every variable.
+database in the data folder. docs/settings.md lists every variable.
 """
 
 import os
@@ -16,7 +16,7 @@ from convmemory.core.config import Config, read_all
 from convmemory.core.errors import SettingError
 from convmemory.core.logs import logging_config
 from convmemory.core.postgres import logins
-from convmemory.core.setting_kinds import ROOT
+from convmemory.core.program import FILES, ROOT
 
 globals().update(read_all())
 
@@ -93,7 +93,7 @@ ASGI_APPLICATION = "convmemory.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [FILES / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "builtins": ["convmemory.core.templatetags.people"],
@@ -196,14 +196,14 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [FILES / "static"]
 STATIC_ROOT = VAR_DIR / "static"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = Config.debug.read()
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ja", "日本語"), ("he", "עברית")]
 LANGUAGE_COOKIE_NAME = "language"
-LOCALE_PATHS = [BASE_DIR / "locale"]
+LOCALE_PATHS = [FILES / "locale"]
 FORMAT_MODULE_PATH = ["convmemory.core.formats"]
 USE_I18N = True
 USE_TZ = True

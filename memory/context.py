@@ -17,6 +17,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.marks import Mark
 from convmemory.core.text import RECALL_TAG, content_hash, fenced, one_line, quoted, visible
 from convmemory.core.tokens import likely_tokens
+from search.results.overturned import Overturning
 
 # --- resurrection ---------------------------------------------------------------------------------
 # Brings recalled passages back into a context under a token budget, together with their openings. Pure.
@@ -256,8 +257,8 @@ class RecalledMessage:
     `passages` are its passages nearest to the query, in the order of the text; `similarity` is the cosine of the best
     of them, `score` is comparable within one recall only, `relevance` is the probability that its turn answers, None if
     it is unknown, `space` the number and name of the space that it comes from. The openings are those of its turn's
-    question and answer;
-    `earlier` are those of the turn before. `mark` is the owner's mark of its turn, `earlier_mark` of the turn before.
+    question and answer; `earlier` are those of the turn before. `mark` is the owner's mark of its turn, `earlier_mark`
+    of the turn before; `overturned` is a later turn that decides otherwise.
     """
 
     message_id: int
@@ -277,6 +278,7 @@ class RecalledMessage:
     earlier: tuple[Opening, ...] = ()
     mark: Mark | None = None
     earlier_mark: Mark | None = None
+    overturned: Overturning | None = None
     space: tuple[int, str] | None = None
     site: str = ""
 
@@ -379,7 +381,7 @@ def _lines(results: Sequence[RecalledMessage]) -> Iterator[PlacedPassage]:
             if opening:
                 yield _line(message, _heading(message), opening.position, opening.speaker, opening.passage)
         for opening in message.earlier:
-            before = replace(message, turn_number=message.turn_number - 1, mark=message.earlier_mark)
+            before = replace(message, turn_number=message.turn_number - 1, mark=message.earlier_mark, overturned=None)
             yield _line(before, _heading(before), opening.position, opening.speaker, opening.passage)
     for message in results:
         for passage in message.passages:
@@ -399,7 +401,11 @@ def _heading(message: RecalledMessage) -> str:
     title = one_line(visible(message.title).replace('"', "'"), TITLE_CHARS)
     marked = f" ({one_line(visible(str(message.mark)), MARK_CHARS)})" if message.mark else ""
     space = f" (space {one_line(visible(message.space[1]), TITLE_CHARS)})" if message.space else ""
-    return f'"{title}"{date} {message.url}{space}{marked}'
+    later = message.overturned
+    otherwise = ""
+    if later:
+        otherwise = f" (turn {later.turn_number} says otherwise: {visible(later.quote)} {message.site}{later.url})"
+    return f'"{title}"{date} {message.url}{space}{marked}{otherwise}'
 
 
 def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, count: CountTokens) -> list[HitChunks]:

@@ -41,8 +41,9 @@ from search.reasons import (
     pending_of,
     pending_of_all,
 )
+from search.results.hits import overturned_by, send_later_turns_query
 from search.results.matching import QueryStems
-from search.retrieval.candidates import FeatureTable, item_keys
+from search.retrieval.candidates import FeatureTable, item_keys, split_keys
 from search.retrieval.retriever import SearchState
 from search.searching import TURNS_ALONE, merge_ranked, notes_of_left_out, within_budget
 
@@ -295,6 +296,9 @@ def rank_messages(
     ranker = LinearRanker(weights_of("messages" if turns.query.space else "messages_full_text"))
     scores = ranker.score(table)
     order = best_first(scores, table.keys)
+    homes = item_keys([one.source_id for one in candidates], [one.turn_number for one in candidates])[order]
+    is_repeated = np.isin(homes, list(turns.repeated))
+    order = np.concatenate([order[~is_repeated], order[is_repeated]])
     return RankedMessages(turns, tuple(candidates[index] for index in order), tuple(scores[order].tolist()), table)
 
 
@@ -328,10 +332,13 @@ def choose_messages(
     # The messages with their openings and marks; a turn before that is wrong has no openings.
     message_ids = [message.message_id for message in messages]
     turns = np.array([places[home] for home in homes.tolist()], np.int64)
+    keys = ranked.turns.table.keys
+    overturned = overturned_by(send_later_turns_query(prepared.archive_id, homes, keys[ranked.turns.order]))
     openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     completed = []
-    for message, relevance in zip(messages, ranked.turns.relevance.of(turns), strict=True):
+    keys_of = zip(*split_keys(homes), strict=True)
+    for message, home, relevance in zip(messages, keys_of, ranked.turns.relevance_of(turns), strict=True):
         mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
         is_wrong = before is not None and before.kind == "wrong"
         completed.append(
@@ -343,6 +350,7 @@ def choose_messages(
                 earlier=() if is_wrong else earlier.get(message.message_id, ()),
                 mark=mark,
                 earlier_mark=before,
+                overturned=overturned.get(home),
             )
         )
     return Recall(query.text, tuple(completed), notes, total_found=len(chosen))

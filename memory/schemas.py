@@ -8,7 +8,7 @@ from ninja import Field, Schema
 from convmemory.conversations.filters import Filters, FilterSchema
 from convmemory.conversations.schemas import SPACE, SPACES, RepositoryIn, SpaceOut
 from search.reasons import Reason
-from search.schemas import MARK, PENDING, REASON, MarkOut
+from search.schemas import MARK, PENDING, REASON, MarkOut, OverturningOut
 
 
 class EmbedIn(Schema):
@@ -108,6 +108,7 @@ class RecalledMessageOut(Schema):
     score: float = Field(description="fused score, comparable within this recall only")
     passages: list[RecalledPassageOut]
     mark: MarkOut | None = MARK
+    overturned: OverturningOut | None = Field(None, description="a later turn that decides otherwise, if one does")
     space: SpaceOut | None = SPACE
     url: str
 

@@ -40,6 +40,7 @@ from search.ranking.rankers import (
     weights_of,
 )
 from search.ranking.relevance import relevance_of
+from search.ranking.repeated import answers_first
 from search.ranking.times.reading import Anchor
 from search.ranking.times.relative import DayRange
 from search.ranking.topics import one_of_each_source, topic_of
@@ -221,6 +222,8 @@ def rank_items(*, archive_id: int, query: SearchQuery, pipeline: Pipeline = PIPE
     if topic:
         state.order = one_of_each_source(state.query, state.table.keys, state.scores, state.order)
         state.note(gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic})
+    else:
+        answers_first(state)
     return state
 
 

@@ -1,17 +1,3 @@
--- name: passages_indexed
--- The owner's passages nearest to a query vector: the space's HNSW index over binary codes, then exact distances.
-WITH near AS MATERIALIZED (
-    SELECT e.source_id, e.item_number, e.embedding
-    FROM search_passage AS e
-    WHERE e.space_id = {space} AND e.owner_id = %(owner)s AND e.kind = ANY(%(kinds)s) AND {filters}
-    ORDER BY
-        binary_quantize(e.embedding::halfvec({dimensions}))::bit({dimensions})
-        <~> binary_quantize(%(vector)s::halfvec({dimensions}))
-    LIMIT %(limit)s
-)
-SELECT array_agg(source_id), array_agg(item_number), array_agg(1 - (embedding <=> %(vector)s::halfvec))
-FROM near
-
 -- name: passages_named
 -- The cosines of some passages of the owner, by their ids, to a query vector; passages deleted meanwhile are left out.
 SELECT array_agg(e.source_id), array_agg(e.item_number), array_agg(1 - (e.embedding <=> %(vector)s::halfvec)), array_agg(e.id)
@@ -19,7 +5,7 @@ FROM search_passage AS e
 WHERE e.id = ANY(%(ids)s::bigint[]) AND e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
 
 -- name: passages_exact
--- The owner's passages nearest to a query vector, exactly: their b-tree, then a sort that no vector index can serve.
+-- The owner's passages nearest to a query vector, exactly.
 SELECT array_agg(source_id), array_agg(item_number), array_agg(similarity)
 FROM (
     SELECT e.source_id, e.item_number, 1 - (e.embedding <=> %(vector)s::halfvec) AS similarity
@@ -30,12 +16,11 @@ FROM (
 ) AS best
 
 -- name: bytes_per_passage
--- Bytes per passage of the table, its b-trees, the blocks of codes, the named vector index, and the token vectors.
+-- Bytes per passage of the table, its b-trees, the blocks of codes, and the token vectors.
 SELECT
     pg_table_size('search_passage')::float / n,
-    (pg_indexes_size('search_passage') - coalesce(pg_relation_size(to_regclass(%s)), 0))::float / n,
+    pg_indexes_size('search_passage')::float / n,
     pg_total_relation_size('search_binarycodeblock')::float / n,
-    coalesce(pg_relation_size(to_regclass(%s)), 0)::float / n,
     pg_total_relation_size('search_tokenvectors')::float / n
 FROM (SELECT greatest(count(*), 1) AS n FROM search_passage) AS passages
 
@@ -123,29 +108,6 @@ SELECT
 FROM search_itemembedding AS e
 WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.source_id = ANY(%(sources)s::bigint[])
 GROUP BY e.source_id
-
--- name: index_is_valid
--- Whether an index is valid; no row where there is none.
-SELECT i.indisvalid FROM pg_index AS i WHERE i.indexrelid = to_regclass(%s)
-
--- name: largest_owner
--- The most passages of one space that any one owner has.
-SELECT coalesce(max(passages), 0)
-FROM (SELECT sum(passages) AS passages FROM search_sourceindex WHERE space_id = %s GROUP BY owner_id) AS owners
-
--- name: set_settings
--- Set some settings of this connection.
-SELECT set_config(name, value, FALSE) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)
-
--- name: drop_vector_index
--- Drops the index of a space, valid or not, while others read and write.
-DROP INDEX CONCURRENTLY IF EXISTS {name}
-
--- name: create_vector_index
--- The index of a space over the binary codes of its passages' vectors, built while others read and write.
-CREATE INDEX CONCURRENTLY {name} ON search_passage
-USING hnsw ((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops)
-WHERE space_id = {space}
 
 -- name: title_matches
 -- The owner's sources that pass the filters and whose title, or whose document's file name, contains all words; those with the

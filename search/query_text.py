@@ -10,7 +10,7 @@ _PHRASE = re.compile(r'(?<![\w"])(-?)"([^"]{1,200})"')
 _EXCLUDED = re.compile(r"(?:^|(?<=\s))-(?=\w)(\w[\w./:@#-]*)")
 _LETTER = re.compile(r"\w")
 # An option of a quoted command, `git add -A` or `tail -20`, or a negative number. As exclusions these failed five of
-# 471 queries about coding runs (ADR 7).
+# 471 queries about coding runs.
 _OPTION = re.compile(r"[A-Za-z]\d*|\d+")
 # Options of more letters that often end a command: `ls -la`, `docker run -it`, `ps -aux`.
 _BUNDLES = frozenset(("am", "aux", "it", "la", "lah", "nlp", "rf", "vv", "xf", "xvf", "xzf", "xzvf", "zxvf"))

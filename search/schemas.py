@@ -50,6 +50,16 @@ MARK: Any = Field(
 )
 
 
+class OverturningOut(Schema):
+    conversation_id: int
+    turn_number: int
+    url: str
+    quote: str = Field(description="the sentence that decides otherwise")
+
+
+OVERTURNED: Any = Field(None, alias="where.overturned", description="a later turn that decides otherwise, if one does")
+
+
 class OutcomeOut(Schema):
     """What a turn came to, as far as its messages say."""
 
@@ -88,6 +98,7 @@ class HitOut(Schema):
     outcome: OutcomeOut = Field(alias="where.outcome")
     copies: int = Field(alias="where.copies", description="other sessions whose copy of the turn this page leaves out")
     mark: MarkOut | None = MARK
+    overturned: OverturningOut | None = OVERTURNED
     space: SpaceOut | None = SPACE
 
 

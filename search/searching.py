@@ -406,8 +406,9 @@ def _page(
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     bar = config.search_min_relevance
     answered = ranked.is_answered(bar)
-    if not start:
-        shown, answered = with_coherent_relevance(shown, answered, bar)
+    chances = [hit.relevance for hit in shown if hit.relevance is not None]
+    if chances and not start:
+        answered = max(chances) >= bar
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
     is_unlikely = answered is False and not titles
@@ -437,20 +438,6 @@ def _page(
         is_calibrated=ranked.relevance.is_calibrated,
         correction=ranked.correction,
     )
-
-
-def with_coherent_relevance(hits: list[Hit], answered: bool | None, bar: float) -> tuple[list[Hit], bool | None]:
-    """Return the hits and whether they answer, so that they do if and only if the likeliest hit reaches the bar.
-
-    The probability that anything answers is fitted apart from those of the hits: if it reaches the bar and theirs do
-    not, the likeliest one is given the bar's.
-    """
-    best = max(hits, key=lambda hit: hit.relevance or 0.0, default=None)
-    if answered is None or best is None or best.relevance is None:
-        return hits, answered
-    if answered and best.relevance < bar:
-        return [replace(hit, relevance=bar) if hit is best else hit for hit in hits], answered
-    return hits, best.relevance >= bar
 
 
 def _has_vectors(archive_id: int, documents: frozenset[int] | None) -> bool:

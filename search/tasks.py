@@ -4,15 +4,12 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from convmemory.core.postgres.archives import over_all_archives
 from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
-from convmemory.embeddings.spaces import active_space
 from search.indexing.active import index_source
 from search.indexing.building import build_beside
 from search.indexing.packing import pack_owner
 from search.indexing.sweeping import INDEX
 from search.models import Source
-from search.vector_index import ensure_passage_index
 
 # The pause before a source is tried again that another worker is indexing.
 BUSY_PAUSE_S = 5.0
@@ -49,9 +46,3 @@ def index(source_id: int, *, archive_id: int) -> dict[str, Any]:
     if result.finished and beside.finished:
         return done
     return done | {"again_in_s": BUSY_PAUSE_S if result.busy or beside.busy else 0.0}
-
-
-@over_all_archives
-def build_vector_index() -> dict[str, Any]:
-    """Build the active space's vector index once an owner has outgrown scans; scheduled hourly."""
-    return {"built": ensure_passage_index(active_space())}

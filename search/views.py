@@ -40,6 +40,7 @@ from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
 from search.home import home_values
 from search.indexing.status import index_status, indexing_pace
+from search.pages.answers import best_passage
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, label_of_unlikely, silence, turn_url
 from search.pages.palette import palette_sections
@@ -99,7 +100,7 @@ def search_page(request: PageRequest) -> HttpResponse:
             query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
             # A page with a space open shows that space alone.
             results = search(caller=request.caller, query=query, chosen=chosen, cursor=cursor)
-            status, context = 200, _results(request, box, results, cursor)
+            status, context = 200, _results(request, box, query, results, cursor)
             if spaces:
                 context["spaces"] = [
                     (box.but({"space": value}).query_string, name, value == box.space)
@@ -190,7 +191,9 @@ def _moment(text: str, at: time) -> datetime | None:
         raise InvalidInput(f"{text[:40]!r} is too far away: choose a nearer date.") from None
 
 
-def _results(request: PageRequest, box: SearchBox, results: SearchResults, cursor: str) -> dict[str, Any]:
+def _results(
+    request: PageRequest, box: SearchBox, query: SearchQuery, results: SearchResults, cursor: str
+) -> dict[str, Any]:
     """Return the hits in groups: best first, or the newest of the best first.
 
     There are none if no hit is likely to answer, unless the caller asks for the nearest.
@@ -211,6 +214,7 @@ def _results(request: PageRequest, box: SearchBox, results: SearchResults, curso
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
+        "best": None if cursor else best_passage(query, results, box, asked=asked),
         "titles": results.titles,
         "groups": likely or unlikely,
         "unlikely": unlikely if likely else [],

@@ -63,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     own = _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"
     test_var.mkdir(parents=True, exist_ok=True)
+    if not (test_var / "secret_key").exists():  # a database without it is refused
+        (test_var / "secret_key").write_text(settings.SECRET_KEY)
     os.environ["CONVMEMORY_VAR"] = str(test_var)  # for the processes that tests start
     settings.VAR_DIR = test_var
     settings.IMPORT_FOLDER, settings.MEDIA_ROOT = own / "imports", own / "media"

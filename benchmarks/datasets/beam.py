@@ -34,9 +34,9 @@ def read(path: Path) -> Iterator[Haystack]:
         # The place of the message with each id; ids that several messages share are left out.
         counts = Counter(message["id"] for messages in batches for message in messages)
         homes = {
-            message["id"]: (f"{folder.name}/{number}", str(place))
+            message["id"]: (f"{folder.name}/{number}", str(position))
             for number, messages in enumerate(batches)
-            for place, message in enumerate(messages)
+            for position, message in enumerate(messages)
             if counts[message["id"]] == 1
         }
         asked = read_json(folder / QUESTIONS)
@@ -61,8 +61,8 @@ def _batches(chat: Any) -> Iterator[Messages]:
 
 def _question(name: str, ability: str, entry: Mapping[str, Any], homes: Mapping[int, MessageRef]) -> Question:
     ids = set(_flat(entry.get("source_chat_ids")))
-    known = ids <= homes.keys() and ability != "abstention"
-    messages = frozenset(homes[number] for number in ids) if known else frozenset()
+    has_answer = ids <= homes.keys() and ability != "abstention"
+    messages = frozenset(homes[number] for number in ids) if has_answer else frozenset()
     return Question(text=entry["question"], category=ability, fold=name, messages=messages)
 
 
@@ -81,9 +81,9 @@ def _flat(value: Any) -> Iterator[int]:
 def _drafts(name: str, batches: Sequence[Messages]) -> Iterator[ConversationDraft]:
     for number, messages in enumerate(batches):
         anchor = next((message["time_anchor"] for message in messages if message.get("time_anchor")), "")
-        said = ((message["role"], _without_plan_mark(message["content"])) for message in messages)
+        texts = ((message["role"], _without_plan_mark(message["content"])) for message in messages)
         when = moment(anchor, *DATE_FORMATS)
-        yield chat(said, source_id=f"{name}/{number}", title=f"Batch {number + 1}", created_at=when)
+        yield chat(texts, source_id=f"{name}/{number}", title=f"Batch {number + 1}", created_at=when)
 
 
 def _without_plan_mark(text: str) -> str:

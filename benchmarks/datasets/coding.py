@@ -42,10 +42,10 @@ def read(path: Path) -> Iterator[Haystack]:
 def _question(query: Mapping[str, Any], homes: Mapping[str, set[str]]) -> Question:
     """Return the question; if the query names its run, only that run's messages are right."""
     # Seven of 471 queries are labelled by a line number, which each run restarts; without their run nothing finds their
-    # answers (ADR 7).
+    # answers.
     named = {query["gold_session"]} if query.get("gold_session") else None
-    found = ((session, uuid) for uuid in query["gold_uuids"] for session in homes.get(uuid, ()))
-    messages = frozenset((session, uuid) for session, uuid in found if named is None or session in named)
+    matches = ((session, uuid) for uuid in query["gold_uuids"] for session in homes.get(uuid, ()))
+    messages = frozenset((session, uuid) for session, uuid in matches if named is None or session in named)
     return Question(
         text=query["query"],
         category=query["type"],

@@ -70,12 +70,14 @@ def cut_archives(haystack: Haystack, *, turns: int, count: int) -> Iterator[Hays
         first: dict[str, int] = {}
         for draft, (number, messages) in cut[start : start + turns]:
             first.setdefault(draft.source_id, number)
-            known = drafts.get(draft.source_id) or replace(draft, source_id=f"{name}/{draft.source_id}", messages=())
-            drafts[draft.source_id] = replace(known, messages=(*known.messages, *messages))
+            kept = drafts.get(draft.source_id) or replace(draft, source_id=f"{name}/{draft.source_id}", messages=())
+            drafts[draft.source_id] = replace(kept, messages=(*kept.messages, *messages))
         keys = {(source_id, one.source_key) for source_id, draft in drafts.items() for one in draft.messages}
-        held = {(draft.source_id, number) for draft, (number, _) in cut[start : start + turns]}
-        answered = [q for q in haystack.questions if q.messages | q.turns and q.messages <= keys and q.turns <= held]
-        without = [q for q in haystack.questions if not (q.messages & keys or q.turns & held)]
+        turn_keys = {(draft.source_id, number) for draft, (number, _) in cut[start : start + turns]}
+        answered = [
+            q for q in haystack.questions if q.messages | q.turns and q.messages <= keys and q.turns <= turn_keys
+        ]
+        without = [q for q in haystack.questions if not (q.messages & keys or q.turns & turn_keys)]
         without = without[:: max(1, len(without) // ASKED_ELSEWHERE)]
         questions = [
             replace(
@@ -99,11 +101,11 @@ def turns_of(draft: ConversationDraft) -> list[tuple[int, list[MessageDraft]]]:
         TurnMessage(one.role, is_real_user_message(one.role, one.parts, injected=one.injected), one.superseded)
         for one in messages
     ]
-    found: dict[int, list[MessageDraft]] = {}
+    turns: dict[int, list[MessageDraft]] = {}
     for number, message in zip(number_turns(facts), messages, strict=True):
         if number is not None:
-            found.setdefault(number, []).append(message)
-    return list(found.items())
+            turns.setdefault(number, []).append(message)
+    return list(turns.items())
 
 
 def chat(
@@ -115,9 +117,9 @@ def chat(
             role="user" if role == "user" else "assistant",
             parts=(TextPart(text),),
             created_at=created_at,
-            source_key=str(place),
+            source_key=str(position),
         )
-        for place, (role, text) in enumerate(messages)
+        for position, (role, text) in enumerate(messages)
     ]
     return ConversationDraft(drafts, source=SOURCE, source_id=source_id, title=title, created_at=created_at)
 

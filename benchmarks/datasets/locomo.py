@@ -38,12 +38,12 @@ def _questions(name: str, sample: Mapping[str, Any], categories: Mapping[int, st
 
 
 def _question(name: str, entry: Mapping[str, Any], category: str) -> Question:
-    found = [match for text in entry.get("evidence", []) for match in _DIALOG_ID.finditer(text)]
+    matches = [match for text in entry.get("evidence", []) for match in _DIALOG_ID.finditer(text)]
     return Question(
         text=entry["question"],
         category=category,
         fold=name,
-        messages=frozenset((f"{name}/{match[1]}", match[0]) for match in found),
+        messages=frozenset((f"{name}/{match[1]}", match[0]) for match in matches),
     )
 
 

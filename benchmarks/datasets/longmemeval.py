@@ -25,9 +25,9 @@ def read(path: Path) -> Iterator[Haystack]:
         answers = set(entry["answer_session_ids"])
         sessions = [(source_id, messages) for source_id, own_id, _, messages in _sessions(entry) if own_id in answers]
         refs = {
-            (source_id, str(place)): bool(message.get("has_answer"))
+            (source_id, str(position)): bool(message.get("has_answer"))
             for source_id, messages in sessions
-            for place, message in enumerate(messages)
+            for position, message in enumerate(messages)
         }
         question = Question(
             text=entry["question"],
@@ -47,5 +47,5 @@ def _sessions(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, list[di
 
 def _drafts(entry: Mapping[str, Any]) -> Iterator[ConversationDraft]:
     for source_id, own_id, date, messages in _sessions(entry):
-        said = ((message["role"], message["content"]) for message in messages)
-        yield chat(said, source_id=source_id, title=own_id, created_at=moment(date, *DATE_FORMATS))
+        texts = ((message["role"], message["content"]) for message in messages)
+        yield chat(texts, source_id=source_id, title=own_id, created_at=moment(date, *DATE_FORMATS))

@@ -67,8 +67,8 @@ def _drafts(more: Path) -> Iterator[ConversationDraft]:
 
 def _draft(line: Mapping[str, Any]) -> ConversationDraft:
     messages = [
-        MessageDraft(role=said["role"], parts=(TextPart(said["content"]),), source_key=str(number))
-        for number, said in enumerate(line["messages"])
+        MessageDraft(role=message["role"], parts=(TextPart(message["content"]),), source_key=str(number))
+        for number, message in enumerate(line["messages"])
     ]
     when = datetime.fromisoformat(line["created_at"])
     return ConversationDraft(messages, source=SOURCE, source_id=line["id"], title=line["title"], created_at=when)

@@ -100,8 +100,8 @@ def _answer(adapter: Adapter, request: dict[str, Any]) -> dict[str, Any]:
             return {"seconds": _seconds(adapter.finish), "bytes": adapter.bytes_on_disk()}
         case "search":
             started = time.perf_counter()
-            found = adapter.search(request["archive"], request["question"], request["limit"])
-            return {"found": found, "milliseconds": (time.perf_counter() - started) * 1000}
+            ids = adapter.search(request["archive"], request["question"], request["limit"])
+            return {"found": ids, "milliseconds": (time.perf_counter() - started) * 1000}
         case other:
             raise ValueError(f"unknown request {other!r}")
 

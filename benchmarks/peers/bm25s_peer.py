@@ -31,7 +31,7 @@ class Bm25s(Adapter):
         retriever, ids = self.archives[archive]
         count = min(limit, len(ids))
         places, scores = retriever.retrieve(self._tokens([question]), k=count, show_progress=False)
-        return [ids[place] for place, score in zip(places[0], scores[0], strict=True) if score > 0]
+        return [ids[index] for index, score in zip(places[0], scores[0], strict=True) if score > 0]
 
     def _tokens(self, texts: list[str]) -> bm25s.tokenization.Tokenized:
         return bm25s.tokenize(texts, stopwords="en", stemmer=self.stemmer, show_progress=False)

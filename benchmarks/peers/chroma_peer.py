@@ -8,7 +8,7 @@ from chromadb.config import Settings
 from benchmarks.peers.adapter import Turn, serve
 from benchmarks.peers.minilm import EmbeddingAdapter
 
-BATCH = 1_000
+TURNS_AT_ONCE = 1_000
 
 
 class Chroma(EmbeddingAdapter):
@@ -25,15 +25,15 @@ class Chroma(EmbeddingAdapter):
         collection = self.client.create_collection(archive, configuration=settings, embedding_function=None)
         ids, texts = [turn_id for turn_id, _ in turns], [text for _, text in turns]
         vectors = self.model.encode(texts)
-        for start in range(0, len(turns), BATCH):
-            batch = slice(start, start + BATCH)
+        for start in range(0, len(turns), TURNS_AT_ONCE):
+            batch = slice(start, start + TURNS_AT_ONCE)
             collection.add(ids=ids[batch], documents=texts[batch], embeddings=vectors[batch])
         self.archives[archive] = collection
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         vectors = self.model.encode([question])
-        found: list[str] = self.archives[archive].query(query_embeddings=vectors, n_results=limit, include=[])["ids"][0]
-        return found
+        ids: list[str] = self.archives[archive].query(query_embeddings=vectors, n_results=limit, include=[])["ids"][0]
+        return ids
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ class Papers(PostgresAdapter):
         spans = self.tokenizer.encode(text, add_special_tokens=False).offsets
         last = max(len(spans) - OVERLAP_TOKENS, 1)
         for start in range(0, last, CHUNK_TOKENS - OVERLAP_TOKENS):
-            own = spans[start : start + CHUNK_TOKENS]
-            yield text[own[0][0] : own[-1][1]] if own else text
+            chunk_spans = spans[start : start + CHUNK_TOKENS]
+            yield text[chunk_spans[0][0] : chunk_spans[-1][1]] if chunk_spans else text
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.acting import acting_for, schema_owner
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for
-from search import vector_index
 from search.adapters.conversations import index_conversation, items_of
 from search.searching import SearchQuery, search
 from search.vectors.passages import draft_passages
@@ -172,7 +171,6 @@ def bench_search(turns: int = 20_000) -> list[Figure]:
     space = active_space()
     vectors = VectorMaker(space.dimensions)
     fill_turns(caller=caller, space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(passages=4))
-    vector_index.ensure_passage_index(space)
     refresh_statistics()
     questions = [maker.question() for _ in range(QUERIES)]
     query_ms = [

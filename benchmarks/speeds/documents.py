@@ -18,7 +18,6 @@ from convmemory.core.text import content_hash
 from convmemory.documents.models import Document, Section
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.adapters.documents import facts_of, item_of
 from search.indexing.documents import store_documents
 from search.indexing.tracking import put_source
@@ -38,7 +37,6 @@ def bench_documents() -> list[Figure]:
     shape = TurnShape(passages=PASSAGES_PER_ITEM)
     fill_turns(caller=Caller.of(speaker), space=space, turns=ITEMS, maker=maker, vectors=vectors, shape=shape)
     fill_documents(caller=Caller.of(reader), space=space, sections=ITEMS, maker=maker, vectors=vectors)
-    vector_index.ensure_passage_index(space)
     refresh_statistics()
     turns_ms, sections_ms = [], []
     for number in range(QUERIES + 1):  # alternating, so that both run under the same load

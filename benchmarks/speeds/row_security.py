@@ -26,7 +26,6 @@ from convmemory.core.postgres.base import DatabaseWrapper
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.searching import SearchQuery, search
 
 SIZES = (2_000, 16_000, 60_000, 500_000)
@@ -76,7 +75,6 @@ def bench_row_security(*, up_to: int = UP_TO, rounds: int = ROUNDS) -> list[Figu
     for number in range(NEIGHBOURS):
         neighbour = fresh_user(f"bench-row-security-neighbour-{number}")
         fill(caller=Caller.of(neighbour), turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
-    vector_index.ensure_passage_index(space)
     refresh_statistics()
     policies = Way("with policies", _own_connection(), acting_for)
     without = Way("without", _own_connection(), lambda archive_id: schema_owner())
@@ -98,9 +96,6 @@ def _own_connection() -> DatabaseWrapper:
     return DatabaseWrapper({**values, "OPTIONS": options}, DEFAULT_DB_ALIAS)
 
 
-# --- time -----------------------------------------------------------------------------------------
-
-
 def _compare(
     first: Way, second: Way, caller: Caller, space: EmbeddingSpace, size: int, maker: TextMaker, rounds: int
 ) -> Iterator[Figure]:
@@ -110,8 +105,8 @@ def _compare(
         one, other = np.percentile(times, share, axis=0).tolist()
         # The 95 % bootstrap interval of the ratio of both columns' percentiles; the same at each call.
         drawn = times[np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))]
-        found = np.percentile(drawn, share, axis=1)
-        low, high = np.quantile(found[:, 0] / found[:, 1], [0.025, 0.975])
+        percentiles = np.percentile(drawn, share, axis=1)
+        low, high = np.quantile(percentiles[:, 0] / percentiles[:, 1], [0.025, 0.975])
         low, high = float(low), float(high)
         yield Figure(f"{label}, {first.name}", one, "ms")
         yield Figure(f"{label}, {second.name}", other, "ms")
@@ -133,13 +128,13 @@ def _milliseconds(
     for number in range(-2, rounds):  # the first to warm up
         text = maker.question()
         query_embedding(space, text, archive_id=caller.archive_id)
-        found: dict[int, list[tuple[int, int]]] = {}
-        for place in (0, 1) if number % 2 else (1, 0):
-            with ways[place].taken(caller.archive_id):
-                milliseconds, found[place] = _search(caller, text)
+        hits: dict[int, list[tuple[int, int]]] = {}
+        for index in (0, 1) if number % 2 else (1, 0):
+            with ways[index].taken(caller.archive_id):
+                milliseconds, hits[index] = _search(caller, text)
             if number >= 0:
-                times[number, place] = milliseconds
-        differing += found[0] != found[1]
+                times[number, index] = milliseconds
+        differing += hits[0] != hits[1]
     return times, differing
 
 
@@ -151,23 +146,20 @@ def _search(caller: Caller, text: str) -> tuple[float, list[tuple[int, int]]]:
     return milliseconds, [(hit.object_id, hit.number) for hit in hits]
 
 
-# --- plans ----------------------------------------------------------------------------------------
-
-
 def read_in_whole(caller: Caller, question: str) -> dict[str, set[str]]:
     """Return the statements of a search that scan whole tables only under the policies, with those tables.
 
     A different index is no loss: of two that cost nearly the same the planner takes either.
     """
-    found = {}
+    statements = {}
     for statement, parameters in _statements_of_search(caller, question):
         with acting_for(caller.archive_id):
-            held = set(_scanned(statement, parameters))
+            secured = set(_scanned(statement, parameters))
         with schema_owner():
             free = set(_scanned(statement, parameters))
-        if lost := held - free:
-            found[statement] = lost
-    return found
+        if lost := secured - free:
+            statements[statement] = lost
+    return statements
 
 
 def _statements_of_search(caller: Caller, question: str) -> list[tuple[str, Any]]:

@@ -16,7 +16,6 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.query_text import QueryText
 from search.retrieval.dense import passages_statement
 from search.retrieval.prepared import PreparedQuery
@@ -37,15 +36,14 @@ def bench_scale(passages: int) -> list[Figure]:
     left = passages
     plan = [("small", SMALL), ("large", LARGE)]
     plan += [(f"other-{number}", LARGE) for number in range(passages // LARGE + 1)]
-    for name, wanted in plan:
-        count = min(wanted, left)
+    for name, size in plan:
+        count = min(size, left)
         if count <= 0:
             break
         owners[name] = fresh_user(f"bench-scale-{name}")
         turns = count // PASSAGES_PER_TURN
         fill_turns(caller=Caller.of(owners[name]), space=space, turns=turns, maker=maker, vectors=vectors)
         left -= count
-    vector_index.ensure_passage_index(space)
     refresh_statistics()
     figures: list[Figure] = []
     for name, count in (("small", SMALL), ("large", min(LARGE, passages))):
@@ -55,28 +53,23 @@ def bench_scale(passages: int) -> list[Figure]:
         figures += time_figures(label, values, goal)
     filtered = search_ms(Caller.of(owners["large"]), maker, filters=Filters(agent="a"))
     figures += time_figures("the same with a filter on half of it", filtered, "<= 80")
-    vector_index.ensure_passage_index(space, even_if_small=True)
-    # The share of the turns of the twenty nearest passages that the codes, and the index, find too.
+    # The share of the turns of the twenty nearest passages that the codes find too.
     owner = owners["large"]
-    shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
+    shares = []
     for question in vectors.vectors(RECALL_QUERIES):
         exact = _nearest("passages_exact", space, Caller.of(owner), question)[:RECALL_AT]
-        for name, found_of in shares.items():
-            found = _nearest(name, space, Caller.of(owner), question)
-            found_of.append(len(set(exact) & set(found)) / max(len(exact), 1))
-    figures += [
-        Figure(f"recall@{RECALL_AT} of {name} against exact", float(np.mean(values)), "share", ">= 0.98")
-        for name, values in shares.items()
-    ]
+        named = _nearest("passages_named", space, Caller.of(owner), question)
+        shares.append(len(set(exact) & set(named)) / max(len(exact), 1))
+    recall = float(np.mean(shares))
+    figures.append(Figure(f"recall@{RECALL_AT} of passages_named against exact", recall, "share", ">= 0.98"))
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
-        table, indexes, codes, index, tokens = cursor.fetchone()
+        cursor.execute(load_sql("search", "bytes_per_passage"))
+        table, indexes, codes, tokens = cursor.fetchone()
     figures += [
         Figure("passage table, bytes per passage", table, "bytes"),
         Figure("its b-trees, bytes per passage", indexes, "bytes"),
         Figure("their codes in blocks, bytes per passage", codes, "bytes"),
-        Figure("its vector index, bytes per passage", index, "bytes"),
-        Figure("passages altogether, bytes per passage", table + indexes + codes + index, "bytes", "<= 2,200"),
+        Figure("passages altogether, bytes per passage", table + indexes + codes, "bytes", "<= 2,200"),
         Figure("token vectors, bytes per passage", tokens, "bytes"),
     ]
     return figures
@@ -85,6 +78,6 @@ def bench_scale(passages: int) -> list[Figure]:
 def _nearest(name: str, space: EmbeddingSpace, caller: Caller, question: Vector) -> list[tuple[int, int]]:
     """Return the items of the passages that a statement finds, nearest first."""
     query = PreparedQuery(caller.archive_id, QueryText(""), space=space).looked_up()
-    found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
-    ((sources, items, scores, *_),) = PendingQuery(*found).rows()
+    statement = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
+    ((sources, items, scores, *_),) = PendingQuery(*statement).rows()
     return [(sources[i], items[i]) for i in np.argsort(scores)[::-1]]

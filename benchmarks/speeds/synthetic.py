@@ -24,6 +24,7 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings import model_folder
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import facts_of, source_of
 from search.indexing.documents import store_documents
@@ -51,7 +52,7 @@ COPY_END = b"\xff\xff"
 @lru_cache(maxsize=1)
 def vocabulary(size: int = VOCABULARY) -> tuple[str, ...]:
     """Return English words by falling frequency: those of the default model, whose vocabulary has that order."""
-    path = model_folder.model_file(model_folder.default_folder(), "tokenizer.json")
+    path = model_folder.model_file(default_folder(), "tokenizer.json")
     numbers: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
     words = [word for word in sorted(numbers, key=numbers.__getitem__) if word.isascii() and word.isalpha()]
     return tuple(word for word in words if len(word) > 1)[:size]
@@ -159,15 +160,15 @@ def fill_turns(
             Message(
                 archive_id=conversation.archive_id,
                 conversation=conversation,
-                position=number * shape.messages + place,
+                position=number * shape.messages + offset,
                 turn_number=number,
-                role="assistant" if place else "user",
-                is_real_user=not place,
-                parts=[{"type": "text", "text": texts[number][place]}],
-                content_hash=content_hash(f"{number}-{place}"),
+                role="assistant" if offset else "user",
+                is_real_user=not offset,
+                parts=[{"type": "text", "text": texts[number][offset]}],
+                content_hash=content_hash(f"{number}-{offset}"),
             )
             for number in range(count)
-            for place in range(shape.messages)
+            for offset in range(shape.messages)
         )
         documents = {}
         for number, of_turn in enumerate(texts):
@@ -183,9 +184,9 @@ def fill_turns(
         store_documents(source, documents)
         per_message = shape.passages // shape.messages
         passages = [
-            SyntheticPassage(message.pk, message.turn_number or 0, 0, SPOKEN[place % 2])
+            SyntheticPassage(message.pk, message.turn_number or 0, 0, SPOKEN[offset % 2])
             for message in stored
-            for place in range(per_message)
+            for offset in range(per_message)
         ]
         store_vectors(source, space, passages, vectors, chunks=shape.chunks)
         pack_source(source)  # as a worker does soon after; until then each search reads the words of all turns

@@ -10,10 +10,13 @@ from convmemory.accounts.authentication import caller_of
 from convmemory.chat import agents, live, replies
 from convmemory.chat import agents as agent_documents
 from convmemory.chat.agents import dry_run_of_agent
+from convmemory.chat.asking import answer_lines, prepare_answer
 from convmemory.chat.models import Agent
-from convmemory.chat.schemas import AgentIn, AgentList, AgentOut, AgentPatch, MessageToAnswer, ReplyList, StopOut
-from convmemory.chat.streaming import Request, stream_reply
+from convmemory.chat.schemas import AgentIn, AgentList, AgentOut, AgentPatch, AskIn, MessageToAnswer, ReplyList, StopOut
+from convmemory.chat.streaming import HEADERS, Request, stream_reply
+from convmemory.core.threads import first_in_thread
 from convmemory.documents.schemas import AttachedDocuments, AttachIn
+from search.searching import SearchQuery, parse_kinds, parse_scope
 
 router = Router(tags=["chat"])
 NULLABLE = ("context_window", "reply_tokens", "temperature")
@@ -32,6 +35,20 @@ async def stream(request: HttpRequest, conversation_id: int, body: MessageToAnsw
     return await stream_reply(
         Request(caller_of(request), conversation_id, body.message, agent_id=body.agent_id, replaces=body.replaces)
     )
+
+
+@router.post("/ask", auth=ASYNC_AUTHENTICATION, summary="Ask your archive, receive an answer with citations as events")
+async def ask(request: HttpRequest, body: AskIn) -> StreamingHttpResponse:
+    """Server-sent events: evidence, sentence for each that has a checked citation, then done or error.
+
+    The status of `done` is answered, unsupported, nothing_answers, no_question or no_model.
+    """
+    query = SearchQuery(
+        text=body.question, mode=body.mode, scope=parse_scope(body.scope),
+        filters=body.filters(kinds=parse_kinds(body.kind)), has_operators=True, is_timeless=body.when == "any",
+    )  # fmt: skip
+    job = await first_in_thread(prepare_answer, caller=caller_of(request), query=query, space=body.space)
+    return StreamingHttpResponse(answer_lines(job), content_type="text/event-stream", headers=HEADERS)
 
 
 @router.post("/conversations/{int:conversation_id}/stop", response=StopOut, summary="Stop the reply being written")

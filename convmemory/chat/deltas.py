@@ -26,8 +26,9 @@ from convmemory.core.text import json_storable
 
 
 EventName = Literal[
-    "message_started", "context", "text", "thinking", "tool_call", "tool_result", "turn", "done", "error", "title"
-]
+    "message_started", "context", "text", "thinking", "tool_call", "tool_result", "turn", "done", "error", "title",
+    "evidence", "sentence",
+]  # fmt: skip
 KEEP_ALIVE = b": still here\n\n"
 
 

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError
@@ -193,7 +193,7 @@ async def _complete(
     body = request_body(job.agent, messages, may_call=may_call)
     skipped, first_fault = 0, ""
     try:
-        async with metered(job, body, draft), open_stream(job.agent, body) as chunks:
+        async with metered(job.agent, job.caller, body, draft), open_stream(job.agent, body) as chunks:
             async for chunk in chunks:
                 try:
                     for event in draft.add(chunk):
@@ -292,6 +292,19 @@ def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may
     return body
 
 
+async def completion_events(
+    agent: AgentOptions, caller: Caller, messages: Sequence[dict[str, Any]], draft: CompletionDraft
+) -> AsyncGenerator[ReplyEvent]:
+    """Yield the events of one completion without tools, which `draft` collects. Raises: EndpointError, QuotaUsedUp."""
+    body = request_body(replace(agent, recipe=replace(agent.recipe, tool_definitions=())), messages, may_call=False)
+    async with metered(agent, caller, body, draft), open_stream(agent, body) as chunks:
+        async for chunk in chunks:
+            for event in draft.add(chunk):
+                yield event
+            if draft.cut_note:
+                break
+
+
 @asynccontextmanager
 async def open_stream(agent: AgentOptions, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[object]]:
     """Yield the chunks of the completion as JSON values.
@@ -371,28 +384,31 @@ def _chunk(data: bytes, response: "httpx2.Response") -> object:
 
 
 @asynccontextmanager
-async def metered(job: ReplyJob, body: dict[str, Any], draft: CompletionDraft) -> AsyncIterator[None]:
-    """Reserve the maximum cost of one completion of the job's agent, then count the actual cost of `draft`.
+async def metered(
+    agent: AgentOptions, caller: Caller, body: dict[str, Any], draft: CompletionDraft
+) -> AsyncIterator[None]:
+    """Reserve the maximum cost of one completion of the agent, then count the actual cost of `draft`.
 
     Agents with an endpoint of their own cost nothing. Raises: QuotaUsedUp.
     """
-    if not job.agent.is_metered:
+    if not agent.is_metered:
         yield
         return
     asked = estimated_tokens(json.dumps(body, ensure_ascii=False))
     reservation = await in_thread(
         reserve,
-        archive_id=job.caller.archive_id,
-        person_id=job.caller.person_id,
-        tokens=asked + job.agent.reply_tokens,
+        archive_id=caller.archive_id,
+        person_id=caller.person_id,
+        tokens=asked + agent.reply_tokens,
     )
     try:
         yield
     finally:
-        await settle_quietly(reservation, tokens=_cost(draft, asked))
+        await settle_quietly(reservation, tokens=cost_of(draft, asked))
 
 
-def _cost(draft: CompletionDraft, asked: int) -> int:
+def cost_of(draft: CompletionDraft, asked: int) -> int:
+    """Return the tokens of a completion, as the endpoint reports them, else from those `asked` and what it wrote."""
     if draft.total_tokens is not None:
         return draft.total_tokens
     received = draft.received_texts

@@ -8,7 +8,7 @@ another one takes over when a dead process's lease has expired. See docs/adr/001
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from convmemory.chat.clients import close_clients
 from convmemory.chat.deltas import CompletionDraft, EventName, ReplyEvent
-from convmemory.chat.generation import metered, open_stream, request_body, write_reply
+from convmemory.chat.generation import completion_events, write_reply
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.proxy import finish_recordings
@@ -96,16 +96,10 @@ async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
 
 async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
     """Ask the model for a title. Raises: EndpointError, QuotaUsedUp."""
-    recipe = replace(job.agent.recipe, tool_definitions=())
-    brief = replace(job, agent=replace(job.agent, reply_tokens=TITLE_TOKENS, recipe=recipe))
     messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": cut(turn.question, READ_CHARS)}]
     draft = CompletionDraft()
-    body = request_body(brief.agent, messages, may_call=False)
-    async with metered(brief, body, draft), open_stream(brief.agent, body) as chunks:
-        async for chunk in chunks:
-            draft.add(chunk)
-            if draft.cut_note:
-                break
+    async for _ in completion_events(replace(job.agent, reply_tokens=TITLE_TOKENS), job.caller, messages, draft):
+        pass
     return spoken_text(draft.spoken_parts)
 
 
@@ -145,7 +139,7 @@ GONE = "The conversation was deleted, or its reply taken over, while it was bein
 BUG = "The reply failed by an error inside the server; its log has the details."
 
 
-class _Inbox:
+class Inbox:
     """The events that a listener has not read yet.
 
     Waiting deltas are joined, so that a slow listener costs no more memory than their text.
@@ -173,6 +167,16 @@ class _Inbox:
         first = self._waiting.popleft()
         return first if isinstance(first, ReplyEvent) else ReplyEvent(first[0], {"text": first[1].getvalue()})
 
+    async def events(self) -> AsyncGenerator[ReplyEvent | None]:
+        """Yield the events up to the last one; None if there was none for `QUIET_S`."""
+        event: ReplyEvent | None = None
+        while event is None or not event.is_last:
+            try:
+                event = await asyncio.wait_for(self.get(), QUIET_S)
+            except TimeoutError:
+                event = None
+            yield event
+
 
 class LiveReply:
     """One reply in progress."""
@@ -180,7 +184,7 @@ class LiveReply:
     def __init__(self, job: ReplyJob) -> None:
         self.job = job
         self._loop = asyncio.get_running_loop()
-        self._listeners: list[_Inbox] = []
+        self._listeners: list[Inbox] = []
         self._stop = asyncio.Event()
         self._progress = ReplyProgress()
         self._events_of_delta = 0
@@ -188,19 +192,14 @@ class LiveReply:
         self.task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
 
     def listen(self) -> AsyncIterator[ReplyEvent | None]:
-        """Yield the events from this call on, including the last one; None if there was none for `QUIET_S`."""
-        inbox = _Inbox()
+        """Yield the events from this call on, as `Inbox.events` does."""
+        inbox = Inbox()
         self._listeners.append(inbox)
         return self._events(inbox)
 
-    async def _events(self, inbox: _Inbox) -> AsyncIterator[ReplyEvent | None]:
-        event: ReplyEvent | None = None
+    async def _events(self, inbox: Inbox) -> AsyncIterator[ReplyEvent | None]:
         try:
-            while event is None or not event.is_last:
-                try:
-                    event = await asyncio.wait_for(inbox.get(), QUIET_S)
-                except TimeoutError:
-                    event = None
+            async for event in inbox.events():
                 yield event
         finally:
             self._listeners.remove(inbox)

@@ -223,7 +223,7 @@ async def _send(request: HttpRequest, endpoint: Endpoint, route: Route, body: by
     status = upstream.status_code
     if status != HTTPStatus.OK and failure_kind(status) is FailureKind.OURS:
         await upstream.aclose()
-        said = explain_status(status, said="", where=endpoint.where, names=endpoint.names)
+        said = explain_status(status, message="", where=endpoint.where, names=endpoint.names)
         logger.warning("The proxy cannot use its endpoint: %s", said)
         raise NotFound(said) if status == HTTPStatus.NOT_FOUND else EndpointMisconfigured(said)
     return upstream

@@ -1,9 +1,12 @@
 """Requests and responses of the chat routes."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from ninja import Field, Schema
+
+from convmemory.conversations.filters import FilterSchema
+from convmemory.conversations.schemas import SPACES
 
 
 class MessageToAnswer(Schema):
@@ -16,6 +19,17 @@ class MessageToAnswer(Schema):
         description="the message id of an earlier question of this chat: the message takes its place, and what came "
         "after it is superseded; a blank message asks that question again",
     )
+
+
+class AskIn(FilterSchema):
+    """A question about what is stored."""
+
+    question: str = Field(description="2 to 10,000 characters; words that ask nothing get no answer")
+    mode: str = Field("hybrid", description="hybrid, semantic or full_text")
+    scope: str = Field("", description="any of user, assistant, thinking, tool, separated by commas")
+    kind: str = Field("turn,section", description="turn, section, or both, separated by commas")
+    when: Literal["", "any"] = Field("", description='any takes words such as "last month" as plain words')
+    space: str = Field("", description=SPACES)
 
 
 class StopOut(Schema):

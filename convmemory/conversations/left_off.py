@@ -1,35 +1,29 @@
 """Says where the work in a project stopped: the last session's outcome, open steps, changed files and failing command.
 
-Read from the messages, without a model. `text` is for an agent at its start, and has at most `MAX_TOKENS`.
+Read from the stored outcomes of its turns and the agent's last list of steps. `text` is for an agent at its start, and
+has at most `MAX_TOKENS`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
-from convmemory.conversations.messages.parts import (
-    Part,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    part_from_json,
-    spoken_text,
-)
+from convmemory.conversations.messages.edits import path_in_project
+from convmemory.conversations.messages.outcomes import Outcome
+from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, part_from_json, spoken_text
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import sessions_of, visible_conversations
 from convmemory.core.text import RECALL_TAG, fenced, one_line, visible
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
-from convmemory.push.repositories import Repository, folder_key
+from convmemory.core.tokens import cut_to_likely_tokens, likely_tokens
+from convmemory.push.repositories import Repository
 
 MAX_TOKENS = 150
-MAX_MESSAGES = 300  # the last ones of the session
-MAX_STEPS, MAX_FILES = 5, 6
-LINE_CHARS, OUTCOME_CHARS = 160, 600
-RESULT_CHARS = 400  # at either end of a result, where its exit code is
+MAX_MESSAGES, MAX_TURNS = 300, 20  # the last ones of the session
+MAX_STEPS, MAX_FILES, LINE_CHARS = 5, 6, 160
 TOKENS = {"Outcome": 50, "Open": 30, "Fails": 20, "Changed": 25, "Asked": 20}
 LABEL_TOKENS, LEAST_TOKENS = 8, 8
 RESUME = {
@@ -44,11 +38,7 @@ RESUME = {
 """The command by which each agent continues a session, by the source of the conversation."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
-_EXIT_CODE = re.compile(r"exit(?:ed with)?[ _]code\"?[:=]? ?\"?(-?[0-9]{1,4})", re.IGNORECASE)
-_EDITS = re.compile(r"edit|write(?!_?todo)|create|patch|replace", re.IGNORECASE)
 _LISTS = re.compile(r"todo|plan", re.IGNORECASE)
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: ([^\n]{1,400})$", re.MULTILINE)
-_PATHS = ("file_path", "filePath", "path", "notebook_path", "target_file", "absolute_path")
 _DONE = ("completed", "done", "cancelled", "canceled")
 
 
@@ -94,8 +84,10 @@ def left_off(
     if last is None:
         return None
     messages = last.messages.filter(superseded=False).order_by("-position")[:MAX_MESSAGES]
+    openings = last.messages.filter(superseded=False, outcome__isnull=False).order_by("-position")[:MAX_TURNS]
     stop = stop_of(
         [(row.role, [part_from_json(part) for part in row.parts]) for row in reversed(messages)],
+        [Outcome.from_json(row.outcome) for row in reversed(openings)],
         folder=last.worktree or last.project,
     )
     command = RESUME.get(last.source, "") if _ID.fullmatch(last.source_id) else ""
@@ -104,70 +96,29 @@ def left_off(
     return LeftOff(last, count, stop, resume, _text(last, count, stop, resume))
 
 
-def stop_of(messages: Sequence[tuple[str, Sequence[Part]]], folder: str = "") -> Stop:
-    """Return where a session stopped, from its last messages in order: role and parts of each. Pure."""
-    asked = outcome = ""
+def stop_of(messages: Sequence[tuple[str, Sequence[Part]]], outcomes: Iterable[Outcome], folder: str = "") -> Stop:
+    """Return where a session stopped, from its last messages (role and parts of each) and outcomes, in order. Pure."""
+    asked = conclusion = failed = ""
     steps: tuple[str, ...] = ()
-    files: dict[str, None] = {}
-    commands: dict[str, str] = {}
-    failed: dict[str, None] = {}
     for role, parts in messages:
-        text = spoken_text(part for part in parts if isinstance(part, TextPart)).strip()
-        if role == "user" and text:
+        if role == "user" and (text := spoken_text(part for part in parts if isinstance(part, TextPart)).strip()):
             asked = text
-        elif role == "assistant" and text:
-            outcome = text
         for part in parts:
-            if isinstance(part, ToolCallPart):
-                command = _command(part.input)
-                if command:
-                    commands[part.id] = command
-                files |= dict.fromkeys(_below(path, folder) for path in _edited(part))
-                listed = _steps(part) if _LISTS.search(part.name) else None
-                steps = steps if listed is None else listed
-            elif isinstance(part, ToolResultPart) and (command := commands.get(part.call_id, "")):
-                failed.pop(command, None)
-                if _has_failed(part):
-                    failed[command] = None
+            if isinstance(part, ToolCallPart) and _LISTS.search(part.name) and (listed := _steps(part)) is not None:
+                steps = listed
+    files: dict[str, None] = {}
+    for outcome in outcomes:
+        conclusion = outcome.conclusion or conclusion
+        files |= dict.fromkeys(path_in_project(path, folder) for path in outcome.files)
+        failed = outcome.failed or failed
+        failed = "" if failed == outcome.passed else failed
     return Stop(
         one_line(asked, LINE_CHARS),
-        _conclusion(outcome),
+        conclusion,
         tuple(one_line(step, LINE_CHARS) for step in steps[:MAX_STEPS]),
         tuple(one_line(path, LINE_CHARS) for path in list(files)[-MAX_FILES:]),
-        one_line(next(reversed(failed), ""), LINE_CHARS),
+        failed,
     )
-
-
-def _conclusion(text: str) -> str:
-    """Return the last paragraph that says something; with a heading or a list, the line before it, too."""
-    paragraphs = [one_line(each, OUTCOME_CHARS) for each in text.split("\n\n")]
-    kept = [each for each in paragraphs if each and not each.startswith(("```", "|", "---"))]
-    if not kept:
-        return ""
-    is_part = kept[-1].startswith(("-", "*", "1.", "#")) and len(kept) > 1
-    return one_line(" ".join(kept[-2:] if is_part else kept[-1:]), OUTCOME_CHARS)
-
-
-def _command(given: Mapping[str, Any]) -> str:
-    value = given.get("command") or given.get("cmd")
-    if isinstance(value, list):
-        value = value[-1] if value and value[0] in ("bash", "sh", "zsh", "/bin/bash") else " ".join(map(str, value))
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _edited(call: ToolCallPart) -> Iterator[str]:
-    """Yield the paths of files that a call changes."""
-    for value in call.input.values():
-        if isinstance(value, str) and "*** Begin Patch" in value:
-            yield from (match.strip() for match in _PATCHED.findall(value))
-    if _EDITS.search(call.name):
-        yield from (path for name in _PATHS if isinstance(path := call.input.get(name), str) and path.strip())
-
-
-def _below(path: str, folder: str) -> str:
-    """Return the path as seen from the project's folder, if it is in it."""
-    key, root = folder_key(path), folder_key(folder) if folder else ""
-    return path[len(path) - len(key) + len(root) + 1 :] if root and key.startswith(f"{root}/") else path
 
 
 def _steps(call: ToolCallPart) -> tuple[str, ...] | None:
@@ -180,11 +131,6 @@ def _steps(call: ToolCallPart) -> tuple[str, ...] | None:
             lines = (line.strip(" -*") for line in value.splitlines())
             return tuple(line.removeprefix("[ ]").strip() for line in lines if line.startswith("[ ]"))
     return None
-
-
-def _has_failed(result: ToolResultPart) -> bool:
-    codes = _EXIT_CODE.findall(result.text[:RESULT_CHARS] + "\n" + result.text[-RESULT_CHARS:])
-    return result.is_error or any(int(code) for code in codes[:1])
 
 
 def _text(last: Conversation, count: int, stop: Stop, resume: str) -> str:
@@ -202,18 +148,18 @@ def _text(last: Conversation, count: int, stop: Stop, resume: str) -> str:
     }
     lines = [head, *([tail] if tail else [])]
     for name, value in values.items():
-        left = MAX_TOKENS - LABEL_TOKENS - count_tokens(_fenced(lines), encoding=ESTIMATE)
+        left = MAX_TOKENS - LABEL_TOKENS - likely_tokens(_fenced(lines))
         if not value or left < LEAST_TOKENS:
             continue
         line = f"{name}: {_cut(visible(value), min(TOKENS[name], left))}"
         longer = [*lines[: len(lines) - bool(tail)], line, *lines[len(lines) - bool(tail) :]]
-        if count_tokens(_fenced(longer), encoding=ESTIMATE) <= MAX_TOKENS:
+        if likely_tokens(_fenced(longer)) <= MAX_TOKENS:
             lines = longer
     return _fenced(lines)
 
 
 def _cut(text: str, tokens: int) -> str:
-    cut = cut_to_tokens(text, tokens, encoding=ESTIMATE)
+    cut = cut_to_likely_tokens(text, tokens)
     return cut if cut == text else f"{cut.rstrip()}…"
 
 

@@ -23,13 +23,14 @@ from convmemory.core.postgres.fields import OwnedWords
 from convmemory.core.trash import Trashable
 
 __all__ = [
-    "Conversation", "Event", "Figures", "HiddenKey", "Import", "ImportedConversation", "KeptConversation", "KeptUpload",
-    "Message", "MessageSource", "ProjectRename", "SeparateFolder", "StoredUse", "SyncedFile", "Tag",
+    "Conversation", "Event", "Figures", "FileEdit", "HiddenKey", "Import", "ImportedConversation", "KeptConversation",
+    "KeptUpload", "Message", "MessageSource", "ProjectRename", "SeparateFolder", "StoredUse", "SyncedFile", "Tag",
     "TurnMark",
 ]  # fmt: skip
 
 
-OUTCOME_VERSION = 1  # of outcomes of turns, see messages/outcomes.py
+OUTCOME_VERSION = 2  # of what is read from turns, see `write_outcomes` in messages/numbering.py
+HAS_OLD_OUTCOMES = Q(outcome_version__isnull=True) | Q(outcome_version__lt=OUTCOME_VERSION)
 TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
 OWN_TITLE = 0  # the owner's, which nothing replaces
 
@@ -81,7 +82,9 @@ class Conversation(Trashable):
     turns_version = models.PositiveBigIntegerField(default=0, help_text="Grows whenever any turn changes.")
     stored_bytes = models.BigIntegerField(null=True, default=0, help_text="Null: not counted yet.")
     outcome_version = models.SmallIntegerField(
-        null=True, default=OUTCOME_VERSION, help_text="Null: an older version stored its turns, without outcomes."
+        null=True,
+        default=OUTCOME_VERSION,
+        help_text="Null: an older version stored its turns, without outcomes; 1: without edits of files.",
     )
     additions = models.JSONField(
         default=dict, db_default={}, help_text="In a space, what persons added to it, by their numbers: [bytes, turns]."
@@ -112,7 +115,7 @@ class Conversation(Trashable):
             ),
             models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
             models.Index(fields=["id"], condition=Q(title_version__isnull=True), name="conversation_old_title"),
-            models.Index(fields=["id"], condition=Q(outcome_version__isnull=True), name="conversation_no_outcome"),
+            models.Index(fields=["id"], condition=HAS_OLD_OUTCOMES, name="conversation_old_outcomes"),
         ]
 
     def __str__(self) -> str:
@@ -309,6 +312,30 @@ class MessageSource(models.Model):
 
     def __str__(self) -> str:
         return f"source of message {self.message_id}"
+
+
+class FileEdit(models.Model):
+    """A part of a message that edits a file: the text that it removes and adds is in the part.
+
+    `path` is the file's as seen from the project's folder; outside of it, as the call names it.
+    """
+
+    archive = models.ForeignKey(
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+")
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    part = models.PositiveIntegerField()
+    turn_number = models.PositiveIntegerField()
+    path = models.TextField()
+    name = models.TextField(help_text="The last part of the path.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["archive", "name"], name="file_edit_name")]
+
+    def __str__(self) -> str:
+        return f"edit in message {self.message_id}"  # no path: it is the owner's own text
 
 
 class TurnMark(models.Model):

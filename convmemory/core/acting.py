@@ -96,9 +96,6 @@ def of_command(name: str) -> Identity:
     return WITHOUT_OWNER if name in SERVING_COMMANDS else MAINTENANCE
 
 
-# --- requests -------------------------------------------------------------------------------------
-
-
 def begin_request(surface: str) -> tuple[Token[Identity | _Request | None], Token[str]]:
     """Start a request without an owner in this context; pass the tokens to `end_request`.
 
@@ -141,9 +138,6 @@ def admit_staff() -> None:
     request = _acting.get()
     if isinstance(request, _Request):
         request.identity = MAINTENANCE
-
-
-# --- blocks ---------------------------------------------------------------------------------------
 
 
 @contextmanager

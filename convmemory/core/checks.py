@@ -49,11 +49,11 @@ def check_proxy(**kwargs: Any) -> list[CheckMessage]:
 @register(Tags.security, deploy=True)
 def check_middlewares(**kwargs: Any) -> list[CheckMessage]:
     """Return an error for each of Django's protections that no middleware provides."""
-    present = [found for path in settings.MIDDLEWARE if isinstance(found := import_string(path), type)]
+    present = [middleware for path in settings.MIDDLEWARE if isinstance(middleware := import_string(path), type)]
     return [
         Error(f"No middleware is or derives from {needed.__name__}.", id=f"convmemory.E{number:03}")
         for number, needed in enumerate(NEEDED, start=1)
-        if not any(issubclass(found, needed) for found in present)
+        if not any(issubclass(middleware, needed) for middleware in present)
     ]
 
 

@@ -120,7 +120,7 @@ def shown_action(action: Action) -> str:
 def moment(text: str) -> datetime:
     """Return the time that an argument names, in the server's zone unless it names its own."""
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is no time: write it as 2026-03-01 or 2026-03-01T09:00.") from None
-    return make_aware(found) if is_naive(found) else found
+    return make_aware(parsed) if is_naive(parsed) else parsed

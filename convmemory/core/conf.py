@@ -28,6 +28,11 @@ MASK = "(set, not shown)"
 HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
+KEY_LOST = (
+    "put it back from a copy, or set SECRET_KEY. Without the key people have to sign in again, and stored keys of "
+    "agents, kept uploads and authenticator apps can no longer be read. To give these up, write the output of "
+    "`openssl rand -hex 48` into this file."
+)
 IN_FORCE: dict[str, str] = {}
 """The variables that this process has read, with the values in force; secrets are masked."""
 
@@ -213,22 +218,17 @@ def env_secret(name: str, default: str = "") -> str:
         raise SettingError(f"{name}_FILE={file_name!r} cannot be read: {error.strerror}.") from error
 
 
-# --- secrets --------------------------------------------------------------------------------------
-# The signing key of this installation, generated once and stored under `var/`.
-
-
 def secret_key(path: Path) -> str:
     """Return the key stored at `path`; the first process to need it creates it, readable by its user alone.
 
-    Raises: SettingError if the file is empty.
+    Raises: SettingError if the file is empty, or is missing beside a database that was used with it.
     """
     if not path.exists():
+        if (path.parent / "postgres" / "PG_VERSION").exists():
+            raise SettingError(f"{path} is missing, but the database beside it was made with it: {KEY_LOST}")
         with suppress(FileExistsError), written_whole(path, replaces=False) as file:  # another process was faster
             file.write(secrets.token_urlsafe(50).encode("ascii"))
     key = path.read_text(encoding="ascii").strip()
     if not key:
-        raise SettingError(
-            f"{path} is empty: put it back from a backup. Or delete it to have a new key made; people then have to "
-            "sign in again, and stored keys of agents, kept uploads and authenticator apps can no longer be read."
-        )
+        raise SettingError(f"{path} is empty: {KEY_LOST}")
     return key

@@ -18,9 +18,9 @@ def fingerprint(query: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def encode_cursor(query: Mapping[str, Any], place: list[Any]) -> str:
-    """Return a cursor for `place`, valid for `query` only."""
-    data = json.dumps([fingerprint(query), *place], default=str).encode()
+def encode_cursor(query: Mapping[str, Any], position: list[Any]) -> str:
+    """Return a cursor for `position`, valid for `query` only."""
+    data = json.dumps([fingerprint(query), *position], default=str).encode()
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -43,22 +43,22 @@ def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int, at_most
 
     Raises: InvalidInput.
     """
-    place = decode_cursor(query, cursor)
-    if not count <= len(place) <= max(count, at_most) or not all(map(_is_number, place)):
+    position = decode_cursor(query, cursor)
+    if not count <= len(position) <= max(count, at_most) or not all(map(_is_number, position)):
         raise InvalidInput(UNREADABLE)
-    return place
+    return position
 
 
 def decode_moment(query: Mapping[str, Any], cursor: str) -> tuple[datetime, int]:
     """Return the aware time (as ISO 8601) and the id that were given to `encode_cursor`. Raises: InvalidInput."""
-    place = decode_cursor(query, cursor)
-    if len(place) != 2 or not isinstance(place[0], str) or not _is_number(place[1]):
+    position = decode_cursor(query, cursor)
+    if len(position) != 2 or not isinstance(position[0], str) or not _is_number(position[1]):
         raise InvalidInput(UNREADABLE)
     try:
-        at = datetime.fromisoformat(place[0]).astimezone(UTC)
+        at = datetime.fromisoformat(position[0]).astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidInput(UNREADABLE) from None
-    return at, place[1]
+    return at, position[1]
 
 
 def _is_number(value: Any) -> bool:

@@ -30,11 +30,11 @@ class InvalidInput(ConvMemoryError):
     """The caller sent something that cannot be accepted; the message says what to send instead."""
 
 
-def refuse_unknown_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
+def refuse_unknown_names(what: str, names: Iterable[str], allowed: Collection[str]) -> None:
     """Raise InvalidInput if a given name, of `what`, is not known."""
-    unknown = sorted(set(given) - set(known))
+    unknown = sorted(set(names) - set(allowed))
     if unknown:
-        there_are = f"use any of {', '.join(sorted(known))}" if known else "this route takes none"
+        there_are = f"use any of {', '.join(sorted(allowed))}" if allowed else "this route takes none"
         raise InvalidInput(f"There is no {what} {unknown[0][:SHOWN_CHARS]!r} here: {there_are}.")
 
 

@@ -47,13 +47,30 @@ _WITH_MARKS = (
 )
 _CLUSTERS = re.compile(rf"[\x00-\x7f]+(?![{_WITH_MARKS}])|.[{_WITH_MARKS}]*", re.DOTALL)
 
+# Words with separators inside: "re-entrant", "O'Brien", "Ph.D", not "don't", versions or addresses.
+_COMPOUND = re.compile(r"(?<![\w'.@/\\-])\w++(?:['.-]\w++){1,3}(?![\w@/\\-]|[.']\w)")
+_NUMBER_AFTER_DOT = re.compile(r"\.[0-9]")
+_CONTRACTED = re.compile(r"'(?:s|t|d|m|re|ve|ll)\Z", re.IGNORECASE)
+MAX_COMPOUND_CHARS = 40
+# Numbers in groups: of telephones, cards, and accounts, which begin with letters.
+_ACCOUNT = re.compile(r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}+(?:[ -]?[A-Za-z0-9]{1,3})?\b")
+_GROUPS = re.compile(r"(?<![\w.,:/-])\+?\(?[0-9][0-9 ()./-]{5,}+")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|\..*-|-.*\.")
+_SEPARATORS = re.compile(r"\W+")
+MIN_DIGITS, MAX_DIGITS, MAX_SEPARATORS = 7, 19, 7
+# The calling codes of one and two digits; all others have three.
+_CALLING_CODE = re.compile("1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[0-9]{3}")
+
+PATTERN_CHARS = 24
+_UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
+
 
 def normal(text: str) -> str:
     """Return `text` with each character in one form; case and accents stay."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", _IGNORABLE.sub("", text)).translate(_ALIKE)
-    return _OTHER_DIGIT.sub(_digit, _POINTS.sub("", text))
+    return _OTHER_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), _POINTS.sub("", text))
 
 
 def folded(text: str) -> str:
@@ -64,10 +81,6 @@ def folded(text: str) -> str:
 def _without_accents(text: str) -> str:
     plain = _ACCENT.sub("", unicodedata.normalize("NFD", text.casefold()))
     return unicodedata.normalize("NFC", plain).translate(_TYPED_AS)
-
-
-def _digit(match: re.Match[str]) -> str:
-    return str(unicodedata.decimal(match[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +117,6 @@ def _folded_cluster(cluster: str) -> str:
     return folded(cluster)
 
 
-# Words with separators inside: "re-entrant", "O'Brien", "Ph.D", not "don't", versions or addresses.
-_COMPOUND = re.compile(r"(?<![\w'.@/\\-])\w++(?:['.-]\w++){1,3}(?![\w@/\\-]|[.']\w)")
-_NUMBER_AFTER_DOT = re.compile(r"\.[0-9]")
-_CONTRACTED = re.compile(r"'(?:s|t|d|m|re|ve|ll)\Z", re.IGNORECASE)
-MAX_COMPOUND_CHARS = 40
-# Numbers in groups: of telephones, cards, and accounts, which begin with letters.
-_ACCOUNT = re.compile(r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}+(?:[ -]?[A-Za-z0-9]{1,3})?\b")
-_GROUPS = re.compile(r"(?<![\w.,:/-])\+?\(?[0-9][0-9 ()./-]{5,}+")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|\..*-|-.*\.")
-_SEPARATORS = re.compile(r"\W+")
-MIN_DIGITS, MAX_DIGITS, MAX_SEPARATORS = 7, 19, 7
-# The calling codes of one and two digits; all others have three.
-_CALLING_CODE = re.compile("1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[0-9]{3}")
-
-
 def joined_words(text: str) -> Iterator[tuple[str, Span]]:
     """Yield each word or number of a normal text that has separators inside, without them, with its place.
 
@@ -140,8 +138,8 @@ def joined_words(text: str) -> Iterator[tuple[str, Span]]:
         if MIN_DIGITS <= len(digits) <= MAX_DIGITS and is_grouped and separators <= MAX_SEPARATORS:
             if _DATE.search(written):
                 continue
-            place = match.start(), match.start() + len(written)
-            yield from ((form, place) for form in _number_forms(written, digits))
+            span = match.start(), match.start() + len(written)
+            yield from ((form, span) for form in _number_forms(written, digits))
 
 
 def _number_forms(written: str, digits: str) -> list[str]:
@@ -150,10 +148,6 @@ def _number_forms(written: str, digits: str) -> list[str]:
     digits = digits.removeprefix("00")
     code = _CALLING_CODE.match(digits)
     return [digits, f"0{digits[code.end() :]}"] if code else [digits]
-
-
-PATTERN_CHARS = 24
-_UNSURE = re.compile(r"[^0-9A-Za-z]")  # a pattern may interpret it, and databases differ in its case
 
 
 def pattern_of(word: str) -> str:
@@ -176,8 +170,8 @@ def places_of_words(text: str, words: Sequence[str]) -> list[Span] | None:
             places.append(plain.span_of(start, start + len(word)))
             continue
         joined = dict(joined_words(plain.text)) if joined is None else joined
-        place = next((place for form, place in joined.items() if word in form), None)
-        if place is None:
+        span = next((span for form, span in joined.items() if word in form), None)
+        if span is None:
             return None
-        places.append(plain.span_of(*place))
+        places.append(plain.span_of(*span))
     return places

@@ -51,43 +51,46 @@ def providers_from(variable: str, text: str) -> tuple[IdentityProvider, ...]:
         raise SettingError(f"{variable} is no JSON: {error}.") from None
     if not isinstance(described, list) or not all(isinstance(each, dict) for each in described):
         raise SettingError(f"{variable} is not a JSON list of objects, one for each provider.")
-    found = tuple(_provider(f"{variable}, provider {number}", each) for number, each in enumerate(described, start=1))
-    if len({each.name for each in found}) < len(found):
+    providers = tuple(
+        _provider(f"{variable}, provider {number}", each) for number, each in enumerate(described, start=1)
+    )
+    if len({each.name for each in providers}) < len(providers):
         raise SettingError(f"{variable} names two providers alike: give each a name of its own.")
-    return found
+    return providers
 
 
-def _provider(place: str, values: dict[str, Any]) -> IdentityProvider:
-    known = {field.name: field for field in fields(IdentityProvider)}
-    if unknown := sorted(set(values) - set(known)):
-        raise SettingError(f"{place} has the unknown field {unknown[0]!r}: use any of {', '.join(known)}.")
-    if missing := [name for name, field in known.items() if field.default is MISSING and not values.get(name)]:
-        raise SettingError(f"{place} has no {missing[0]}.")
+def _provider(label: str, values: dict[str, Any]) -> IdentityProvider:
+    known_fields = {field.name: field for field in fields(IdentityProvider)}
+    if unknown := sorted(set(values) - set(known_fields)):
+        raise SettingError(f"{label} has the unknown field {unknown[0]!r}: use any of {', '.join(known_fields)}.")
+    if missing := [name for name, field in known_fields.items() if field.default is MISSING and not values.get(name)]:
+        raise SettingError(f"{label} has no {missing[0]}.")
     for name, value in values.items():
-        kind = known[name].type
+        kind = known_fields[name].type
         if name == "space_groups":
             continue
         if kind is bool or kind is str:
-            is_right, wanted = isinstance(value, kind), {bool: "true or false", str: "a text"}[kind]
+            is_right, type_name = isinstance(value, kind), {bool: "true or false", str: "a text"}[kind]
         else:
-            is_right, wanted = isinstance(value, list) and all(isinstance(one, str) for one in value), "a list of texts"
+            is_right = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            type_name = "a list of texts"
         if not is_right:
-            raise SettingError(f"{place}: {name} is not {wanted}.")
+            raise SettingError(f"{label}: {name} is not {type_name}.")
     spaces = values.get("space_groups", [])
     if not isinstance(spaces, list) or not all(map(_is_space_group, spaces)):
         raise SettingError(
-            f'{place}: space_groups is not a list of objects such as {{"group": "sales", "space": 7, "role": '
+            f'{label}: space_groups is not a list of objects such as {{"group": "sales", "space": 7, "role": '
             f'"reader"}}, with a role of {", ".join(ROLES)}.'
         )
     groups = {"staff_groups": tuple(values.get("staff_groups", ()))}
     made = IdentityProvider(**{**values, **groups, "space_groups": tuple(SpaceGroup(**each) for each in spaces)})
     if not NAME.fullmatch(made.name):
-        raise SettingError(f"{place}: the name {made.name!r} is not of 1 to 40 small letters, digits and hyphens.")
+        raise SettingError(f"{label}: the name {made.name!r} is not of 1 to 40 small letters, digits and hyphens.")
     issuer = urlsplit(made.issuer)
     if issuer.scheme != "https" and not (issuer.scheme == "http" and issuer.hostname in LOOPBACK):
-        raise SettingError(f"{place}: the issuer has to begin with https://, or with http:// on this machine.")
+        raise SettingError(f"{label}: the issuer has to begin with https://, or with http:// on this machine.")
     if "openid" not in made.scopes.split():
-        raise SettingError(f"{place}: the scopes do not contain openid.")
+        raise SettingError(f"{label}: the scopes do not contain openid.")
     return made
 
 

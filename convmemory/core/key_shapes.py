@@ -239,10 +239,10 @@ def find_keys(text: str, *, among: frozenset[str] | None = None) -> list[FoundKe
         return []
     # In the order of SHAPES, in which of two matches of one length the first counts.
     numbers = sorted({number for mark in present for number in _SHAPES_WITH[mark]})
-    found = [key for number in numbers for key in _keys(SHAPES[number], text)]
-    found.sort(key=lambda key: (key.start, -key.end))
+    keys = [key for number in numbers for key in _keys(SHAPES[number], text)]
+    keys.sort(key=lambda key: (key.start, -key.end))
     chosen: list[FoundKey] = []
-    for key in found:
+    for key in keys:
         if not chosen or key.start >= chosen[-1].end:
             chosen.append(key)
     return chosen
@@ -302,8 +302,8 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
 def _is_assigned_secret(before: str, value: str) -> bool:
     """Return whether a value is random enough to be a secret, after a text that ends with its name."""
     name_end = _ASSIGNMENT_END.sub("", before)
-    found = _NAME.search(name_end)
-    name = found[0] if found else ""
+    match = _NAME.search(name_end)
+    name = match[0] if match else ""
     if any(mark in value for mark in _EXAMPLES) or _OTHER_NAMES.search(name) or _UUID.fullmatch(value):
         return False
     if name.lower().endswith(("key", "token", "secret")):

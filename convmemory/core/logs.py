@@ -28,6 +28,19 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 _ROW_VALUES = re.compile(r"^(DETAIL|CONTEXT|LINE \d+):.*\n?(^\s+\^.*\n?)?", re.MULTILINE)
 
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+task_id: ContextVar[str] = ContextVar("task_id", default="")
+
+_VALID_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+STACK = "Traceback (most recent call last):\n"
+LEFT_OUT = "(message left out)"
+SPEAK_OF_CODE = (AttributeError, ImportError, MemoryError, NameError, NotImplementedError, RecursionError, TypeError)
+QUOTE_CALLERS = (InvalidInput, NotFound)
+_QUOTED = re.compile("“.*”", re.DOTALL)
+MAX_CHAIN = 5
+"""The most errors in a chain of causes that are shown."""
+
 
 class _DiscreetFormatter(logging.Formatter):
     """Formats errors, among a message's arguments or as its exception, without the text that they quote."""
@@ -115,8 +128,8 @@ def logging_config(*, level: str, format: str, sentry_dsn: str = "") -> dict[str
 
     handlers: dict[str, Any] = {"stderr": {"class": "logging.StreamHandler", "formatter": format}}
     if sentry_dsn:
-        place = "convmemory.core.error_reports.SentryHandler"
-        handlers["sentry"] = {"class": place, "level": "ERROR", "dsn": sentry_dsn}
+        handler_class = "convmemory.core.error_reports.SentryHandler"
+        handlers["sentry"] = {"class": handler_class, "level": "ERROR", "dsn": sentry_dsn}
     names = list(handlers)
 
     return {
@@ -145,19 +158,9 @@ def _is_no_discarding(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("discarding closed connection")
 
 
-# --- trace ----------------------------------------------------------------------------------------
-# The ids of the request or task that the running code works for, so that every log line can name it.
-
-
-request_id: ContextVar[str] = ContextVar("request_id", default="")
-task_id: ContextVar[str] = ContextVar("task_id", default="")
-
-_VALID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-
-
-def accepted_request_id(given: str) -> str:
-    """Return `given` if it is fit for a log, else a new id."""
-    return given if _VALID.fullmatch(given) else secrets.token_hex(8)
+def accepted_request_id(header: str) -> str:
+    """Return the header's value if it is fit for a log, else a new id."""
+    return header if _VALID_ID.fullmatch(header) else secrets.token_hex(8)
 
 
 def current() -> Mapping[str, str]:
@@ -166,39 +169,27 @@ def current() -> Mapping[str, str]:
     return {name: value for name, value in ids.items() if value}
 
 
-# --- safe tracebacks ------------------------------------------------------------------------------
-# Errors as text for logs and for the history of tasks: their place and class, without text that people wrote.
-#
-# Messages of foreign errors quote values: a text that is not a number, a row that violates a constraint. Only
-# messages that this program writes itself are kept, except those that explain a caller's own input, and those of
-# errors about code; of a PostgreSQL error its class, its code, and the names of constraint, table and column; of a lost
-# or missing connection its first line.
-
-
-STACK = "Traceback (most recent call last):\n"
-LEFT_OUT = "(message left out)"
-SPEAK_OF_CODE = (AttributeError, ImportError, MemoryError, NameError, NotImplementedError, RecursionError, TypeError)
-QUOTE_CALLERS = (InvalidInput, NotFound)
-_QUOTED = re.compile("“.*”", re.DOTALL)
-CHAINED = 5
-"""The most errors in a chain of causes that are shown."""
-
-
 def safe_message(error: BaseException) -> str:
-    """Return the error's class and the parts of its message that quote no text of people."""
+    """Return the error's class and the parts of its message that quote no text of people.
+
+    Messages of foreign errors quote values: a text that is not a number, a row that violates a constraint. Only
+    messages that this program writes itself are kept, except those that explain a caller's own input, and those of
+    errors about code; of a PostgreSQL error its class, its code, and the names of constraint, table and column; of a
+    lost or missing connection its first line.
+    """
     name = type(error).__name__
     # SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error.
-    found = error if isinstance(error, psycopg.Error) else error.__cause__
-    if not isinstance(found, psycopg.Error) or not found.sqlstate:
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    if not isinstance(cause, psycopg.Error) or not cause.sqlstate:
         facts = ""
     else:
-        diagnostic = found.diag
+        diagnostic = cause.diag
         names = (diagnostic.constraint_name, diagnostic.table_name, diagnostic.column_name)
-        facts = " ".join([f"SQLSTATE {found.sqlstate}", *(name for name in names if name)])
+        facts = " ".join([f"SQLSTATE {cause.sqlstate}", *(name for name in names if name)])
     if facts:
         return f"{name}: {facts}"
-    if isinstance(found, psycopg.OperationalError):  # of the connection or its pool: no statement has an answer
-        return f"{name}: {without_quotes(str(found).partition(chr(10))[0])}"
+    if isinstance(cause, psycopg.OperationalError):  # of the connection or its pool: no statement has an answer
+        return f"{name}: {without_quotes(str(cause).partition(chr(10))[0])}"
     if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)) and not isinstance(error, QUOTE_CALLERS):
         return f"{name}: {without_quotes(str(error))}" if str(error) else name
     if isinstance(error, OSError) and error.strerror:
@@ -229,7 +220,7 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
     """Yield the error, its cause, the cause of that, and so on."""
     seen: set[int] = set()
     link: BaseException | None = error
-    while link is not None and id(link) not in seen and len(seen) < CHAINED:
+    while link is not None and id(link) not in seen and len(seen) < MAX_CHAIN:
         seen.add(id(link))
         yield link
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)

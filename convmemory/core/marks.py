@@ -26,7 +26,7 @@ def mark_of(kind: str, note: str = "") -> Mark | None:
     """Return the mark as it is stored; None for no kind. Raises: InvalidInput."""
     if not kind:
         return None
-    for known in MARK_KINDS:
-        if kind == known:
-            return Mark(known, one_line(storable(note).strip(), NOTE_CHARS))
+    for mark_kind in MARK_KINDS:
+        if kind == mark_kind:
+            return Mark(mark_kind, one_line(storable(note).strip(), NOTE_CHARS))
     raise InvalidInput(f"A turn cannot be marked {kind[:40]!r}: use {' or '.join(MARK_KINDS)}.")

@@ -10,8 +10,6 @@ from django.conf import settings
 from convmemory.core import conf
 from convmemory.core.identity_providers import IdentityProvider, providers_from
 
-ROOT = Path(__file__).resolve().parents[2]
-
 T = TypeVar("T")
 
 
@@ -101,7 +99,7 @@ def secret(meaning: str, *, shown: str = "") -> Setting[str]:
 
 
 def secret_address(meaning: str) -> Setting[str]:
-    """An address with a password, which can also be read from a file."""
+    """Declare an address with a password, which can also be read from a file."""
     return Setting(lambda name: conf.checked_address(name, conf.env_secret(name)), shown="", meaning=meaning)
 
 
@@ -121,7 +119,5 @@ def zone(default: str, meaning: str, *, variable: str) -> Setting[str]:
     return Setting(partial(conf.env_time_zone, default=default), shown=default, meaning=meaning, variable=variable)
 
 
-def folder(default: str, meaning: str, *, variable: str) -> Setting[Path]:
-    """A folder; the default is one of the program's."""
-    reader = partial(conf.env_path, default=ROOT / default)
-    return Setting(reader, shown=f"`{default}/`", meaning=meaning, variable=variable)
+def folder(default: Path, meaning: str, *, shown: str, variable: str) -> Setting[Path]:
+    return Setting(partial(conf.env_path, default=default), shown=shown, meaning=meaning, variable=variable)

@@ -13,6 +13,53 @@ Span = tuple[int, int]
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
+CONTINUED = "| "
+"""The prefix of every line of a quoted text but the first, which follows a label."""
+
+_INVISIBLE = re.compile(  # zero-width and formatting characters, tags, and marks that turn the direction of writing
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "|[\u200c\u200d](?![^\x00-\x7f])|(?<![^\x00-\x7f])[\u200c\u200d]"  # between letters of other scripts joiners stay
+)
+_LINE_BREAK = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+
+# Characters that a reader takes for `<`, and for the letters that fences are named with. Source: Unicode's confusables.
+_OPENERS = (
+    "\u003c\u2039\u00ab\u2264\u226a\u227a\u22d6\u27e8\u27ea\u3008\u300a\u276c"
+    "\u276e\u2770\u29fc\u2991\u2a7d\u1438\u3008\u02c2\ufe64\uff1c\U000103d2\u2aa1"
+)
+_LETTERS = {
+    "a": "\u0430\u0251\u03b1\u2202\u1d00\u0391\u0410\u2c65",
+    "c": "\u03f2\u0441\u1d04\u03f9\u0421\u217d",
+    "d": "\u0501\u056a\u1d05\u217e",
+    "e": "\u0435\u0454\u04bd\u1d07\u03b5\u0395\u0415\u025b",
+    "i": "\u0456\u0131\u0269\u03b9\u026a\u0399\u0406\u01c0",
+    "l": "\u04cf\u217c\u029f\u04c0\u2223",
+    "m": "\u043c\u0271\u1d0d\u039c\u041c\u217f\u03bc",
+    "n": "\u0578\u03b7\u043f\u0274\u039d",
+    "o": "\u03bf\u043e\u03c3\u04e9\u1d0f\u039f\u041e",
+    "p": "\u03c1\u0440\u1d18\u03a1\u0420",
+    "r": "\u0433\u0280\u1d26\u044f",
+    "s": "\u0455\ua731\u0405",
+    "t": "\u0442\u03c4\u1d1b\u03a4\u0422",
+    "u": "\u03c5\u057d\u1d1c\u028b",
+    "y": "\u0443\u04af\u03b3\u028f\u03a5\u0423\u04ae",
+}
+_LOOK_ALIKES = dict.fromkeys(_OPENERS, "<") | {sign: letter for letter, signs in _LETTERS.items() for sign in signs}
+
+RECALL_TAG, DOCUMENTS_TAG = "recalled-memory", "recalled-documents"
+"""The fences of what a model is given from conversations and from documents."""
+# Gemini CLI and Qwen Code escape the brackets of what a hook adds.
+_RECALL_MARK = re.compile(f'(?:<|&lt;)(/?)({RECALL_TAG}|{DOCUMENTS_TAG})(?: mark="([0-9a-f]{{1,16}})")?(?:>|&gt;)')
+
+MASK = "***"
+SECRET_WORDS = ("key", "token", "secret", "pass", "pwd", "auth", "credential", "sig")
+
+_AUTHORITY = re.compile(r"[^\s/?#\"'<>]*")
+_RUN = re.compile(r"\S*")
+_PARAMETER = re.compile(r"([?&;]([^=?&;#\s\"'<>]{1,100})=)[^&;#\s\"'<>]+")
+
 
 def storable(text: str) -> str:
     """Return `text` without the characters that PostgreSQL cannot store: NUL and lone surrogates."""
@@ -60,49 +107,6 @@ def content_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-# --- fence ----------------------------------------------------------------------------------------
-# Fences foreign text for a model: nothing in it can close the fence or pass for another speaker.
-#
-# Invisible characters are removed, every kind of line break becomes a newline, and whatever resembles the fence's own
-# mark is defused, including in other cases, widths and scripts, and with other characters between its letters.
-
-
-CONTINUED = "| "
-"""The prefix of every line of a quoted text but the first, which follows a label."""
-
-_INVISIBLE = re.compile(  # zero-width and formatting characters, tags, and marks that turn the direction of writing
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    "|[\u200c\u200d](?![^\x00-\x7f])|(?<![^\x00-\x7f])[\u200c\u200d]"  # between letters of other scripts joiners stay
-)
-_LINE_BREAK = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
-
-# Characters that a reader takes for `<`, and for the letters that fences are named with. Source: Unicode's confusables.
-_OPENERS = (
-    "\u003c\u2039\u00ab\u2264\u226a\u227a\u22d6\u27e8\u27ea\u3008\u300a\u276c"
-    "\u276e\u2770\u29fc\u2991\u2a7d\u1438\u3008\u02c2\ufe64\uff1c\U000103d2\u2aa1"
-)
-_LETTERS = {
-    "a": "\u0430\u0251\u03b1\u2202\u1d00\u0391\u0410\u2c65",
-    "c": "\u03f2\u0441\u1d04\u03f9\u0421\u217d",
-    "d": "\u0501\u056a\u1d05\u217e",
-    "e": "\u0435\u0454\u04bd\u1d07\u03b5\u0395\u0415\u025b",
-    "i": "\u0456\u0131\u0269\u03b9\u026a\u0399\u0406\u01c0",
-    "l": "\u04cf\u217c\u029f\u04c0\u2223",
-    "m": "\u043c\u0271\u1d0d\u039c\u041c\u217f\u03bc",
-    "n": "\u0578\u03b7\u043f\u0274\u039d",
-    "o": "\u03bf\u043e\u03c3\u04e9\u1d0f\u039f\u041e",
-    "p": "\u03c1\u0440\u1d18\u03a1\u0420",
-    "r": "\u0433\u0280\u1d26\u044f",
-    "s": "\u0455\ua731\u0405",
-    "t": "\u0442\u03c4\u1d1b\u03a4\u0422",
-    "u": "\u03c5\u057d\u1d1c\u028b",
-    "y": "\u0443\u04af\u03b3\u028f\u03a5\u0423\u04ae",
-}
-_LOOK_ALIKES = dict.fromkeys(_OPENERS, "<") | {sign: letter for letter, signs in _LETTERS.items() for sign in signs}
-
-
 def visible(text: str) -> str:
     """Return `text` without invisible and control characters, its line breaks all of one kind."""
     if text.isascii() and text.isprintable():
@@ -111,13 +115,17 @@ def visible(text: str) -> str:
 
 
 def fenced(text: str, tag: str) -> str:
-    """Return untrusted `text` for a place between `<tag>` and `</tag>`: nothing in it can open or close that fence."""
+    """Return untrusted `text` for a place between `<tag>` and `</tag>`: nothing in it can open or close that fence.
+
+    Whatever resembles the fence's own mark is defused, including in other cases, widths and scripts, and with other
+    characters between its letters.
+    """
     text = visible(text)
     skeleton = text if text.isascii() else "".join(map(_skeleton, text))
     places = [match.start() for match in _mark(tag).finditer(skeleton)]
     if not places:
         return text
-    starts = [0, *(place + 1 for place in places)]
+    starts = [0, *(position + 1 for position in places)]
     return "&lt;".join(text[start:end] for start, end in zip(starts, [*places, len(text)], strict=True))
 
 
@@ -126,12 +134,6 @@ def quoted(text: str, tag: str) -> str:
     labelled line.
     """
     return fenced(text, tag).replace("\n", f"\n{CONTINUED}")
-
-
-RECALL_TAG, DOCUMENTS_TAG = "recalled-memory", "recalled-documents"
-"""The fences of what a model is given from conversations and from documents."""
-# Gemini CLI and Qwen Code escape the brackets of what a hook adds.
-_RECALL_MARK = re.compile(f'(?:<|&lt;)(/?)({RECALL_TAG}|{DOCUMENTS_TAG})(?: mark="([0-9a-f]{{1,16}})")?(?:>|&gt;)')
 
 
 def recalled_spans(text: str) -> list[Span]:
@@ -152,11 +154,11 @@ def recalled_spans(text: str) -> list[Span]:
 
 def without_recalled(text: str) -> str:
     """Return `text` with line breaks in place of recalled text, so that all other places stay as they are."""
-    kept, place = [], 0
+    kept, position = [], 0
     for start, end in recalled_spans(text):
-        kept += [text[place:start], "\n" * (end - start)]
-        place = end
-    return "".join([*kept, text[place:]])
+        kept += [text[position:start], "\n" * (end - start)]
+        position = end
+    return "".join([*kept, text[position:]])
 
 
 @lru_cache(maxsize=4096)
@@ -179,23 +181,11 @@ def _mark(tag: str) -> re.Pattern[str]:
     return re.compile("<[^a-z0-9<]{0,40}+" + "[^a-z0-9<]{0,8}+".join(letters), re.IGNORECASE)
 
 
-# --- masking --------------------------------------------------------------------------------------
-# Masks the secrets that network addresses in a text can contain.
-#
-# Every address that is shown or logged passes through `masked`: error messages, log lines, doctor, pages. It takes
-# any text, in linear time, so that whole messages of other libraries can go through it.
-
-
-MASK = "***"
-SECRET_WORDS = ("key", "token", "secret", "pass", "pwd", "auth", "credential", "sig")
-
-_AUTHORITY = re.compile(r"[^\s/?#\"'<>]*")
-_RUN = re.compile(r"\S*")
-_PARAMETER = re.compile(r"([?&;]([^=?&;#\s\"'<>]{1,100})=)[^&;#\s\"'<>]+")
-
-
 def masked(text: str) -> str:
     """Return `text` without user names and passwords in addresses, and with `***` for values of secret parameters.
+
+    Every address that is shown or logged passes through it: error messages, log lines, doctor, pages. It takes any
+    text, in linear time, so that whole messages of other libraries can go through it.
 
     A parameter is secret if its name contains one of `SECRET_WORDS`. A password with unquoted slashes, which makes the
     address invalid, is found as well.

@@ -43,9 +43,9 @@ def plain_title(text: str, max_chars: int) -> str:
     text = _EMPHASIS.sub("", _LINE_MARKS.sub("", text))
     line = " ".join(text.split())
     for opening in _OPENINGS:
-        found = opening.match(line)
-        if found:
-            line = line[found.end() :].lstrip(" ,.!:;\u2013\u2014-")
+        match = opening.match(line)
+        if match:
+            line = line[match.end() :].lstrip(" ,.!:;\u2013\u2014-")
             line = line[:1].upper() + line[1:]
     return cut(line, max_chars)
 

@@ -69,18 +69,30 @@ def likely_tokens(text: str, *, encoding: str = ESTIMATE) -> int:
     vocabulary = _vocabulary(encoding)
     if vocabulary:
         return len(vocabulary.encode_ordinary(text))
-    count = 0.0
-    for letters, digits, others, sign in _LIKELY_PIECE.findall(text):
-        if letters:
-            length = len(letters)
-            count += 0.97 if length < 6 else 1.3 if length < 11 else 0.28 * length
-        elif digits:
-            count += max(0.9, len(digits) / 2)
-        elif others:
-            count += 0.95 * len(others)
-        else:
-            count += 1.08 if sign.isascii() else 0.25  # box-drawing characters are one token together
-    return math.ceil(count)
+    return math.ceil(round(sum(_likely_share(match) for match in _LIKELY_PIECE.finditer(text)), 6))
+
+
+def cut_to_likely_tokens(text: str, max_tokens: int) -> str:
+    """Return the longest beginning of `text` with at most `max_tokens` likely tokens, cut between words if possible."""
+    count, end = 0.0, 0
+    for match in _LIKELY_PIECE.finditer(text):
+        share = _likely_share(match)
+        if count + share > max_tokens:
+            return text[: end or max(1, int(match.end() * max_tokens / share))]
+        count, end = count + share, match.end()
+    return text
+
+
+def _likely_share(match: re.Match[str]) -> float:
+    letters, digits, others, sign = match.groups()
+    if letters:
+        length = len(letters)
+        return 0.97 if length < 6 else 1.3 if length < 11 else 0.28 * length
+    if digits:
+        return max(0.9, len(digits) / 2)
+    if others:
+        return 0.95 * len(others)
+    return 1.08 if sign.isascii() else 0.25  # box-drawing characters are one token together
 
 
 def token_spans(text: str, *, encoding: str = DEFAULT_ENCODING) -> list[Span]:

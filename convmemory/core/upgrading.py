@@ -36,14 +36,14 @@ def missing_for_upgrade(applied: Migrations) -> str:
 def known_migrations() -> set[tuple[str, str]]:
     """Return the app and the name of each migration of this version and of those that they replace."""
     migrations = MigrationLoader(None, ignore_no_migrations=True).disk_migrations or {}
-    return {known for key, migration in migrations.items() for known in (key, *migration.replaces)}
+    return {name for key, migration in migrations.items() for name in (key, *migration.replaces)}
 
 
 def unknown_migration(applied: Migrations) -> str:
     """Return a migration that only a newer version has; empty if this version knows all. Apps that left are ignored."""
-    known = known_migrations()
-    apps = {app for app, _ in known}
-    unknown = {(app, name) for app, name in applied if app in apps} - known
+    migrations = known_migrations()
+    apps = {app for app, _ in migrations}
+    unknown = {(app, name) for app, name in applied if app in apps} - migrations
     return ".".join(min(unknown)) if unknown else ""
 
 
@@ -54,7 +54,7 @@ def newer_database(alias: str) -> str:
 
 
 def refuse_other_database(alias: str) -> None:
-    """Raises: CommandError if the database is older than those that can be upgraded, or of a newer version."""
+    """Refuse a database older than those that can be upgraded, or of a newer version. Raises: CommandError."""
     if migration := missing_for_upgrade(MigrationRecorder(connections[alias]).applied_migrations()):
         raise CommandError(OLDER.format(migration=migration))
     if sentence := newer_database(alias):

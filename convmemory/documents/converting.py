@@ -1,6 +1,11 @@
 """Converts a stored file to sections as JSON lines, in a child process, without Django and without keys. Pure.
 
 The first line of the output describes the document or the reason why it cannot be read; each other line is a section.
+Keys, tokens and passwords in the text are hidden before it is stored or indexed.
+
+The process is `python -m convmemory.documents.converting`, under limits. Arguments: the file, its original name, the
+output file for the sections, the limits of the converters as JSON, and those of the process. It receives no address,
+password or key of the installation, and is confined to the file and to the output file's folder.
 """
 
 import json
@@ -23,6 +28,8 @@ MAX_NOTES = 20
 NESTED = "The file is nested too deeply to be read, as files made to end programs are: save it again in a simpler form."
 DEFAULT_TITLES = ("Word Document", "PowerPoint Presentation", "Untitled", "untitled", "Slide 1")
 _WORD = re.compile(r"\w")
+
+FILLER = "•"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +113,9 @@ def read_heading(line: str) -> Heading:
 
 def read_section(line: str) -> SectionDraft:
     """Parse another line. Raises: ValueError, KeyError, TypeError if it is malformed."""
-    found = json.loads(line)
-    headings = tuple((int(at), tuple(path)) for at, path in found["headings"])
-    return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"], headings)
-
-
-# --- parse child ----------------------------------------------------------------------------------
-# The process that converts one file, under limits: `python -m convmemory.documents.converting`.
-#
-# Arguments: the file, its original name, the output file for the sections, the limits of the converters as JSON, and
-# those of the process. It receives no address, password or key of the installation, and is confined to the file and
-# to the output file's folder.
+    section = json.loads(line)
+    headings = tuple((int(at), tuple(path)) for at, path in section["headings"])
+    return SectionDraft(tuple(section["path"]), section["page"], section["start"], section["text"], headings)
 
 
 def _work(arguments: Sequence[str]) -> None:
@@ -129,19 +128,13 @@ def _access(arguments: Sequence[str]) -> Access:
     return Access([Path(path)], [Path(target).parent], programs=ConvertLimits(**json.loads(limits)).ocr)
 
 
-# --- hiding ---------------------------------------------------------------------------------------
-# Hides keys, tokens and passwords in a document's text before it is stored or indexed. Pure.
-#
-# Each is replaced by a placeholder of the same length, so that offsets still count characters of the file. The file
-# itself stays as it was uploaded, for its owner alone.
-
-
-FILLER = "•"
-
-
 @dataclass(frozen=True, slots=True)
 class KeysHidden:
-    """The sections of a document without its keys, and the number of keys."""
+    """The sections of a document without its keys, and the number of keys.
+
+    Each is replaced by a placeholder of the same length, so that offsets still count characters of the file. The file
+    itself stays as it was uploaded, for its owner alone.
+    """
 
     sections: Sequence[SectionDraft]
     count: int = 0
@@ -180,11 +173,11 @@ def _masked(path: Sequence[str]) -> tuple[str, ...]:
 def masked_keys(text: str) -> tuple[str, int]:
     """Return the text with each key replaced by a mark of the same length, and the number of keys."""
     pieces: list[str] = []
-    found, end = find_keys(text), 0
-    for key in found:
+    keys, end = find_keys(text), 0
+    for key in keys:
         pieces += (text[end : key.start], mark_of(key.kind, key.end - key.start))
         end = key.end
-    return "".join([*pieces, text[end:]]), len(found)
+    return "".join([*pieces, text[end:]]), len(keys)
 
 
 def mark_of(kind: str, length: int) -> str:

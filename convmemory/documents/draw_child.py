@@ -14,6 +14,18 @@ from convmemory.core.processes.confinement import Access
 from convmemory.documents.converters.base import SourceFile
 from convmemory.documents.converters.pdf import HYPHENS, open_pdf
 
+MAX_WIDTH, MAX_HEIGHT = 1_200, 3_200
+MIN_SIDE, MAX_SIDE = 1.0, 100_000.0  # in points; a page of 14,400 is the largest that Acrobat opens
+# The largest ratio of the longer side to the shorter.
+MAX_RATIO = 100.0
+QUALITY = 80
+# At most this many characters of a page get a position.
+MAX_PAGE_CHARS = 40_000
+SOFT_HYPHEN = "\u00ad"
+LINE_ENDS = "\r\n"
+
+Word = tuple[str, int, int, int, int]
+
 
 def _work(arguments: Sequence[str]) -> None:
     path, first, count, folder = arguments
@@ -25,29 +37,13 @@ def _access(arguments: Sequence[str]) -> Access:
     return Access([Path(path)], [Path(folder)])
 
 
-# --- page pictures --------------------------------------------------------------------------------
-# Draws pages of a PDF as pictures, with the positions of their words. Runs in a child process under limits.
-#
-# `3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: for each word the text and its
-# left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x
-# `MAX_HEIGHT`; a page with implausible sides is not drawn.
-
-
-MAX_WIDTH, MAX_HEIGHT = 1_200, 3_200
-MIN_SIDE, MAX_SIDE = 1.0, 100_000.0  # in points; a page of 14,400 is the largest that Acrobat opens
-# The largest ratio of the longer side to the shorter.
-MAX_RATIO = 100.0
-QUALITY = 80
-# At most this many characters of a page get a position.
-MAX_CHARS = 40_000
-SOFT_HYPHEN = "\u00ad"
-LINE_ENDS = "\r\n"
-
-Word = tuple[str, int, int, int, int]
-
-
 def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> None:
-    """Write the picture and the words of up to `count` pages from `first` on. Raises: Unreadable."""
+    """Write the picture and the words of up to `count` pages from `first` on. Raises: Unreadable.
+
+    `3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: for each word the text and its
+    left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x
+    `MAX_HEIGHT`; a page with implausible sides is not drawn.
+    """
     import pypdfium2
 
     pdf = open_pdf(pypdfium2, file)
@@ -64,8 +60,8 @@ def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> Non
                     lines = list(_lines(textpage, bitmap.get_posconv(page)))
                 finally:
                     textpage.close()
-                said = {"width": picture.width, "height": picture.height, "lines": lines}
-                (folder / f"{number}.json").write_text(json.dumps(said), encoding="utf-8")
+                facts = {"width": picture.width, "height": picture.height, "lines": lines}
+                (folder / f"{number}.json").write_text(json.dumps(facts), encoding="utf-8")
             page.close()
     finally:
         pdf.close()
@@ -88,19 +84,19 @@ def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
     """Yield words with whether their line ends after them, and bare line ends as None."""
     from pypdfium2 import raw
 
-    held: list[tuple[str, int]] = []
-    for index in range(min(textpage.count_chars(), MAX_CHARS)):
+    chars: list[tuple[str, int]] = []
+    for index in range(min(textpage.count_chars(), MAX_PAGE_CHARS)):
         code = raw.FPDFText_GetUnicode(textpage, index)
         char = chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else ""
         if char in HYPHENS:
             char = SOFT_HYPHEN
         if char and not char.isspace() and (char.isprintable() or char == SOFT_HYPHEN):
-            held.append((char, index))
+            chars.append((char, index))
         elif char.isspace():
-            yield char in LINE_ENDS, _word(textpage, places, held) if held else None
-            held = []
-    if held:
-        yield True, _word(textpage, places, held)
+            yield char in LINE_ENDS, _word(textpage, places, chars) if chars else None
+            chars = []
+    if chars:
+        yield True, _word(textpage, places, chars)
 
 
 def _word(textpage: Any, places: Any, chars: list[tuple[str, int]]) -> Word:

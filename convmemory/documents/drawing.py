@@ -24,9 +24,13 @@ from convmemory.documents.models import Document
 from convmemory.documents.storage import pictures_folder, pictures_of_everybody, pictures_of_owner
 
 # The number of pages that one task draws.
-AT_ONCE = 8
-TIMEOUT_S = 60
+PAGES_AT_ONCE = 8
+DRAWING_TIMEOUT_S = 60
 NOT_DRAWN = json.dumps({"width": 0, "height": 0, "lines": []})
+
+MB = 1024**2
+# Pages are deleted in the order of their last view, for which an hour is exact enough.
+TOUCHED_EVERY_S = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +51,31 @@ class Picture:
 
 def first_of_batch(page: int) -> int:
     """Return the first of the pages that are drawn together with this one."""
-    return (page - 1) // AT_ONCE * AT_ONCE + 1
+    return (page - 1) // PAGES_AT_ONCE * PAGES_AT_ONCE + 1
 
 
 def draw_pages(*, archive_id: int, document_id: int, first: int) -> int:
     """Draw a batch of pages of the owner's PDF, from `first` on; return how many were drawn."""
-    own = Document.objects.filter(archive_id=archive_id, pk=document_id)
-    document = own.filter(format="pdf", status=Document.Status.READY).first()
+    rows = Document.objects.filter(archive_id=archive_id, pk=document_id)
+    document = rows.filter(format="pdf", status=Document.Status.READY).first()
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
-    last = min(first + AT_ONCE - 1, document.page_count or 0)
+    last = min(first + PAGES_AT_ONCE - 1, document.page_count or 0)
     with work_folder("drawing", archive_id=document.archive_id, claim=document.pk) as folder:
         ending = child_process.run_child(
             "convmemory.documents.draw_child",
-            [document.file.path, str(first), str(AT_ONCE), str(folder)],
+            [document.file.path, str(first), str(PAGES_AT_ONCE), str(folder)],
             limits=ChildLimits(
-                memory_mb=config.document_memory_mb, timeout_s=TIMEOUT_S, stall_s=config.document_stall_s
+                memory_mb=config.document_memory_mb, timeout_s=DRAWING_TIMEOUT_S, stall_s=config.document_stall_s
             ),
             environment=plain_environment() | {"TMPDIR": str(folder)},
-            is_wanted=own.filter(digest=document.digest).exists,
+            is_wanted=rows.filter(digest=document.digest).exists,
             progress=lambda: child_process.touched_at(folder),
         )
         if ending is Ending.DISK_FULL:
             return 0  # not recorded as pages that cannot be drawn
         drawn = [_keep(document, folder, number) for number in range(first, last + 1)]
-    if not own.filter(digest=document.digest).exists():
+    if not rows.filter(digest=document.digest).exists():
         drop_pictures(archive_id=document.archive_id, digest=document.digest)  # deleted or replaced meanwhile
     prune_pictures(archive_id=document.archive_id)
     return sum(drawn)
@@ -101,39 +105,26 @@ def _move(source: Path, target: Path) -> None:
 
 def picture_of(document: Document, page: int) -> Picture | None:
     """Return the page as drawn, or without a size if it cannot be drawn; None if no worker has tried yet."""
-    place = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.json"
+    path = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.json"
     try:
-        said = json.loads(place.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # an earlier version left half a file on a full disk
         return None
-    record_view(place)
-    lines = tuple(tuple(tuple(word) for word in line) for line in said["lines"])
-    return Picture(said["width"], said["height"], lines)
+    record_view(path)
+    lines = tuple(tuple(tuple(word) for word in line) for line in facts["lines"])
+    return Picture(facts["width"], facts["height"], lines)
 
 
 def picture_file(document: Document, page: int) -> Path | None:
     """Return the file of the page's picture, if it has been drawn."""
-    place = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.webp"
-    return place if place.is_file() else None
+    path = pictures_folder(archive_id=document.archive_id, digest=document.digest) / f"{page}.webp"
+    return path if path.is_file() else None
 
 
 def drop_pictures(*, archive_id: int, digest: str) -> None:
     """Delete the pictures of one file."""
     with suppress(FileNotFoundError):
         shutil.rmtree(pictures_folder(archive_id=archive_id, digest=digest))
-
-
-# --- picture room ---------------------------------------------------------------------------------
-# Limits the space for pictures of a user's pages: those not opened for longest are deleted first.
-#
-# The modification time of a picture's file records when its page was last opened, to the hour. A page whose picture
-# was deleted is drawn again when a user opens it. The limit is per user, so that no user's reading deletes another's
-# pictures.
-
-
-MB = 1024**2
-# Pages are deleted in the order of their last view, for which an hour is exact enough.
-TOUCHED_EVERY_S = 3_600
 
 
 def record_view(words: Path) -> None:
@@ -154,7 +145,9 @@ def prune_all_pictures() -> int:
 def prune_pictures(*, archive_id: int) -> int:
     """Delete pictures of this owner's pages until they fit the limit; return the number of deleted pages.
 
-    The words of a page are deleted first: without them it counts as not drawn.
+    Those not opened for longest go first: the modification time of a page's file records when it was last opened, to
+    the hour. A deleted page is drawn again when a user opens it. The limit is per user, so that no user's reading
+    deletes another's pictures. The words of a page are deleted first: without them it counts as not drawn.
     """
     files_of: dict[Path, list[Path]] = defaultdict(list)
     for file in sorted(pictures_of_owner(archive_id).glob("*/*/*")):
@@ -162,9 +155,9 @@ def prune_pictures(*, archive_id: int) -> int:
     pages: list[tuple[float, int, list[Path]]] = []  # when it was last opened, its bytes, its words before its picture
     for files in files_of.values():
         with suppress(FileNotFoundError):  # deleted meanwhile
-            found = [file.stat() for file in files]
-            looked_at = max(each.st_mtime for each in found)
-            pages.append((looked_at, sum(each.st_size for each in found), files))
+            stats = [file.stat() for file in files]
+            looked_at = max(each.st_mtime for each in stats)
+            pages.append((looked_at, sum(each.st_size for each in stats), files))
     too_much = sum(size for _, size, _ in pages) - config.max_page_pictures_mb * MB
     gone = 0
     for _, size, files in sorted(pages, key=lambda page: page[0]):

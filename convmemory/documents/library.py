@@ -49,6 +49,13 @@ MB = 1024**2
 Status = Document.Status
 UNFINISHED = (Status.UPLOADED, Status.PROCESSING)
 
+SORTS = {
+    "newest": ("-pk",),
+    "title": ("lower_title", "lower_name", "-pk"),
+    "size": ("-size", "-pk"),
+    "sections": ("-section_count", "-pk"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
@@ -79,11 +86,8 @@ Listed = tuple[Document, Access]
 """A document with the access to the archive that holds it."""
 
 
-# --- adding ---------------------------------------------------------------------------------------
-
-
 def require_acceptable(*, size: int) -> None:
-    """Raises: TooLarge."""
+    """Refuse a file over the limit of one document. Raises: TooLarge."""
     most_mb = config.max_document_mb
     if size > most_mb * MB:
         raise TooLarge(
@@ -106,26 +110,26 @@ def require_capacity(*, caller: Caller, size: int, documents: int = 1) -> None:
     Raises: TooManyAtOnce; TooLarge if the library would exceed the owner's limit; StorageFull if all stored data would.
     """
     require_room(archive_id=caller.archive_id, size=size, documents=documents)
-    own = Document.with_trash.filter(archive_id=caller.archive_id)
-    held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
-    if held["waiting"] >= MAX_UNFINISHED:
-        raise TooManyAtOnce(f"{held['waiting']} of your documents wait to be read: wait until some have been.")
+    rows = Document.with_trash.filter(archive_id=caller.archive_id)
+    totals = rows.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
+    if totals["waiting"] >= MAX_UNFINISHED:
+        raise TooManyAtOnce(f"{totals['waiting']} of your documents wait to be read: wait until some have been.")
     most_mb = config.max_library_mb
-    if (held["size"] or 0) + size > most_mb * MB:
+    if (totals["size"] or 0) + size > most_mb * MB:
         raise TooLarge(f"Your documents would take more than {most_mb} MB (MAX_LIBRARY_MB): delete some first.")
 
 
 def store_file(*, archive_id: int, file: IO[bytes], name: str) -> StoredFile:
     """Store the file under its digest; does not use the database. An existing file is used only if it is whole."""
     digest = digest_of(file)
-    place, storage = place_of(archive_id=archive_id, digest=digest), document_storage()
-    path = Path(storage.path(place))
+    stored_name, storage = place_of(archive_id=archive_id, digest=digest), document_storage()
+    path = Path(storage.path(stored_name))
     with suppress(FileNotFoundError):
         os.utime(path)  # keeps the sweep from deleting it: that only deletes old files without a document
     was_written = not has_digest(path, digest)
     if was_written:
-        storage.save(place, File(file))
-    return StoredFile(digest, clean_name(name), storage.size(place), was_written)
+        storage.save(stored_name, File(file))
+    return StoredFile(digest, clean_name(name), storage.size(stored_name), was_written)
 
 
 def clean_name(name: str) -> str:
@@ -146,7 +150,7 @@ def add_upload(*, caller: Caller, stored: StoredFile, replaces: int | None) -> A
             return add_document(caller=caller, stored=stored)
         return replace_document(caller=caller, document_id=replaces, stored=stored)
     except BaseException:
-        drop_file(archive_id=caller.archive_id, place=stored.place_for(caller.archive_id))
+        drop_file(archive_id=caller.archive_id, stored_name=stored.place_for(caller.archive_id))
         raise
 
 
@@ -155,9 +159,9 @@ def add_document(*, caller: Caller, stored: StoredFile) -> Added:
 
     Raises: StorageFull; InTrash if the file's document is in the trash.
     """
-    known = _with_digest(caller, stored.digest)
-    if known is not None:
-        return Added(known, is_new=stored.was_written and _read_again(known))
+    existing = _with_digest(caller, stored.digest)
+    if existing is not None:
+        return Added(existing, is_new=stored.was_written and _read_again(existing))
     try:
         with transaction.atomic():
             document = Document.objects.create(
@@ -181,9 +185,11 @@ def replace_document(*, caller: Caller, document_id: int, stored: StoredFile) ->
     with transaction.atomic():
         document = _locked(caller, document_id)
         refuse_held(archive_id=caller.archive_id, act="replace")
-        known = _with_digest(caller, stored.digest)
-        if known is not None and known.pk != document.pk:
-            raise InvalidInput(f"This file is in your library already, as document {known.pk}: delete that one first.")
+        existing = _with_digest(caller, stored.digest)
+        if existing is not None and existing.pk != document.pk:
+            raise InvalidInput(
+                f"This file is in your library already, as document {existing.pk}: delete that one first."
+            )
         if document.digest == stored.digest:
             return Added(document, is_new=stored.was_written and _read_again(document))
         gone = str(document.next_file)
@@ -197,7 +203,7 @@ def replace_document(*, caller: Caller, document_id: int, stored: StoredFile) ->
         document.save()
         count_changes(change)
     if gone and gone != str(document.next_file):
-        drop_file(archive_id=caller.archive_id, place=gone)
+        drop_file(archive_id=caller.archive_id, stored_name=gone)
     return Added(document, is_new=True)
 
 
@@ -212,26 +218,25 @@ def _read_again(document: Document) -> bool:
 
 def _with_digest(caller: Caller, digest: str) -> Document | None:
     next_file = place_of(archive_id=caller.archive_id, digest=digest)
-    found = Document.with_trash.filter(Q(digest=digest) | Q(next_file=next_file), archive_id=caller.archive_id).first()
-    if found is not None and found.trashed_at is not None:
+    existing = Document.with_trash.filter(
+        Q(digest=digest) | Q(next_file=next_file), archive_id=caller.archive_id
+    ).first()
+    if existing is not None and existing.trashed_at is not None:
         raise InTrash(
-            f"This file is in your trash, as document {found.pk}: put it back, or delete it there for good and upload "
-            "it again."
+            f"This file is in your trash, as document {existing.pk}: put it back, or delete it there for good and "
+            "upload it again."
         )
-    return found
-
-
-# --- reading --------------------------------------------------------------------------------------
+    return existing
 
 
 def get_document(*, caller: Caller, document_id: int) -> Document:
     """Return the caller's document. Raises: NotFound, the same for unknown and for foreign documents."""
-    found = None
+    document = None
     if document_id <= MAX_BIGINT:
-        found = Document.objects.filter(archive_id=caller.archive_id, pk=document_id).first()
-    if found is None:
+        document = Document.objects.filter(archive_id=caller.archive_id, pk=document_id).first()
+    if document is None:
         raise NotFound(f"There is no document {document_id}.")
-    return found
+    return document
 
 
 def page_of_documents(
@@ -246,16 +251,8 @@ def page_of_documents(
     `chosen` restricts them as in `find_documents`.
     """
     earlier = Q() if before is None else Q(pk__lt=min(before, MAX_BIGINT))
-    found = _first_of_archives(caller, chosen, SORTS["newest"], earlier, limit + 1)
-    return found[:limit], found[limit - 1][0].pk if len(found) > limit else None
-
-
-SORTS = {
-    "newest": ("-pk",),
-    "title": ("lower_title", "lower_name", "-pk"),
-    "size": ("-size", "-pk"),
-    "sections": ("-section_count", "-pk"),
-}
+    listed = _first_of_archives(caller, chosen, SORTS["newest"], earlier, limit + 1)
+    return listed[:limit], listed[limit - 1][0].pk if len(listed) > limit else None
 
 
 def find_documents(
@@ -276,18 +273,18 @@ def find_documents(
         raise InvalidInput(f"Documents are sorted by {', '.join(SORTS)}.")
     order = SORTS[sort]
     query = {"list": "documents", "space": chosen, "title": title, "sort": sort}
-    wanted = Q(title__folded_contains=title) | Q(name__folded_contains=title) if title else Q()
+    condition = Q(title__folded_contains=title) | Q(name__folded_contains=title) if title else Q()
     if cursor:
         # A place in all archives: the values of the last document, by which it is sorted; ids are unique.
-        place = decode_cursor(query, cursor)
-        if [type(value) for value in place] != [str if name.startswith("lower_") else int for name in order]:
+        position = decode_cursor(query, cursor)
+        if [type(value) for value in position] != [str if name.startswith("lower_") else int for name in order]:
             raise InvalidInput(UNREADABLE)
-        wanted &= _sorted_after(order, [storable(value) if isinstance(value, str) else value for value in place])
-    found = _first_of_archives(caller, chosen, order, wanted, limit + 1)
-    if len(found) <= limit:
-        return found, None
-    last, _ = found[limit - 1]
-    return found[:limit], encode_cursor(query, [getattr(last, name.removeprefix("-")) for name in order])
+        condition &= _sorted_after(order, [storable(value) if isinstance(value, str) else value for value in position])
+    listed = _first_of_archives(caller, chosen, order, condition, limit + 1)
+    if len(listed) <= limit:
+        return listed, None
+    last, _ = listed[limit - 1]
+    return listed[:limit], encode_cursor(query, [getattr(last, name.removeprefix("-")) for name in order])
 
 
 def _sorted_after(order: Sequence[str], values: Sequence[Any]) -> Q:
@@ -300,21 +297,18 @@ def _sorted_after(order: Sequence[str], values: Sequence[Any]) -> Q:
     return condition
 
 
-def _first_of_archives(caller: Caller, chosen: str, order: Sequence[str], wanted: Q, count: int) -> list[Listed]:
+def _first_of_archives(caller: Caller, chosen: str, order: Sequence[str], condition: Q, count: int) -> list[Listed]:
     """Return the first documents in this order of all archives together."""
-    found: list[Listed] = []
+    listed: list[Listed] = []
     # By code points, as Python sorts them below, whatever the collation of the database is.
     lower = {f"lower_{name}": Collate(Lower(name), "C") for name in ("title", "name")}
     for access in caller.chosen(chosen):
         with caller.in_(access):
-            rows = Document.objects.annotate(**lower).filter(wanted, archive_id=access.archive_id).order_by(*order)
-            found += [(row, access) for row in rows[:count]]
+            rows = Document.objects.annotate(**lower).filter(condition, archive_id=access.archive_id).order_by(*order)
+            listed += [(row, access) for row in rows[:count]]
     for name in reversed(order):
-        found.sort(key=lambda pair: getattr(pair[0], name.removeprefix("-")), reverse=name.startswith("-"))
-    return found[:count]
-
-
-# --- attaching ------------------------------------------------------------------------------------
+        listed.sort(key=lambda pair: getattr(pair[0], name.removeprefix("-")), reverse=name.startswith("-"))
+    return listed[:count]
 
 
 def attached_documents(*, caller: Caller, conversation_id: int) -> list[Document]:
@@ -340,8 +334,8 @@ def attach(*, caller: Caller, conversation_id: int, document_ids: Collection[int
         ConversationDocument(archive_id=caller.archive_id, conversation=conversation, document=document)
         for document in documents
     ]
-    held = attached_ids(archive_id=caller.archive_id, conversation_id=conversation_id)
-    if len(held | {document.pk for document in documents}) > MAX_ATTACHED:
+    attached = attached_ids(archive_id=caller.archive_id, conversation_id=conversation_id)
+    if len(attached | {document.pk for document in documents}) > MAX_ATTACHED:
         raise InvalidInput(f"At most {MAX_ATTACHED} documents can be attached to a conversation: detach some first.")
     ConversationDocument.objects.bulk_create(rows, ignore_conflicts=True)
     return attached_documents(caller=caller, conversation_id=conversation_id)
@@ -357,15 +351,12 @@ def detach(*, caller: Caller, conversation_id: int, document_id: int) -> None:
 
 
 def own_documents(*, caller: Caller, document_ids: Collection[int]) -> Sequence[Document]:
-    """The caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
-    wanted = {number for number in document_ids if number <= MAX_BIGINT}
-    found = list(Document.objects.filter(archive_id=caller.archive_id, pk__in=wanted))
-    if missing := set(document_ids) - {document.pk for document in found}:
+    """Return the caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
+    ids = {number for number in document_ids if number <= MAX_BIGINT}
+    documents = list(Document.objects.filter(archive_id=caller.archive_id, pk__in=ids))
+    if missing := set(document_ids) - {document.pk for document in documents}:
         raise NotFound(f"There is no document {min(missing)}.")
-    return found
-
-
-# --- deleting -------------------------------------------------------------------------------------
+    return documents
 
 
 def delete_document(*, caller: Caller, document_id: int) -> None:
@@ -427,20 +418,20 @@ def delete_uncounted(*, caller: Caller, document_id: int, moved_to: int | None =
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:
     """Delete the document's files once the transaction that deletes its row has committed."""
-    archive_id, places = instance.archive_id, {str(instance.file), str(instance.next_file)} - {""}
+    archive_id, stored_names = instance.archive_id, {str(instance.file), str(instance.next_file)} - {""}
 
     def drop() -> None:
-        for place in places:
-            drop_file(archive_id=archive_id, place=place)
+        for stored_name in stored_names:
+            drop_file(archive_id=archive_id, stored_name=stored_name)
 
     transaction.on_commit(drop)
 
 
-def drop_file(*, archive_id: int, place: str) -> None:
+def drop_file(*, archive_id: int, stored_name: str) -> None:
     """Delete a stored file that no document of its owner names any more."""
-    if not Document.with_trash.filter(Q(file=place) | Q(next_file=place), archive_id=archive_id).exists():
-        document_storage().delete(place)
-        drop_pictures(archive_id=archive_id, digest=place.rpartition("/")[2])
+    if not Document.with_trash.filter(Q(file=stored_name) | Q(next_file=stored_name), archive_id=archive_id).exists():
+        document_storage().delete(stored_name)
+        drop_pictures(archive_id=archive_id, digest=stored_name.rpartition("/")[2])
 
 
 def retry_document(*, caller: Caller, document_id: int) -> Document:
@@ -454,10 +445,10 @@ def retry_document(*, caller: Caller, document_id: int) -> Document:
 
 
 def _locked(caller: Caller, document_id: int, *, with_trash: bool = False) -> Document:
-    found = None
+    document = None
     if document_id <= MAX_BIGINT:
         rows = Document.with_trash if with_trash else Document.objects
-        found = rows.select_for_update().filter(archive_id=caller.archive_id, pk=document_id).first()
-    if found is None:
+        document = rows.select_for_update().filter(archive_id=caller.archive_id, pk=document_id).first()
+    if document is None:
         raise NotFound(f"There is no document {document_id}.")
-    return found
+    return document

@@ -65,20 +65,20 @@ def opening_after(text: str, opening: str = "") -> str:
     """
     fence = fence_mark = table = before = ""
     for line in (opening + text).splitlines(keepends=True):
-        said = line.strip()
+        stripped = line.strip()
         mark = _FENCE.match(line)
         if fence:
-            if mark and mark[1].startswith(fence_mark) and not said.strip(fence_mark[0]):
+            if mark and mark[1].startswith(fence_mark) and not stripped.strip(fence_mark[0]):
                 fence = ""
         elif mark:
             fence, fence_mark, table = line.lstrip(), mark[1], ""
-        elif not said:
+        elif not stripped:
             table = ""
-        elif not table and "|" in line and "|" in before and _TABLE_RULE.fullmatch(said):
+        elif not table and "|" in line and "|" in before and _TABLE_RULE.fullmatch(stripped):
             table = before + line
         before = line
-    held = fence or table
-    return held if held.endswith("\n") and len(held) <= MAX_OPENING_CHARS else ""
+    block_opening = fence or table
+    return block_opening if block_opening.endswith("\n") and len(block_opening) <= MAX_OPENING_CHARS else ""
 
 
 def _lay_out_one(

@@ -33,7 +33,7 @@ from convmemory.documents.structure import SectionDraft
 # A file that kills its worker, by memory for instance, would otherwise be read again for ever.
 MAX_ATTEMPTS = 3
 TASK_MARGIN_S = 60
-BATCH = 500
+SECTIONS_AT_ONCE = 500
 ERROR_CHARS = 2_000
 
 Status, Failure = Document.Status, Document.Failure
@@ -113,8 +113,8 @@ def unfinished_documents(*, limit: int) -> list[tuple[int, int, int | None]]:
 
 def _begin(archive_id: int, document_id: int) -> Document | None:
     """Return the document, now processing; None if it needs no work, or has killed its workers too often."""
-    own = Document.objects.filter(pk=document_id, archive_id=archive_id)
-    waiting = own.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
+    rows = Document.objects.filter(pk=document_id, archive_id=archive_id)
+    waiting = rows.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
     waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)
     document = waiting.first()
     if document is None:
@@ -153,78 +153,75 @@ def _fail(document: Document, failure: Document.Failure, error: str) -> None:
     """Store the reason; a document that was readable before keeps its old version."""
     gone = str(document.next_file)
     status = Status.READY if gone and document.version else Status.FAILED
-    said = f"The new version {document.next_name} was not taken. {error}" if gone else error
-    own = Document.objects.filter(pk=document.pk, status=Status.PROCESSING)
-    own.update(status=status, failure=failure, error=cut(said, ERROR_CHARS), next_file="", next_name="")
+    message = f"The new version {document.next_name} was not taken. {error}" if gone else error
+    rows = Document.objects.filter(pk=document.pk, status=Status.PROCESSING)
+    rows.update(status=status, failure=failure, error=cut(message, ERROR_CHARS), next_file="", next_name="")
     if gone:
-        drop_file(archive_id=document.archive_id, place=gone)
-
-
-# --- storing --------------------------------------------------------------------------------------
+        drop_file(archive_id=document.archive_id, stored_name=gone)
 
 
 def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft]) -> None:
     """Replace the sections in one transaction; unchanged ones keep their rows. Raises: StorageFull."""
     sections = list(drafts)
     with transaction.atomic():
-        held = Document.objects.select_for_update().filter(pk=document.pk, status=Status.PROCESSING).first()
-        if held is None or str(held.next_file) != str(document.next_file):
+        locked = Document.objects.select_for_update().filter(pk=document.pk, status=Status.PROCESSING).first()
+        if locked is None or str(locked.next_file) != str(document.next_file):
             return  # deleted or replaced again meanwhile
         # The stored sections that are unchanged, by new number, each used once, in order among equal texts.
         stored: dict[SectionKey, deque[Section]] = defaultdict(deque)
-        for row in held.sections.order_by("number"):
+        for row in locked.sections.order_by("number"):
             stored[tuple(row.path), row.page, row.text].append(row)
         kept: dict[int, Section] = {}
         for number, draft in enumerate(sections):
             if same := stored.get((draft.path, draft.page, draft.text)):
                 kept[number] = same.popleft()
         moved = {row.number: number for number, row in kept.items()}
-        sections_moved.send(Document, document=held, moved=moved)
-        held.sections.exclude(pk__in=[row.pk for row in kept.values()]).delete()
+        sections_moved.send(Document, document=locked, moved=moved)
+        locked.sections.exclude(pk__in=[row.pk for row in kept.values()]).delete()
         for number, row in kept.items():
             row.number, row.start, row.headings = number, sections[number].start, sections[number].headings
-        Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], BATCH)
+        Section.objects.bulk_update(kept.values(), ["number", "start", "headings"], SECTIONS_AT_ONCE)
         new = (
             Section(
-                archive_id=held.archive_id, document=held, number=number, path=list(draft.path), page=draft.page,
+                archive_id=locked.archive_id, document=locked, number=number, path=list(draft.path), page=draft.page,
                 start=draft.start, text=draft.text, headings=draft.headings,
             )
             for number, draft in enumerate(sections)
             if number not in kept
         )  # fmt: skip
-        for batch in batches(new, BATCH):
+        for batch in batches(new, SECTIONS_AT_ONCE):
             Section.objects.bulk_create(batch)
         # Write the heading into the row, which may name another file now.
         gone = ""
-        if held.next_file:
-            gone, held.file.name = str(held.file), str(held.next_file)
-            held.digest = str(held.next_file).rpartition("/")[2]
-            held.name, held.size = held.next_name, held.file.size
-            held.next_file.name = held.next_name = ""
-        held.format, held.title = heading.format, heading.title
-        held.notes, held.coverage = heading.notes, heading.coverage
-        held.page_count, held.char_count, held.section_count = heading.pages, heading.chars, heading.sections
-        held.status, held.failure, held.error = Status.READY, "", ""
-        held.attempts, held.version = 0, held.version + 1
-        before = held.stored_bytes
-        held.stored_bytes = held.size + sum(len(section.text.encode()) for section in sections)
-        held.save()
-        document_changed.send(Document, document=held, first_section=0)
+        if locked.next_file:
+            gone, locked.file.name = str(locked.file), str(locked.next_file)
+            locked.digest = str(locked.next_file).rpartition("/")[2]
+            locked.name, locked.size = locked.next_name, locked.file.size
+            locked.next_file.name = locked.next_name = ""
+        locked.format, locked.title = heading.format, heading.title
+        locked.notes, locked.coverage = heading.notes, heading.coverage
+        locked.page_count, locked.char_count, locked.section_count = heading.pages, heading.chars, heading.sections
+        locked.status, locked.failure, locked.error = Status.READY, "", ""
+        locked.attempts, locked.version = 0, locked.version + 1
+        before = locked.stored_bytes
+        locked.stored_bytes = locked.size + sum(len(section.text.encode()) for section in sections)
+        locked.save()
+        document_changed.send(Document, document=locked, first_section=0)
         change = StorageChange()
-        growth = Amounts(held.stored_bytes - (before or 0))
-        change.add(growth, archive_id=held.archive_id, added_by=held.added_by)
+        growth = Amounts(locked.stored_bytes - (before or 0))
+        change.add(growth, archive_id=locked.archive_id, added_by=locked.added_by)
         count_changes(change)
         if gone:
-            transaction.on_commit(lambda: drop_file(archive_id=held.archive_id, place=gone))
+            transaction.on_commit(lambda: drop_file(archive_id=locked.archive_id, stored_name=gone))
 
 
 def batches(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
     """Yield `rows` in lists of at most `size`."""
-    held: list[Any] = []
+    batch: list[Any] = []
     for row in rows:
-        held.append(row)
-        if len(held) == size:
-            yield held
-            held = []
-    if held:
-        yield held
+        batch.append(row)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -56,15 +56,15 @@ def marks_of(lines: Sequence[Sequence[Word]], *, passage: str, before: str) -> l
     """
     words = [word for line in lines for word in line]
     squeezed_words = [squeezed(word[0]) for word in words]
-    text, wanted = "".join(squeezed_words), squeezed(passage)
-    start = _nearest(text, wanted, len(squeezed(before))) if wanted else -1
+    text, squeezed_passage = "".join(squeezed_words), squeezed(passage)
+    start = _nearest(text, squeezed_passage, len(squeezed(before))) if squeezed_passage else -1
     if start < 0:
         return []
     ends = list(accumulate(map(len, squeezed_words)))
     chosen = {
         index
-        for index, (end, said) in enumerate(zip(ends, squeezed_words, strict=True))
-        if said and end > start and end - len(said) < start + len(wanted)
+        for index, (end, squeezed_word) in enumerate(zip(ends, squeezed_words, strict=True))
+        if squeezed_word and end > start and end - len(squeezed_word) < start + len(squeezed_passage)
     }
     marks, number = [], 0
     for line in lines:
@@ -80,12 +80,12 @@ def _box(words: Sequence[Word]) -> tuple[int, int, int, int]:
     return min(w[1] for w in words), min(w[2] for w in words), max(w[3] for w in words), max(w[4] for w in words)
 
 
-def _nearest(text: str, wanted: str, expected: int) -> int:
-    """Return the occurrence of `wanted` in `text` nearest to `expected`; -1 if there is none."""
-    before = text.rfind(wanted, 0, expected + len(wanted))
-    after = text.find(wanted, expected)
-    found = [place for place in (before, after) if place >= 0]
-    return min(found, key=lambda place: abs(place - expected), default=-1)
+def _nearest(text: str, passage: str, expected: int) -> int:
+    """Return the occurrence of `passage` in `text` nearest to `expected`; -1 if there is none."""
+    before = text.rfind(passage, 0, expected + len(passage))
+    after = text.find(passage, expected)
+    starts = [start for start in (before, after) if start >= 0]
+    return min(starts, key=lambda start: abs(start - expected), default=-1)
 
 
 def squeezed(text: str) -> str:

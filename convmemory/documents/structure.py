@@ -112,28 +112,30 @@ def _by_structure(blocks: Iterable[Block]) -> Iterator[_Open]:
 
 def _merge_tiny(sections: Iterable[_Open]) -> Iterator[_Open]:
     """Merge a section of a few words, for example a heading above another, with the next one."""
-    held: _Open | None = None
+    previous: _Open | None = None
     for section in sections:
-        if held is not None and _joins(held, section):
-            if section.path[: len(held.path)] == held.path and not held.headings:
-                held.path = section.path
-            elif section.path != held.path_at_end:
-                held.headings.append((held.length, section.path))
+        if previous is not None and _joins(previous, section):
+            if section.path[: len(previous.path)] == previous.path and not previous.headings:
+                previous.path = section.path
+            elif section.path != previous.path_at_end:
+                previous.headings.append((previous.length, section.path))
             for text in section.blocks:
-                held.add(text)
+                previous.add(text)
         else:
-            if held is not None:
-                yield held
-            held = section
-    if held is not None:
-        yield held
+            if previous is not None:
+                yield previous
+            previous = section
+    if previous is not None:
+        yield previous
 
 
-def _joins(held: _Open, following: _Open) -> bool:
-    is_blank = not any(text.strip() for text in held.blocks)
-    if is_blank or (held.page == following.page and not any(text.strip() for text in following.blocks)):
+def _joins(previous: _Open, following: _Open) -> bool:
+    is_blank = not any(text.strip() for text in previous.blocks)
+    if is_blank or (previous.page == following.page and not any(text.strip() for text in following.blocks)):
         return True
-    return held.page == following.page and held.length < TINY_CHARS and len(following.path) >= len(held.path)
+    return (
+        previous.page == following.page and previous.length < TINY_CHARS and len(following.path) >= len(previous.path)
+    )
 
 
 def path_at(path: tuple[str, ...], headings: Iterable[tuple[int, Sequence[str]]], offset: int) -> tuple[str, ...]:
@@ -148,7 +150,7 @@ def _place_to_cut(text: str, start: int, target: int, max_chars: int) -> int:
     for mark in ("\n\n", "\n", ". ", " "):
         before = text.rfind(mark, least, min(start + target, most))
         after = text.find(mark, start + target, most)
-        found = [at for at in (before, after) if at >= 0]
-        if found:
-            return min(found, key=lambda at: abs(at - start - target)) + len(mark)
+        cuts = [at for at in (before, after) if at >= 0]
+        if cuts:
+            return min(cuts, key=lambda at: abs(at - start - target)) + len(mark)
     return min(start + target, most)

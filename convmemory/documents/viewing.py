@@ -21,6 +21,12 @@ OUTLINE_SECTIONS = 5_000
 OUTLINE_ENTRIES = 400
 FOUND_SECTIONS, FOUND_WORDS, FOUND_CHARS = 100, 10, 160
 
+PAGES_BEFORE, PAGES_SHOWN = 1, 6  # pages
+MAX_SECTIONS_ON_PAGES = 300
+
+AskForDrawing = Callable[[int], None]
+"""Called with a page that has not been drawn yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -94,14 +100,18 @@ class OutlineEntry:
 
 
 def view_sections(
-    document: Document, place: Target, *, before: int = SECTIONS_BEFORE, shown: int = SECTIONS_SHOWN
+    document: Document, link_target: Target, *, before: int = SECTIONS_BEFORE, shown: int = SECTIONS_SHOWN
 ) -> DocumentWindow:
     """Return the sections around the place, `before` of them in front of it. One query, two for Markdown."""
     count = document.section_count
-    target = place.section if place.section is not None and place.section < count else None
+    target = link_target.section if link_target.section is not None and link_target.section < count else None
     first = max(0, (target or 0) - before)
     rows = list(document.sections.filter(number__gte=first, number__lt=first + shown).order_by("number"))
-    views = _laid_out(document, rows, place, target) if is_laid_out(document) else section_views(rows, target, place)
+    views = (
+        _laid_out(document, rows, link_target, target)
+        if is_laid_out(document)
+        else section_views(rows, target, link_target)
+    )
     return DocumentWindow(
         views=tuple(views),
         target=target,
@@ -115,18 +125,20 @@ def is_laid_out(document: Document) -> bool:
     return document.format == "markdown" and not document.name.lower().endswith(".rst")
 
 
-def section_views(rows: Sequence[Section], target: int | None, place: Target) -> list[SectionView]:
+def section_views(rows: Sequence[Section], target: int | None, link_target: Target) -> list[SectionView]:
     """Return the sections in order, with the passage marked in each."""
     views, path, page = [], None, None
     for row in rows:
         heading = " > ".join(row.path) if row.path != path else ""
         shown_page = row.page if row.page != page else None
-        views.append(SectionView(row.number, heading, shown_page, _pieces(row, place), row.number == target))
+        views.append(SectionView(row.number, heading, shown_page, _pieces(row, link_target), row.number == target))
         path, page = row.path, row.page
     return views
 
 
-def _laid_out(document: Document, rows: Sequence[Section], place: Target, target: int | None) -> list[SectionView]:
+def _laid_out(
+    document: Document, rows: Sequence[Section], link_target: Target, target: int | None
+) -> list[SectionView]:
     """Return the sections of a Markdown document, which have their headings in their text; the first shows its path."""
     if rows:
         # The opening of the code block or table in which a page's first section begins. One query, or none for the
@@ -141,14 +153,14 @@ def _laid_out(document: Document, rows: Sequence[Section], place: Target, target
             opening = opening_of(before.order_by("number").values_list("text", flat=True))
     else:
         opening = ""
-    has_passage = place.start is not None and place.end is not None
-    passage = MarkedSpan(place.start or 0, place.end or 0) if has_passage else None
-    found = lay_out(rows, opening=opening, passage=passage, target=target)
+    has_passage = link_target.start is not None and link_target.end is not None
+    passage = MarkedSpan(link_target.start or 0, link_target.end or 0) if has_passage else None
+    layouts = lay_out(rows, opening=opening, passage=passage, target=target)
     views = [
         replace(view, heading="", html=laid_out.html, is_passage=view.has_mark and not laid_out.is_marked)
         if laid_out
         else view
-        for view, laid_out in zip(section_views(rows, target, place), found, strict=True)
+        for view, laid_out in zip(section_views(rows, target, link_target), layouts, strict=True)
     ]
     if views and rows[0].number:
         above = rows[0].path[:-1] if rows[0].text.lstrip().startswith("#") else rows[0].path
@@ -156,13 +168,13 @@ def _laid_out(document: Document, rows: Sequence[Section], place: Target, target
     return views
 
 
-def _pieces(section: Section, place: Target) -> tuple[Piece, ...]:
+def _pieces(section: Section, link_target: Target) -> tuple[Piece, ...]:
     """Return the section's text, with its part of the passage marked."""
     text = section.text
-    if place.start is None or place.end is None:
+    if link_target.start is None or link_target.end is None:
         return (Piece(text),)
-    start = min(max(place.start - section.start, 0), len(text))
-    end = min(max(place.end - section.start, start), len(text))
+    start = min(max(link_target.start - section.start, 0), len(text))
+    end = min(max(link_target.end - section.start, start), len(text))
     pieces = (Piece(text[:start]), Piece(text[start:end], is_marked=True), Piece(text[end:]))
     return tuple(piece for piece in pieces if piece.text)
 
@@ -175,7 +187,7 @@ def find_in(document: Document, text: str) -> list[FoundWords]:
     rows = document.sections.order_by("number")
     for word in words:
         rows = rows.filter(text__iregex=pattern_of(word))
-    found = []
+    matches = []
     for row in rows:
         places = places_of_words(row.text, words)
         if not places:
@@ -184,10 +196,10 @@ def find_in(document: Document, text: str) -> list[FoundWords]:
         shown = max(0, start - FOUND_CHARS // 3)
         heading = " > ".join(row.path)
         piece = one_line(row.text[shown : shown + FOUND_CHARS], FOUND_CHARS)
-        found.append(FoundWords(row.number, heading, row.page, row.start + start, row.start + end, piece))
-        if len(found) == FOUND_SECTIONS:
+        matches.append(FoundWords(row.number, heading, row.page, row.start + start, row.start + end, piece))
+        if len(matches) == FOUND_SECTIONS:
             break
-    return found
+    return matches
 
 
 def outline_of(document: Document) -> list[OutlineEntry]:
@@ -197,7 +209,9 @@ def outline_of(document: Document) -> list[OutlineEntry]:
     above: list[str] = []
     last_page = None
     paths = (
-        (number, path, page) for number, own, page, inner in rows for path in (own, *(below for _, below in inner))
+        (number, path, page)
+        for number, row_path, page, inner in rows
+        for path in (row_path, *(below for _, below in inner))
     )
     for number, path, page in paths:
         shared = next((at for at, (old, new) in enumerate(zip(above, path, strict=False)) if old != new), None)
@@ -209,17 +223,6 @@ def outline_of(document: Document) -> list[OutlineEntry]:
         if len(entries) >= OUTLINE_ENTRIES:
             break
     return entries[:OUTLINE_ENTRIES]
-
-
-# --- paging ---------------------------------------------------------------------------------------
-# The pages of a PDF around a position, as pictures, or as text until they have been drawn.
-
-
-PAGES_BEFORE, PAGES_SHOWN = 1, 6  # pages
-MAX_SECTIONS = 300
-
-AskForDrawing = Callable[[int], None]
-"""Called with a page that has not been drawn yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,43 +259,43 @@ class PageWindow:
     later: int | None
 
 
-def view_pages(document: Document, place: Target, ask: AskForDrawing) -> PageWindow:
+def view_pages(document: Document, link_target: Target, ask: AskForDrawing) -> PageWindow:
     """Return the pages around the place. At most two queries."""
     count = document.page_count or 1
-    target = min(max(_page_of(document, place), 1), count)
+    target = min(max(_page_of(document, link_target), 1), count)
     first = max(1, target - PAGES_BEFORE)
     last = min(first + PAGES_SHOWN - 1, count)
     return PageWindow(
-        sheets=tuple(_sheets(document, first, last, place, ask)),
+        sheets=tuple(_sheets(document, first, last, link_target, ask)),
         target=target,
         earlier=max(1, first - PAGES_SHOWN + PAGES_BEFORE) if first > 1 else None,
         later=last + 1 if last < count else None,
     )
 
 
-def view_page(document: Document, page: int, place: Target, ask: AskForDrawing) -> Sheet | None:
+def view_page(document: Document, page: int, link_target: Target, ask: AskForDrawing) -> Sheet | None:
     """Return one page; None if there is no page with this number. One query."""
     if not 1 <= page <= (document.page_count or 0):
         return None
-    return _sheets(document, page, page, place, ask)[0]
+    return _sheets(document, page, page, link_target, ask)[0]
 
 
-def _page_of(document: Document, place: Target) -> int:
-    if place.page is not None:
-        return place.page
-    if place.section is None:
+def _page_of(document: Document, link_target: Target) -> int:
+    if link_target.page is not None:
+        return link_target.page
+    if link_target.section is None:
         return 1
-    return document.sections.filter(number=place.section).values_list("page", flat=True).first() or 1
+    return document.sections.filter(number=link_target.section).values_list("page", flat=True).first() or 1
 
 
-def _sheets(document: Document, first: int, last: int, place: Target, ask: AskForDrawing) -> list[Sheet]:
-    chosen = document.sections.filter(page__gte=first, page__lte=last).order_by("number")[:MAX_SECTIONS]
-    rows = {page: list(found) for page, found in groupby(chosen, key=lambda section: section.page or 0)}
-    return [_sheet(document, page, rows.get(page, []), place, ask) for page in range(first, last + 1)]
+def _sheets(document: Document, first: int, last: int, link_target: Target, ask: AskForDrawing) -> list[Sheet]:
+    chosen = document.sections.filter(page__gte=first, page__lte=last).order_by("number")[:MAX_SECTIONS_ON_PAGES]
+    rows = {page: list(sections) for page, sections in groupby(chosen, key=lambda section: section.page or 0)}
+    return [_sheet(document, page, rows.get(page, []), link_target, ask) for page in range(first, last + 1)]
 
 
-def _sheet(document: Document, page: int, rows: Sequence[Section], place: Target, ask: AskForDrawing) -> Sheet:
-    views = tuple(section_views(rows, place.section, place))
+def _sheet(document: Document, page: int, rows: Sequence[Section], link_target: Target, ask: AskForDrawing) -> Sheet:
+    views = tuple(section_views(rows, link_target.section, link_target))
     picture = picture_of(document, page)
     if picture is None:
         ask(page)

@@ -63,7 +63,7 @@ def library_page(request: PageRequest) -> HttpResponse:
             messages.info(request, _("“%(title)s” is in your library already.") % {"title": title})
     if files and not refusals:
         return redirect("document", replaces) if replaces is not None else redirect("documents")
-    wanted = {"title": storable(request.GET.get("q", ""))[:200].strip(), "sort": request.GET.get("sort", "newest")}
+    criteria = {"title": storable(request.GET.get("q", ""))[:200].strip(), "sort": request.GET.get("sort", "newest")}
     spaces = [] if request.caller.space else request.caller.spaces
     space = request.GET.get("space", "") if spaces else ""
     rows, following = library.find_documents(
@@ -71,21 +71,21 @@ def library_page(request: PageRequest) -> HttpResponse:
         chosen=space,
         limit=SHOWN,
         cursor=request.GET.get("cursor", ""),
-        **wanted,
+        **criteria,
     )
-    kept = {name: text for name, text in (("q", wanted["title"]), ("space", space)) if text}
+    kept = {name: text for name, text in (("q", criteria["title"]), ("space", space)) if text}
     nothing_chosen = request.method == "POST" and not files
     context = {
         "rows": [(row, access if spaces and access.space else None) for row, access in rows],
         "following": following,
         "archives": [
-            (urlencode({**kept, "sort": wanted["sort"], "space": value}), name, value == space)
+            (urlencode({**kept, "sort": criteria["sort"], "space": value}), name, value == space)
             for value, name in (archive_choices(spaces) if spaces else ())
         ],
         "space": space,
         "kept": f"&{urlencode(kept)}" if kept else "",
-        "q": wanted["title"],
-        "sort": wanted["sort"],
+        "q": criteria["title"],
+        "sort": criteria["sort"],
         "columns": COLUMNS,
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
@@ -133,20 +133,20 @@ def document(request: PageRequest, document_id: int) -> HttpResponse:
     With `?find=words`, the sections that contain them are listed above. A PDF is shown as pictures of its pages, or
     with `view=text` as text.
     """
-    found = library.get_document(caller=request.caller, document_id=document_id)
-    box, place, words = SearchBox.of(request), _place(request), request.GET.get("find", "").strip()[:200]
-    has_pictures = found.format == "pdf" and bool(found.version)
+    row = library.get_document(caller=request.caller, document_id=document_id)
+    box, link_target, words = SearchBox.of(request), _link_target(request), request.GET.get("find", "").strip()[:200]
+    has_pictures = row.format == "pdf" and bool(row.version)
     shows_pictures = has_pictures and request.GET.get("view") != "text"
     context = {
-        "document": found,
-        "row": found,
-        "window": None if shows_pictures else view_sections(found, place),
-        "pages": view_pages(found, place, _request_drawing(found)) if shows_pictures else None,
+        "document": row,
+        "row": row,
+        "window": None if shows_pictures else view_sections(row, link_target),
+        "pages": view_pages(row, link_target, _request_drawing(row)) if shows_pictures else None,
         "has_pictures": has_pictures,
-        "outline": outline_of(found),
+        "outline": outline_of(row),
         "find": words,
-        "found": find_in(found, words),
-        "place": place,
+        "found": find_in(row, words),
+        "place": link_target,
         "box": box,
         "keep": box.query_string,
         "accepted": ACCEPTED,
@@ -155,7 +155,7 @@ def document(request: PageRequest, document_id: int) -> HttpResponse:
     return render(request, template, context)
 
 
-def _place(request: PageRequest) -> Target:
+def _link_target(request: PageRequest) -> Target:
     return Target(*(_number(request.GET.get(name, "")) for name in ("section", "from", "to", "page")))
 
 
@@ -167,19 +167,19 @@ def _request_drawing(document: Document) -> Callable[[int], None]:
 @in_archive
 def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
     """Show one page of a PDF; a viewer that only has its text polls until it has been drawn."""
-    found = library.get_document(caller=request.caller, document_id=document_id)
-    shown = view_page(found, page, _place(request), _request_drawing(found))
+    row = library.get_document(caller=request.caller, document_id=document_id)
+    shown = view_page(row, page, _link_target(request), _request_drawing(row))
     if shown is None:
         raise NotFound(f"The document has no page {page}.")
-    return render(request, "documents/sheet.html", {"document": found, "sheet": shown, "place": _place(request)})
+    return render(request, "documents/sheet.html", {"document": row, "sheet": shown, "place": _link_target(request)})
 
 
 @require_safe
 @in_archive
 def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
     """Send the picture of one page, drawn by a worker."""
-    found = library.get_document(caller=request.caller, document_id=document_id)
-    file = picture_file(found, page)
+    row = library.get_document(caller=request.caller, document_id=document_id)
+    file = picture_file(row, page)
     if file is None:
         raise NotFound(f"There is no picture of page {page}.")
     answer = FileResponse(file.open("rb"), content_type="image/webp")
@@ -229,17 +229,17 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "documents/delete.html", {"document": row, "trash_days": config.trash_days})
     library.delete_document(caller=request.caller, document_id=document_id)
-    said = _("“%(title)s” is in the trash of: %(place)s") if config.trash_days else _("“%(title)s” is deleted.")
-    messages.success(request, said % {"title": row.title or row.name, "place": request.caller.archive.name})
+    message = _("“%(title)s” is in the trash of: %(place)s") if config.trash_days else _("“%(title)s” is deleted.")
+    messages.success(request, message % {"title": row.title or row.name, "place": request.caller.archive.name})
     return redirect("documents")
 
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """The documents of a conversation or an agent, for a page that changes them. `said` explains their purpose."""
+    """The documents of a conversation or an agent, for a page that changes them. `purpose` says what for."""
 
     heading: str
-    said: str
+    purpose: str
     back: str
     back_label: str
     documents: list[Document]
@@ -255,7 +255,7 @@ def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
     conversation = get_conversation(**of)
     attachments = Attachments(
         heading=_("Documents of “%(title)s”") % {"title": conversation.title or _("Untitled conversation")},
-        said=_("In this conversation the assistant searches these documents, and those of the agent that answers."),
+        purpose=_("In this conversation the assistant searches these documents, and those of the agent that answers."),
         back=conversation.get_absolute_url(),
         back_label=_("Back to the conversation"),
         documents=library.attached_documents(**of),
@@ -273,12 +273,12 @@ def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResp
         chosen = [number for text in request.POST.getlist("document") if (number := _number(text)) is not None]
         attachments.attach(chosen)
         return redirect(request.path)
-    held = {row.pk for row in attachments.documents}
+    attached_ids = {row.pk for row in attachments.documents}
     newest, _ = library.page_of_documents(caller=request.caller.alone(), limit=CHOICES)
-    choices = [row for row, _ in newest if row.pk not in held]
+    choices = [row for row, _ in newest if row.pk not in attached_ids]
     return render(request, "documents/attached.html", {"attachments": attachments, "choices": choices})
 
 
 def _number(text: str) -> int | None:
-    """A whole number from a form or an address. Raises: InvalidInput."""
+    """Return a whole number from a form or an address. Raises: InvalidInput."""
     return number_or_refuse(text, f"{text[:40]!r} is not a number: use 0, 1, 2, …", maximum=MAX_INTEGER)

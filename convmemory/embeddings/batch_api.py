@@ -103,13 +103,13 @@ class BatchApi:
         with self._explained(), download(batch.output_file) as content:
             lines = LineReader(max_bytes=MAX_LINE_BYTES)
             for piece in content.iter_bytes():
-                yield from self._found(lines.feed(piece))
-            yield from self._found([lines.rest()])
+                yield from self._results(lines.feed(piece))
+            yield from self._results([lines.rest()])
 
-    def _found(self, lines: Iterable[bytes]) -> Iterator[tuple[str, Vector]]:
+    def _results(self, lines: Iterable[bytes]) -> Iterator[tuple[str, Vector]]:
         for line in lines:
-            if (found := self._read(line)) is not None:
-                yield found
+            if (result := self._read(line)) is not None:
+                yield result
 
     def _read(self, line: bytes) -> tuple[str, Vector] | None:
         """Return the name and the vector in a line of the output file; None if it contains no vector of this model."""

@@ -18,18 +18,22 @@ from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector
 from convmemory.embeddings.models import SENTENCE_FIELDS, TOKEN_FIELDS, CachedVector, EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for, with_same_sentences
 
-# --- owner cache ----------------------------------------------------------------------------------
-# A bounded cache in the memory of one process whose entries belong to owners.
-#
-# No owner finds another's entries, and no entry is evicted in favour of an owner who has more entries.
+STORED_DTYPE = np.dtype("<f2")
+QUESTIONS_PER_OWNER = 16  # one owner's questions never push out another's
+MAX_QUESTIONS = 256
+"""For all owners in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
 
+SpaceKey = tuple[str | int | bool, ...]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class OwnerCache(Generic[K, V]):
-    """The most recently used values, by owner and key. Thread-safe."""
+    """The most recently used values of one process, by owner and key. Thread-safe.
+
+    No owner finds another's entries, and no entry is evicted in favour of an owner who has more entries.
+    """
 
     def __init__(self, *, per_owner: int, total: int) -> None:
         """Limit the entries to `per_owner` of one owner and `total` of all."""
@@ -65,33 +69,23 @@ class OwnerCache(Generic[K, V]):
             self._owners.clear()
 
 
-# --- cache ----------------------------------------------------------------------------------------
-
-
-STORED_DTYPE = np.dtype("<f2")
-QUESTIONS_PER_OWNER = 16  # one owner's questions never push out another's
-QUESTIONS = 256
-"""For all owners in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
-
-SpaceKey = tuple[str | int | bool, ...]
-
 _questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
-    per_owner=QUESTIONS_PER_OWNER, total=QUESTIONS
+    per_owner=QUESTIONS_PER_OWNER, total=MAX_QUESTIONS
 )
 
 
 def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, archive_id: int) -> dict[str, Vector]:
     """Return the cached vectors of the owner's texts, by text. One query."""
     digests = {content_hash(text): text for text in texts}
-    known = _look_up(space, archive_id, set(digests))
-    return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in known.items()}
+    cached = _look_up(space, archive_id, set(digests))
+    return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in cached.items()}
 
 
 def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, archive_id: int) -> list[str]:
     """Return the owner's distinct texts that are not cached, in order. One query."""
     digests = {content_hash(text): text for text in texts}
-    known = _look_up(space, archive_id, set(digests))
-    return [text for digest, text in digests.items() if digest not in known]
+    cached = _look_up(space, archive_id, set(digests))
+    return [text for digest, text in digests.items() if digest not in cached]
 
 
 def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, archive_id: int) -> None:

@@ -42,7 +42,7 @@ class GraphSession:
         """
         self._session = session
         self._where = where
-        self._inputs = {given.name: given for given in session.get_inputs()}
+        self._inputs = {graph_input.name: graph_input for graph_input in session.get_inputs()}
         if _IDS not in self._inputs:
             raise self._refused(f"it has no input {_IDS}")
         outputs = [output for output in self._session.get_outputs() if output.type in _FLOATS]
@@ -57,24 +57,31 @@ class GraphSession:
             )
         self._states, self._sentences = states, sentences
         self._names = [name for name in (self._states, self._sentences) if name]
-        for given in self._inputs.values():
-            if given.name.startswith(_PAST):
+        for graph_input in self._inputs.values():
+            if graph_input.name.startswith(_PAST):
                 if (
-                    given.type not in _FLOATS
-                    or len(given.shape) != 4
-                    or not all(isinstance(size, int) for size in given.shape[1::2])
+                    graph_input.type not in _FLOATS
+                    or len(graph_input.shape) != 4
+                    or not all(isinstance(size, int) for size in graph_input.shape[1::2])
                 ):
                     raise self._refused(
-                        f"its input {given.name} is a cache of former tokens whose size the graph does not tell. "
+                        f"its input {graph_input.name} is a cache of former tokens whose size the graph does not tell. "
                         "Export it as a sentence model, without a cache: "
                         "`optimum-cli export onnx --task feature-extraction`"
                     )
             else:
-                if given.name not in (_IDS, *_MASK, _TYPES, _POSITIONS) or given.type not in _INTEGERS:
-                    raise self._refused(f"it wants the input {given.name} ({given.type}), which a text does not have")
-                if len(given.shape) != 2 or isinstance(given.shape[1], int) or _is_fixed_batch(given.shape[0]):
+                if graph_input.name not in (_IDS, *_MASK, _TYPES, _POSITIONS) or graph_input.type not in _INTEGERS:
                     raise self._refused(
-                        f"its input {given.name} has the fixed shape {given.shape}. Export the model with dynamic axes"
+                        f"it wants the input {graph_input.name} ({graph_input.type}), which a text does not have"
+                    )
+                if (
+                    len(graph_input.shape) != 2
+                    or isinstance(graph_input.shape[1], int)
+                    or _is_fixed_batch(graph_input.shape[0])
+                ):
+                    raise self._refused(
+                        f"its input {graph_input.name} has the fixed shape {graph_input.shape}. "
+                        "Export the model with dynamic axes"
                     )
 
     @property
@@ -89,23 +96,23 @@ class GraphSession:
     def run(self, ids: TokenIds, mask: TokenIds) -> Encoded:
         """Run one forward pass over padded sequences, both (b, t)."""
         feed = {}
-        for name, given in self._inputs.items():
-            if given.name.startswith(_PAST):  # the cache of earlier tokens is empty at the start of a text
-                heads, width = given.shape[1], given.shape[3]
-                feed[name] = np.zeros((len(ids), heads, 0, width), _FLOATS[given.type])
+        for name, graph_input in self._inputs.items():
+            if graph_input.name.startswith(_PAST):  # the cache of earlier tokens is empty at the start of a text
+                heads, width = graph_input.shape[1], graph_input.shape[3]
+                feed[name] = np.zeros((len(ids), heads, 0, width), _FLOATS[graph_input.type])
             else:
                 # Exporters differ in the integer type of the inputs.
-                kind = _INTEGERS[given.type]
-                if given.name == _IDS:
+                kind = _INTEGERS[graph_input.type]
+                if graph_input.name == _IDS:
                     feed[name] = ids.astype(kind, copy=False)
-                elif given.name in _MASK:
+                elif graph_input.name in _MASK:
                     feed[name] = mask.astype(kind, copy=False)
-                elif given.name == _TYPES:
+                elif graph_input.name == _TYPES:
                     feed[name] = np.zeros_like(ids, dtype=kind)
                 else:
                     feed[name] = np.broadcast_to(np.arange(ids.shape[1], dtype=kind), ids.shape)
-        found = dict(zip(self._names, self._session.run(self._names, feed), strict=True))
-        return Encoded(_float32(found.get(self._states or "")), _float32(found.get(self._sentences or "")))
+        outputs = dict(zip(self._names, self._session.run(self._names, feed), strict=True))
+        return Encoded(_float32(outputs.get(self._states or "")), _float32(outputs.get(self._sentences or "")))
 
     def _refused(self, reason: str) -> EmbedderUnavailable:
         return EmbedderUnavailable(f"{self._where} cannot be run as a sentence model: {reason}.")

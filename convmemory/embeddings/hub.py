@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 HUB_URL = "https://huggingface.co"
-TIMEOUT_S = 30.0
+HUB_TIMEOUT_S = 30.0
+DOWNLOADED = "downloaded"  # in the data folder: a folder for each downloaded model
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _SMALL_FILES = re.compile(
@@ -70,19 +71,19 @@ def find_on_hub(name: str, *, hub_url: str = HUB_URL) -> HubModel:
         raise InvalidInput(f"{name[:100]!r} is not the name of a model: write it as ORGANISATION/NAME.")
     api = _api(hub_url)
     with _explained(name, hub_url):
-        info = api.model_info(name, files_metadata=True, timeout=TIMEOUT_S)
-    found = {
+        info = api.model_info(name, files_metadata=True, timeout=HUB_TIMEOUT_S)
+    files = {
         sibling.rfilename: HubFile(
             sibling.rfilename, sibling.size or 0, (sibling.lfs.sha256 or "") if sibling.lfs else ""
         )
         for sibling in info.siblings or ()
     }
-    if "config.json" not in found or not info.sha:
+    if "config.json" not in files or not info.sha:
         raise EmbedderUnavailable(f"{name} has no config.json: it is no model that can be run here.")
     with TemporaryDirectory() as folder:  # it decides which weights can be run
-        _fetch(api, HubModel(name, info.sha, "", (found["config.json"],)), Path(folder))
-        weights = _weights(name, found, Path(folder))
-    small = [file for place, file in found.items() if _SMALL_FILES.fullmatch(place)]
+        _fetch(api, HubModel(name, info.sha, "", (files["config.json"],)), Path(folder))
+        weights = _weights(name, files, Path(folder))
+    small = [file for path, file in files.items() if _SMALL_FILES.fullmatch(path)]
     licence: Any = getattr(info.card_data, "license", "") or ""
     return HubModel(name, info.sha, str(licence)[:100], (*small, *weights))
 
@@ -105,14 +106,14 @@ def download(model: HubModel, folder: Path, *, hub_url: str = HUB_URL) -> None:
     rmtree(folder / ".cache", ignore_errors=True)  # parts of unfinished files, which are none any more
 
 
-def _weights(name: str, found: dict[str, HubFile], folder: Path) -> list[HubFile]:
+def _weights(name: str, files: dict[str, HubFile], folder: Path) -> list[HubFile]:
     """Return the weights that can be run: a BERT's, or else the most exact graph with its separate tensors."""
-    if BERT_WEIGHTS in found and not bert_problems(folder):
-        return [found[BERT_WEIGHTS]]
+    if BERT_WEIGHTS in files and not bert_problems(folder):
+        return [files[BERT_WEIGHTS]]
     for stem in GRAPH_NAMES:
-        for place in (f"{stem}{GRAPH_SUFFIX}", f"{GRAPH_FOLDER}/{stem}{GRAPH_SUFFIX}"):
-            if place in found:
-                return [file for other, file in found.items() if other == place or other.startswith(f"{place}_")]
+        for path in (f"{stem}{GRAPH_SUFFIX}", f"{GRAPH_FOLDER}/{stem}{GRAPH_SUFFIX}"):
+            if path in files:
+                return [file for other, file in files.items() if other == path or other.startswith(f"{path}_")]
     raise EmbedderUnavailable(
         f"{name} has neither a BERT's {BERT_WEIGHTS} nor an ONNX graph: look on the hub for a repository of the same "
         "model with a folder `onnx`, or export it with `optimum-cli export onnx`."
@@ -122,7 +123,9 @@ def _weights(name: str, found: dict[str, HubFile], folder: Path) -> list[HubFile
 def _fetch(api: "HfApi", model: HubModel, folder: Path) -> None:
     with _explained(model.name, str(api.endpoint)):
         for file in model.files:
-            api.hf_hub_download(model.name, file.name, revision=model.commit, local_dir=folder, etag_timeout=TIMEOUT_S)
+            api.hf_hub_download(
+                model.name, file.name, revision=model.commit, local_dir=folder, etag_timeout=HUB_TIMEOUT_S
+            )
 
 
 def _api(hub_url: str) -> "HfApi":

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.text import Span
 from convmemory.embeddings import model_folder
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.embedder import ModelCard, TokenEmbedding, TokenIds, Tokens, Vector, unit_rows
 from convmemory.embeddings.model_folder import ModelFiles, find_model, fresh_digest, model_file, weights_digest
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
@@ -57,8 +58,8 @@ class LocalSentenceEmbedder:
     def _embed(self, texts: Sequence[str], prompt: str) -> Vector:
         vectors = np.empty((len(texts), self.card.dimensions), dtype=np.float32)
         for start in range(0, len(texts), _WINDOW):
-            for found in self.model.forward(self.model.reader.sequences(texts[start : start + _WINDOW], prompt)):
-                vectors[start + found.rows] = found.vectors
+            for batch in self.model.forward(self.model.reader.sequences(texts[start : start + _WINDOW], prompt)):
+                vectors[start + batch.rows] = batch.vectors
         return vectors
 
 
@@ -95,7 +96,7 @@ class LocalEmbedder(LocalSentenceEmbedder):
 
     def _embed_with_tokens(self, texts: Sequence[str], prompt: str) -> Iterator[TokenEmbedding]:
         for sequences in self._token_windows(texts, prompt):
-            found: dict[int, TokenEmbedding] = {}
+            embeddings: dict[int, TokenEmbedding] = {}
             for rows, vectors, states in self.model.forward(sequences):
                 assert states is not None
                 token_vectors = self.model.token_vectors(states)
@@ -105,23 +106,23 @@ class LocalEmbedder(LocalSentenceEmbedder):
                 for row, vector, own_tokens in parts:
                     # An embedding without the special tokens, copied so that the batch's arrays are freed.
                     sequence = sequences[row]
-                    own = slice(sequence.start, sequence.stop)
-                    found[int(row)] = TokenEmbedding(
-                        vector.copy(), np.array(sequence.ids[own], dtype=np.int32), own_tokens[own].copy()
+                    span = slice(sequence.start, sequence.stop)
+                    embeddings[int(row)] = TokenEmbedding(
+                        vector.copy(), np.array(sequence.ids[span], dtype=np.int32), own_tokens[span].copy()
                     )
-            yield from (found.pop(row) for row in range(len(sequences)))
+            yield from (embeddings.pop(row) for row in range(len(sequences)))
 
     def _token_windows(self, texts: Sequence[str], prompt: str) -> Iterator[list[TokenSequence]]:
         """Yield the texts' sequences in windows of at most `_WINDOW` texts and about `_WINDOW_TOKENS` tokens."""
         for start in range(0, len(texts), _WINDOW):
             window: list[TokenSequence] = []
-            held = 0
+            window_tokens = 0
             for sequence in self.model.reader.sequences(texts[start : start + _WINDOW], prompt):
                 window.append(sequence)
-                held += len(sequence.ids)
-                if held >= _WINDOW_TOKENS:
+                window_tokens += len(sequence.ids)
+                if window_tokens >= _WINDOW_TOKENS:
                     yield window
-                    window, held = [], 0
+                    window, window_tokens = [], 0
             if window:
                 yield window
 
@@ -147,7 +148,7 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
             f"EMBEDDING_MODEL={options.model} is not a model that comes with convmemory: set EMBEDDING_MODEL_PATH "
             "to its folder, or EMBEDDING_PROVIDER=openai and EMBEDDING_BASE_URL to the server that has it."
         )
-    files = ModelFiles.of_bert(model_folder.default_folder())
+    files = ModelFiles.of_bert(default_folder())
     run = ModelOptions(options.cache_folder, options.threads, expected_sha256=model_folder.DEFAULT_SHA256)
     model = SentenceModel(files, read_recipe(files.folder), run)
     return LocalEmbedder(model, name=model_folder.DEFAULT_MODEL, licence=model_folder.DEFAULT_LICENCE)

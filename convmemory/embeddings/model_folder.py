@@ -6,7 +6,6 @@ architecture (`model.onnx`, `onnx/model_quantized.onnx`). Both need `tokenizer.j
 
 import glob
 import hashlib
-import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,8 @@ GRAPH_NAMES = ("model", "model_quantized", "model_int8", "model_uint8", "model_f
 BERT_KEYS = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 _ASSUMED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}
 
+Note = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
@@ -52,22 +53,6 @@ class ModelFiles:
             return [self.weights]
         beside = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
         return sorted(path for path in beside if path.is_file())
-
-
-def default_folder() -> Path:
-    """Return the folder of the default model inside its installed package, which is not imported.
-
-    Raises:
-        EmbedderUnavailable: the package is not installed.
-    """
-    spec = importlib.util.find_spec(DEFAULT_PACKAGE)
-    places = spec.submodule_search_locations if spec else None
-    if not places:
-        raise EmbedderUnavailable(
-            f"The weights of {DEFAULT_MODEL} are not installed: run `make setup`, "
-            "or set EMBEDDING_MODEL_PATH to a folder that holds a sentence model."
-        )
-    return Path(next(iter(places))) / "model"
 
 
 def find_model(path: Path) -> ModelFiles:
@@ -119,8 +104,10 @@ def bert_problems(folder: Path) -> list[str]:
         EmbedderUnavailable: `config.json` is missing or broken.
     """
     config = read_json(model_file(folder, "config.json"))
-    said = {key: config.get(key, _ASSUMED.get(key)) for key in BERT_KEYS}
-    return [f"{key} is {said[key]!r}, not {wanted!r}" for key, wanted in BERT_KEYS.items() if said[key] != wanted]
+    values = {key: config.get(key, _ASSUMED.get(key)) for key in BERT_KEYS}
+    return [
+        f"{key} is {values[key]!r}, not {required!r}" for key, required in BERT_KEYS.items() if values[key] != required
+    ]
 
 
 def weights_digest(files: ModelFiles, cache_folder: Path) -> str:
@@ -173,26 +160,20 @@ def _graphs(folder: Path) -> list[Path]:
     Raises:
         EmbedderUnavailable: there are several, and none has a name that exporters use.
     """
-    found = [path for place in (folder, folder / GRAPH_FOLDER) for path in sorted(place.glob(f"*{GRAPH_SUFFIX}"))]
-    known = sorted((path for path in found if path.stem in GRAPH_NAMES), key=lambda path: GRAPH_NAMES.index(path.stem))
-    if len(found) > 1 and not known:
-        names = ", ".join(str(path.relative_to(folder)) for path in found)
+    graphs = [path for parent in (folder, folder / GRAPH_FOLDER) for path in sorted(parent.glob(f"*{GRAPH_SUFFIX}"))]
+    named = sorted((path for path in graphs if path.stem in GRAPH_NAMES), key=lambda path: GRAPH_NAMES.index(path.stem))
+    if len(graphs) > 1 and not named:
+        names = ", ".join(str(path.relative_to(folder)) for path in graphs)
         raise EmbedderUnavailable(f"{folder} has several graphs ({names}): set EMBEDDING_MODEL_PATH to one of them.")
-    return known or found
-
-
-# --- model notes ----------------------------------------------------------------------------------
-# Caches facts found by reading a model's large files, so that each is read once and not at every start.
-#
-# The notes are JSON files in the folder of the built graphs. A note names its files with their sizes and times, and
-# is valid as long as these stay the same; a damaged note is written again.
-
-
-Note = dict[str, Any]
+    return named or graphs
 
 
 def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[], Mapping[str, Any]]) -> Note:
     """Return the note of this kind about exactly these files; written now if there is none.
+
+    A note caches facts found by reading a model's large files, so that each is read once and not at every start. It is
+    a JSON file in the folder of the built graphs, names its files with their sizes and times, and is valid as long as
+    these stay the same; a damaged note is written again.
 
     Raises:
         EmbedderUnavailable: a file or the note cannot be read or written.
@@ -203,30 +184,26 @@ def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[
         fingerprints = [{"path": str(path), "size": s.st_size, "modified_ns": s.st_mtime_ns} for path, s in stats]
         about = {"kind": kind, "files": fingerprints}
         key = hashlib.sha256("\n".join([kind, *(str(path.resolve()) for path in files)]).encode()).hexdigest()
-        place = cache_folder / f"{key[:16]}.json"
-        found = _read(place, about)
-        if found is None:
-            found = dict(make())
-            with written_whole(place, mode=0o644) as file:
-                file.write(json.dumps({"about": about, "note": found}).encode())
+        note_path = cache_folder / f"{key[:16]}.json"
+        note = _read(note_path, about)
+        if note is None:
+            note = dict(make())
+            with written_whole(note_path, mode=0o644) as file:
+                file.write(json.dumps({"about": about, "note": note}).encode())
     except OSError as error:
         raise EmbedderUnavailable(f"{error.filename or cache_folder}: {error.strerror}.") from error
-    return found
+    return note
 
 
-def _read(place: Path, about: Note) -> Note | None:
+def _read(path: Path, about: Note) -> Note | None:
     """Return the note; None if it is missing, damaged or about other files."""
     try:
-        value = json.loads(place.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     if not isinstance(value, dict) or value.get("about") != about or not isinstance(value.get("note"), dict):
         return None
     return dict(value["note"])
-
-
-# --- bert config ----------------------------------------------------------------------------------
-# The shape of a BERT encoder, from its `config.json`.
 
 
 @dataclass(frozen=True, slots=True)

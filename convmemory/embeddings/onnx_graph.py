@@ -43,6 +43,15 @@ _ONNX_OPSET = 17
 _ONNX_IR = 10
 _STALE_BUILD_S = 3600.0  # another process may still be building in a younger folder
 
+KEPT_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    f"{POOLING_FOLDER}/config.json",
+)
+
 
 def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str | None = None) -> Path:
     """Return the graph of a BERT's weights, built now if these weights were never built before.
@@ -218,25 +227,11 @@ def _write_model(build: Path, folder: Path) -> None:
     )
 
 
-# --- quantizing -----------------------------------------------------------------------------------
-# An int8 variant of a BERT model: a separate folder with 8-bit weights, a quarter of their size.
-#
-# Weights are quantized by column, activations at run time (dynamic quantization). It is another model: vectors of the
-# two must not be compared, and the folder's name distinguishes them.
-
-
-KEPT_FILES = (
-    "config.json",
-    "tokenizer.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    f"{POOLING_FOLDER}/config.json",
-)
-
-
 def write_int8(files: ModelFiles, target: Path, *, cache_folder: Path) -> None:
-    """Write the int8 variant of a BERT's weights into the new folder `target`.
+    """Write the int8 variant of a BERT's weights, a quarter of their size, into the new folder `target`.
+
+    Weights are quantized by column, activations at run time (dynamic quantization). It is another model: vectors of the
+    two must not be compared, and the folder's name distinguishes them.
 
     Raises:
         InvalidInput: the folder already exists, or the model is a graph.

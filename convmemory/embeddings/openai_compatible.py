@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from convmemory.core import tokens
-from convmemory.core.endpoints.completions import SAID_CHARS, FailureKind, SettingNames, explain, failure_kind
+from convmemory.core.endpoints.completions import MESSAGE_CHARS, FailureKind, SettingNames, explain, failure_kind
 from convmemory.core.errors import EmbedderMisconfigured, EmbedderUnavailable, ResponseRefused
 from convmemory.core.logs import quoted
 from convmemory.core.text import Span, masked, one_line, storable
@@ -233,9 +233,9 @@ class OpenAIEmbedder:
         from openai import APIStatusError
 
         if isinstance(error, APIStatusError):
-            said = one_line(masked(error.message), SAID_CHARS)
-            if _is_about_the_text(error.status_code, error.param, said):
-                return _Refusal(said)
+            message = one_line(masked(error.message), MESSAGE_CHARS)
+            if _is_about_the_text(error.status_code, error.param, message):
+                return _Refusal(message)
             if failure_kind(error.status_code) is FailureKind.OURS:
                 return EmbedderMisconfigured(explain(error, where=self._where(), names=_SETTINGS))
         return EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS))
@@ -276,9 +276,9 @@ class OpenAIEmbedder:
         )
 
 
-def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bool:
+def _is_about_the_text(status_code: int, parameter: str | None, message: str) -> bool:
     if status_code == 500:  # llama.cpp's server answers a long text with 500
-        return any(words in said.lower() for words in (*_TOO_LONG, *_NO_NUMBER))
+        return any(words in message.lower() for words in (*_TOO_LONG, *_NO_NUMBER))
     return failure_kind(status_code) is FailureKind.OF_THE_REQUEST and parameter not in _REQUEST_PARAMETERS
 
 

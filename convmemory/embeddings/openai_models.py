@@ -7,6 +7,15 @@ from convmemory.core.errors import SettingError
 from convmemory.embeddings.embedder import MAX_DIMENSIONS, ModelCard
 from convmemory.embeddings.options import OPENAI, EmbeddingOptions
 
+# For estimates only: the provider's bill decides. Source: https://developers.openai.com/api/docs/pricing, at `AS_OF`.
+AS_OF = date(2026, 11, 1)
+OPENAI_HOST = "api.openai.com"
+USD_PER_MILLION_TOKENS = {
+    "text-embedding-3-small": 0.02,
+    "text-embedding-3-large": 0.13,
+    "text-embedding-ada-002": 0.10,
+}
+
 
 class KnownModel(NamedTuple):
     """One of OpenAI's models. Source: https://platform.openai.com/docs/guides/embeddings"""
@@ -30,38 +39,27 @@ def read_card(options: EmbeddingOptions) -> ModelCard:
     Raises:
         SettingError: its dimensions are not known, or are not possible.
     """
-    known = KNOWN_MODELS.get(options.model)
-    dimensions = options.dimensions or (known.dimensions if known else 0)
+    known_model = KNOWN_MODELS.get(options.model)
+    dimensions = options.dimensions or (known_model.dimensions if known_model else 0)
     if not dimensions:
         raise SettingError(f"EMBEDDING_DIMENSIONS must be set: the dimensions of {options.model} are not known.")
-    if known and dimensions != known.dimensions and (not known.can_shorten or dimensions > known.dimensions):
+    if (
+        known_model
+        and dimensions != known_model.dimensions
+        and (not known_model.can_shorten or dimensions > known_model.dimensions)
+    ):
         raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is not possible with {options.model}: leave it unset.")
     if dimensions > MAX_DIMENSIONS:
         raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is too large: {MAX_DIMENSIONS} can be indexed at most.")
-    limit = known.max_tokens if known else DEFAULT_MAX_TOKENS
+    limit = known_model.max_tokens if known_model else DEFAULT_MAX_TOKENS
     return ModelCard(
         provider=OPENAI,
         model=options.model,
         dimensions=dimensions,
-        max_tokens=min(options.max_tokens or limit, limit) if known else options.max_tokens or limit,
+        max_tokens=min(options.max_tokens or limit, limit) if known_model else options.max_tokens or limit,
         licence="",
         token_dimensions=0,
     )
-
-
-# --- prices ---------------------------------------------------------------------------------------
-# Endpoints' prices of embeddings, for estimates only.
-#
-# Source: https://developers.openai.com/api/docs/pricing, as of `AS_OF`. The provider's bill decides.
-
-
-AS_OF = date(2026, 11, 1)
-OPENAI_HOST = "api.openai.com"
-USD_PER_MILLION_TOKENS = {
-    "text-embedding-3-small": 0.02,
-    "text-embedding-3-large": 0.13,
-    "text-embedding-ada-002": 0.10,
-}
 
 
 def price_usd(*, model: str, base_url: str, tokens: int) -> float | None:

@@ -66,6 +66,14 @@ class EmbeddingOptions:
             token_model=NO_TOKENS,
         )
 
+    def take_default_model(self) -> bool:
+        """Return whether the sentence model or the token model is the one that comes with this program."""
+        models = (self, self.of_tokens())
+        return any(
+            one is not None and one.provider == LOCAL and not one.model_path and one.model == DEFAULT_MODEL
+            for one in models
+        )
+
     def of_sentences(self) -> "EmbeddingOptions":
         """Return the options of the sentence model alone."""
         return replace(self, token_model=NO_TOKENS)

@@ -22,11 +22,20 @@ from convmemory.embeddings.onnx_graph import cached_graph
 from convmemory.embeddings.sentence_recipe import DenseFile, SentenceRecipe
 from convmemory.embeddings.token_reader import PROBE, TokenReader, TokenSequence, open_tokenizer
 
-# --- sentence vectors -----------------------------------------------------------------------------
-# Steps from the states of a text's tokens to its vector: pooling, Dense layers, cutting to the wanted dimensions.
-#
-# Pure NumPy. Every step except pooling works on the last axis, so that token vectors are processed like the pooled
-# vector and can be compared with it.
+BERT_MAX_SEQUENCE = 256
+GRAPH_MAX_SEQUENCE = 512
+"""The default. A graph's memory grows with its square; longer texts are embedded in windows."""
+
+# Of a run, including the padding: attention takes memory by the square of the length.
+BATCH_SIZE = 32
+BATCH_TOKENS = 8_192
+RUN_TOKENS = 24
+"""The fixed cost of a run of the model, in tokens: less padding than this does not justify another run."""
+
+BERT_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
+_LEARNERS_SEQUENCE = 64  # tokens, enough for the probe
+# These models number positions from after the padding's id, so that fewer are usable.
+_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,10 @@ class DenseLayer:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The steps applied to both pooled vectors and token vectors. `dimensions` 0 keeps all."""
+    """The steps applied to both pooled vectors and token vectors. `dimensions` 0 keeps all.
+
+    They work on the last axis, so that token vectors can be compared with the pooled vector.
+    """
 
     dense: tuple[DenseLayer, ...]
     dimensions: int
@@ -80,25 +92,6 @@ def pooled(states: Vector, mask: NDArray[np.integer], pooling: str) -> Vector:
     sums = np.matmul(weights[:, None, :], states)[:, 0]
     means: Vector = sums / np.maximum(weights.sum(axis=1, keepdims=True), 1)
     return means
-
-
-# --- sentence model -------------------------------------------------------------------------------
-
-
-BERT_MAX_SEQUENCE = 256
-GRAPH_MAX_SEQUENCE = 512
-"""The default. A graph's memory grows with its square; longer texts are embedded in windows."""
-
-# Of a run, including the padding: attention takes memory by the square of the length.
-BATCH_SIZE = 32
-BATCH_TOKENS = 8_192
-RUN_TOKENS = 24
-"""The fixed cost of a run of the model, in tokens: less padding than this does not justify another run."""
-
-BERT_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
-_LEARNERS_SEQUENCE = 64  # tokens, enough for the probe
-# These models number positions from after the padding's id, so that fewer are usable.
-_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +146,14 @@ class SentenceModel:
         self._options = options
         self._loading = threading.Lock()
         self._loaded: _Runtime | None = None
-        said, at_most = self.recipe.max_sequence, self._options.max_tokens
+        recipe_max, at_most = self.recipe.max_sequence, self._options.max_tokens
         if not self.files.is_graph:
-            longest = min(said or BERT_MAX_SEQUENCE, read_bert_config(self.files.folder).positions)
+            longest = min(recipe_max or BERT_MAX_SEQUENCE, read_bert_config(self.files.folder).positions)
             self.max_sequence = min(longest, at_most or longest)
         else:
-            self.max_sequence = min(filter(None, (said, _positions(self.files.folder), at_most or GRAPH_MAX_SEQUENCE)))
+            self.max_sequence = min(
+                filter(None, (recipe_max, _positions(self.files.folder), at_most or GRAPH_MAX_SEQUENCE))
+            )
         if not self.files.is_graph and self.recipe.is_plain:
             dimensions = read_bert_config(self.files.folder).dimensions
             self.facts = ModelFacts(dimensions, has_token_vectors=True, overhead_tokens=BERT_SPECIAL_TOKENS)
@@ -168,18 +163,19 @@ class SentenceModel:
             self.facts = ModelFacts(
                 **noted(self._options.cache_folder, kind, read_files, lambda: asdict(self._learn()))
             )
-        own, wanted = self.facts.dimensions, self._options.dimensions
-        if wanted > own:
+        full_dimensions, requested = self.facts.dimensions, self._options.dimensions
+        if requested > full_dimensions:
             raise EmbedderUnavailable(
-                f"The model in {self.files.folder} has {own} dimensions, not {wanted}: leave EMBEDDING_DIMENSIONS (or "
-                "--dimensions) out, or set fewer where the model is trained to be cut (Matryoshka)."
+                f"The model in {self.files.folder} has {full_dimensions} dimensions, not {requested}: leave "
+                "EMBEDDING_DIMENSIONS (or --dimensions) out, or set fewer where the model is trained to be cut "
+                "(Matryoshka)."
             )
-        if (wanted or own) > MAX_DIMENSIONS:
+        if (requested or full_dimensions) > MAX_DIMENSIONS:
             raise EmbedderUnavailable(
-                f"The model in {self.files.folder} has {own} dimensions, of which {MAX_DIMENSIONS} can be indexed at "
-                "most: set EMBEDDING_DIMENSIONS to fewer if the model is trained to be cut (Matryoshka)."
+                f"The model in {self.files.folder} has {full_dimensions} dimensions, of which {MAX_DIMENSIONS} can be "
+                "indexed at most: set EMBEDDING_DIMENSIONS to fewer if the model is trained to be cut (Matryoshka)."
             )
-        self.dimensions = wanted or own
+        self.dimensions = requested or full_dimensions
         if self.max_sequence <= self.facts.overhead_tokens:
             raise EmbedderUnavailable(
                 f"The model in {files.folder} reads {self.max_sequence} tokens, of which its prompt and special tokens "
@@ -215,11 +211,7 @@ class SentenceModel:
         if not self.recipe.pools_prompt:
             for row, sequence in enumerate(sequences):
                 mask[row, : sequence.start] = 0
-        return pooled(encoded.states, mask, self._pooling)
-
-    @property
-    def _pooling(self) -> str:
-        return self.recipe.pooling or "mean"
+        return pooled(encoded.states, mask, self.recipe.pooling or "mean")
 
     def _runtime(self) -> _Runtime:
         if self._loaded is None:
@@ -232,8 +224,8 @@ class SentenceModel:
                             f"{self.files.folder / 'tokenizer.json'} is not the tokenizer of a BERT model."
                         )
                     dense = () if session.gives_sentences else tuple(map(_read_dense, self.recipe.dense))
-                    found = read_json(self.files.folder / "config.json").get("pad_token_id")
-                    pad_id = found if isinstance(found, int) else 0
+                    pad_token = read_json(self.files.folder / "config.json").get("pad_token_id")
+                    pad_id = pad_token if isinstance(pad_token, int) else 0
                     self._loaded = _Runtime(reader, session, Finish(dense, self._options.dimensions), pad_id)
         return self._loaded
 

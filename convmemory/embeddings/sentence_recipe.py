@@ -62,8 +62,8 @@ class SentenceRecipe:
     def digest(self) -> str:
         """Return the SHA-256 in hex of all that affects a vector, except the length at which texts are cut."""
         dense = [(fresh_digest([layer.weights]), layer.activation) for layer in self.dense]
-        said = (self.pooling, self.pools_prompt, dense, self.query_prompt, self.passage_prompt)
-        return sha256(repr(said).encode()).hexdigest()
+        facts = (self.pooling, self.pools_prompt, dense, self.query_prompt, self.passage_prompt)
+        return sha256(repr(facts).encode()).hexdigest()
 
 
 def read_recipe(folder: Path) -> SentenceRecipe:
@@ -109,7 +109,7 @@ def read_recipe(folder: Path) -> SentenceRecipe:
     return SentenceRecipe(
         pooling=pooling,
         pools_prompt=pools_prompt,
-        dense=tuple(_dense(folder / place) for place in modules.get("Dense", [])),
+        dense=tuple(_dense(folder / subfolder) for subfolder in modules.get("Dense", [])),
         max_sequence=_max_sequence(folder),
         query_prompt=query,
         passage_prompt=passage,

@@ -341,17 +341,15 @@ def _ways_to_local(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_opened.reset_in_child)
 
-# --- checks ---------------------------------------------------------------------------------------
-# System checks: the settings name a usable model, and it is the active one.
-#
-# They query the database, so Django runs them only with `migrate` and with `check --database default`.
-
 
 @register(Tags.database)
 def check_active_space(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
-    """Return E001 for invalid settings, W001 if `manage.py reembed` is needed, W002 without a model."""
+    """Return E001 for invalid settings, W001 if `manage.py reembed` is needed, W002 without a model.
+
+    It queries the database, so Django runs it only with `migrate` and with `check --database default`.
+    """
     if "default" not in (databases or ()):
         return []
     try:

@@ -3,7 +3,7 @@ precision.
 
 A vector of 384 dimensions takes 48 bytes. The query's side is rounded only to 16 bits, so a score is the mean of its
 values, each with the sign of the bit. The effect on the ranking: docs/adr/0008-late-interaction.md for tokens,
-0010-exact-scan-hamming-scan-or-index.md for passages.
+0010-exact-scan-or-binary-codes.md for passages.
 
 Source: Gordo et al., Asymmetric Distances for Binary Embeddings, 2014.
 """
@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.graph_session import open_session
 
-AT_ONCE = 4_096  # decoded bits of so many vectors fit into the processor's cache
+VECTORS_AT_ONCE = 4_096  # decoded bits of so many vectors fit into the processor's cache
 _LARGEST = 127  # the largest signed 8-bit integer
 _FINE_STEPS = 2 * _LARGEST  # fine steps in one coarse step
+
+_ONNX_OPSET = 17
+_ONNX_IR = 10
 
 
 class _Rounded(NamedTuple):
@@ -77,8 +80,8 @@ def _sums(codes: NDArray[np.uint8], rounded: _Rounded) -> NDArray[np.int32]:
     """Return for each coded vector (n, bytes) the sums (n, q) of the rounded values whose bits are 1, in steps."""
     dimensions, count = len(rounded.parts), len(rounded.step)
     sums = np.empty((len(codes), count), np.int32)
-    for start in range(0, len(codes), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
+    for start in range(0, len(codes), VECTORS_AT_ONCE):
+        rows = slice(start, start + VECTORS_AT_ONCE)
         products = bit_products(decode_bits(codes[rows], dimensions), rounded.parts)
         np.add(products[:, :count] * _FINE_STEPS, products[:, count:], out=sums[rows])
     return sums
@@ -90,22 +93,15 @@ def _as_cosines(sums: NDArray[np.int32], question: Vector, rounded: _Rounded) ->
     return np.asarray(signed / np.sqrt(question.shape[1]), np.float32)
 
 
-# --- bit products ---------------------------------------------------------------------------------
-# Matrix products of bits with 8-bit integers, on ONNX Runtime.
-#
-# ONNX Runtime uses the processor's instructions for 8-bit integers, which NumPy does not: a product takes less than
-# half the time that it takes in floating point. Measurements: docs/adr/0008-late-interaction.md.
-
-
-_ONNX_OPSET = 17
-_ONNX_IR = 10
-
-
 def bit_products(bits: NDArray[np.uint8], integers: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Return the exact product (n, m) of `bits`, 0 or 1, (n, k) with `integers` (k, m)."""
+    """Return the exact product (n, m) of `bits`, 0 or 1, (n, k) with `integers` (k, m).
+
+    ONNX Runtime uses the processor's instructions for 8-bit integers, which NumPy does not: a product takes less than
+    half the time that it takes in floating point. Measurements: docs/adr/0008-late-interaction.md.
+    """
     (products,) = _session().run(None, {"bits": bits, "integers": integers})
-    found: NDArray[np.int32] = products
-    return found
+    result: NDArray[np.int32] = products
+    return result
 
 
 @lru_cache(maxsize=1)

@@ -53,8 +53,8 @@ class PairedEmbedder:
 
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
         vectors = self.sentences.embed_passages(texts)
-        for vector, found in zip(vectors, self.tokens.embed_passages_with_tokens(texts), strict=True):
-            yield replace(found, vector=vector)
+        for vector, embedding in zip(vectors, self.tokens.embed_passages_with_tokens(texts), strict=True):
+            yield replace(embedding, vector=vector)
 
     def embed_query_tokens(self, text: str) -> TokenEmbedding:
         return replace(self.tokens.embed_query_tokens(text), vector=self.sentences.embed_query(text))
@@ -64,7 +64,8 @@ def background_mean(tokens: TokenEmbedder) -> Vector:
     """Return the mean (token_dim,) of the token vectors of all words in the background. Runs the model."""
     texts = resources.files("convmemory.embeddings").joinpath("background.txt").read_text(encoding="utf-8").splitlines()
     vectors = [
-        found.token_vectors[tokens.are_words(found.token_ids)] for found in tokens.embed_passages_with_tokens(texts)
+        embedding.token_vectors[tokens.are_words(embedding.token_ids)]
+        for embedding in tokens.embed_passages_with_tokens(texts)
     ]
     mean: Vector = np.concatenate(vectors).mean(axis=0, dtype=np.float64).astype(np.float32)
     return mean

@@ -54,7 +54,7 @@ class TokenReader:
 
     def sequences(self, texts: Sequence[str], prompt: str) -> list[TokenSequence]:
         """Return each text as the sequence after the prompt, with its special tokens."""
-        found: list[TokenSequence] = []
+        sequences: list[TokenSequence] = []
         for encoding in self._encoded(texts, prompt):
             ids = encoding.ids
             start = self._own_start(encoding, prompt)
@@ -63,8 +63,8 @@ class TokenReader:
                 kept = limit - self._after
                 ids = [*ids[:kept], *ids[len(ids) - self._after :]]
             stop = len(ids) - self._after
-            found.append(TokenSequence(ids, min(start, stop), stop))
-        return found
+            sequences.append(TokenSequence(ids, min(start, stop), stop))
+        return sequences
 
     def counts(self, texts: Sequence[str], prompt: str) -> list[int]:
         """Return the number of each text's own tokens, without cutting it."""
@@ -74,18 +74,18 @@ class TokenReader:
     def tokens(self, text: str, prompt: str) -> Tokens:
         """Return all tokens of a text that follows the prompt, with their offsets in the text alone."""
         encoding = self._tokenizer.encode(prompt + encodable(text))
-        own = slice(self._own_start(encoding, prompt), len(encoding.ids) - self._after)
-        spans = encoding.offsets[own]
+        text_span = slice(self._own_start(encoding, prompt), len(encoding.ids) - self._after)
+        spans = encoding.offsets[text_span]
         length = len(prompt)
         return Tokens(
-            ids=np.array(encoding.ids[own], dtype=np.int32),
+            ids=np.array(encoding.ids[text_span], dtype=np.int32),
             spans=[(max(0, start - length), max(0, end - length)) for start, end in spans] if length else spans,
         )
 
     def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
         """Return for each token (t,) whether it is a word or a piece of one."""
-        found: NDArray[np.bool_] = self._words[token_ids]
-        return found
+        is_word: NDArray[np.bool_] = self._words[token_ids]
+        return is_word
 
     @cached_property
     def _words(self) -> NDArray[np.bool_]:

@@ -27,16 +27,16 @@ def commands(*, server: str, command: Sequence[str], user: str, key: str = "") -
     """Return the commands that connect all agents of a machine. `command` runs `manage.py`."""
     port = urlsplit(server).port
     own = [*command, "connect", "--user", user, *(["--server", server] if port else [])]
-    other = f"{KEY_VARIABLE}={key or KEY_PLACE} convmemory-push connect --server {shlex.quote(server)}"
+    fetch = f"curl -fsSO {shlex.quote(f'{server}/client.pyz')}"
+    other = f"{fetch} && {KEY_VARIABLE}={key or KEY_PLACE} python3 client.pyz connect --server {shlex.quote(server)}"
     return (
         Setup(
             "connect", "Every agent of this machine", "on the machine of the server", shlex.join(own),
             "It makes a key, and finds the agents. --dry-run only says what it would write.",
         ),
         Setup(
-            "connect-elsewhere", "Every agent of another machine", "with the client installed", other,
-            "The client is the folder convmemory/push of this program and needs only Python 3.11: install it with "
-            "pipx, or ask who runs this server. Its command disconnect takes everything out again.",
+            "connect-elsewhere", "Every agent of another machine", "on that machine", other,
+            "The client is one file, and needs only Python 3.11. Its command disconnect takes everything out again.",
         ),
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def authorize(request: PageRequest) -> HttpResponse:
     except ValidationError:
         said = "response_type has to be code, with a code_challenge of the method S256"
         return lead_back(error="invalid_request", error_description=said)
-    if wanted.resource and wanted.resource.rstrip("/") not in (site, f"{site}/mcp"):
+    if wanted.resource and wanted.resource.partition("?")[0].rstrip("/") not in (site, f"{site}/mcp"):
         return lead_back(error="invalid_target", error_description=f"this server is {site}/mcp")
     name = one_line(visible(program.client_name or ""), 100) or urlsplit(redirect_uri).hostname or "A program"
     if request.method != "POST":

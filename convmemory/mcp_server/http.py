@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse, JsonResponse
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 CALLER = "convmemory.caller"
+PROFILE = "convmemory.profile"
+"""The keys of the scope under which a request's caller and the profile of its tools stand."""
 
 
 def is_mcp(path: str) -> bool:
@@ -57,12 +59,13 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
             await inner(scope, receive, send)
             return
         caller = await in_thread(admit, scope["method"], headers, site)
+        profile = _profile(scope["query_string"])
     except Refused as refused:
         await _send(refused.response, send)
     else:
         acting.authenticated(caller.archive_id)
         # Serve one request with a session manager of its own.
-        scope = {**scope, CALLER: caller}
+        scope = {**scope, CALLER: caller, PROFILE: profile}
         server = await in_thread(_server)
         # The SDK takes 1.6 to 1.9 s to import on two busy cores (ADR 12), so only the first request with a valid key
         # loads it.
@@ -108,6 +111,17 @@ def admit(method: str, headers: Mapping[str, str], site: str) -> Caller:
     return caller
 
 
+def _profile(query: bytes) -> str:
+    """Return the profile that an address names, "" if it names none. Raises: Refused for one that there is not."""
+    from convmemory.tools.registry import PROFILES
+
+    profile = parse_qs(query.decode("latin-1")).get("profile", [""])[-1]
+    if profile and profile not in PROFILES:
+        detail = f"There is no profile {profile[:40]!r}: leave it out, or use {' or '.join(PROFILES)}."
+        raise Refused(problems.problem(HTTPStatus.NOT_FOUND, detail))
+    return profile
+
+
 def _check_host(host: str) -> None:
     if not validate_host(split_domain_port(host)[0], config.allowed_hosts):
         detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
@@ -133,7 +147,11 @@ def _server() -> "Server[Any]":
     def site(context: Any) -> str:
         return site_of(context.request.url.scheme, context.request.headers)
 
-    return build_server(caller_of, site)
+    def profile_of(context: Any) -> str:
+        profile: str = context.request.scope[PROFILE]
+        return profile
+
+    return build_server(caller_of, site, profile_of)
 
 
 async def _send(response: HttpResponse, send: Send) -> None:

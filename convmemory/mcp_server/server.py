@@ -46,15 +46,25 @@ READ_ONLY = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITES = types.ToolAnnotations(destructive_hint=False)
 
 
-def build_server(caller_of: Callable[[Context], Caller], site_of: Callable[[Context], str]) -> Server[Any]:
+def build_server(
+    caller_of: Callable[[Context], Caller],
+    site_of: Callable[[Context], str],
+    profile_of: Callable[[Context], str] = lambda context: "",
+) -> Server[Any]:
     """Return a server with all tools.
 
-    `caller_of` returns the caller of a request, `site_of` the address that links in its answer begin with.
+    `caller_of` returns the caller of a request, `site_of` the address that links in its answer begin with, `profile_of`
+    the profile whose tools alone it sees, "" for the ordinary ones.
     """
+
+    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        if params is not None and params.cursor is not None:
+            raise MCPError(types.INVALID_PARAMS, "The list of tools has one page: ask for it without a cursor.")
+        return types.ListToolsResult(tools=list(map(mcp_tool, mcp_tools(profile_of(context)))))
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            tool = tool_named(params.name)
+            tool = tool_named(params.name, profile_of(context))
         except NotFound as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         with links_from(site_of(context)):
@@ -90,7 +100,7 @@ def build_server(caller_of: Callable[[Context], Caller], site_of: Callable[[Cont
         "convmemory",
         version=__version__,
         instructions=INSTRUCTIONS,
-        on_list_tools=_list_tools,
+        on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_prompts=_list_prompts,
         on_get_prompt=get_prompt,
@@ -98,12 +108,6 @@ def build_server(caller_of: Callable[[Context], Caller], site_of: Callable[[Cont
         on_list_resource_templates=_list_templates,
         on_read_resource=read_resource,
     )
-
-
-async def _list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-    if params is not None and params.cursor is not None:
-        raise MCPError(types.INVALID_PARAMS, "The list of tools has one page: ask for it without a cursor.")
-    return types.ListToolsResult(tools=list(map(mcp_tool, mcp_tools())))
 
 
 async def _list_prompts(context: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:

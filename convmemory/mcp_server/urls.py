@@ -5,6 +5,7 @@ from django.urls import path
 from convmemory.mcp_server import consent, views
 
 urlpatterns = [
+    path("client.pyz", views.client, name="client"),
     path("settings/connect", views.connect, name="connect"),
     path("authorize", consent.authorize, name="authorize"),
 ]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from django.db import connection
 
 from convmemory.core.sql import load_sql
-from search.vector_index import SCANNED_PASSAGES
 from search.vectors.blocks import ITEMS_PER_BLOCK
 
 MIN_ROWS_TO_MEASURE = 5_000
@@ -63,19 +62,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The requirements of a load.
-
-    Memory must contain the HNSW index, if there is one, and should contain the working set.
-    """
+    """The requirements of a load; memory should contain the working set."""
 
     lines: tuple[Line, ...]
-    hnsw_bytes: int
     embed_hours: float
     working_set_bytes: int
 
     @property
     def total_bytes(self) -> int:
-        return sum(line.total for line in self.lines) + self.hnsw_bytes
+        return sum(line.total for line in self.lines)
 
 
 # Vectors are counted separately, so that other dimensions can be estimated: 2 bytes a dimension, their codes one bit;
@@ -93,30 +88,21 @@ MEASURED: Mapping[str, Cost] = {
     "search_binarycodeblock": Cost(764, 124),
     "search_tokenvectors": Cost(98, 23),
 }
-HNSW_LINKS_BYTES = 301  # per passage, in addition to the codes
 TOKENS_PER_PASSAGE = 20
 POSTING_BYTES = 0.5  # per character of text in a block of postings
 ENTRY_BYTES = 4.2  # per passage in a block of codes, compressed
 
 
 def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
-    """Return rows and bytes of each large table, the vector index, hours of embedding on one machine, and memory."""
+    """Return rows and bytes of each large table, hours of embedding on one machine, and memory."""
     lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
     passages = _rows(load, load.passages_per_turn)
-    # The index covers all owners' passages once an owner has outgrown scans of codes.
-    hnsw = (
-        passages * (HNSW_LINKS_BYTES + load.dimensions // 8)
-        if load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
-        else 0
-    )
     hot = {
         "search_passage", "search_binarycodeblock", "search_postingblock", "search_item", "search_itemembedding",
         "search_tokenvectors",
     }  # fmt: skip
-    working_set = (
-        hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
-    )
-    return Estimate(lines, hnsw, passages / load.texts_per_second / 3_600, working_set)
+    working_set = sum(line.index_bytes + (line.table_bytes if line.table in hot else 0) for line in lines)
+    return Estimate(lines, passages / load.texts_per_second / 3_600, working_set)
 
 
 @dataclass(frozen=True, slots=True)

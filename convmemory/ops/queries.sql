@@ -3,8 +3,7 @@
 SELECT count(*) FROM {}
 
 -- name: bytes_per_row
--- Bytes per row of tables, of all groups together, and of their b-tree and GIN indexes, by the planner's row counts;
--- vector indexes apart.
+-- Bytes per row of tables, of all groups together, and of their indexes, by the planner's row counts.
 WITH tables AS (
     SELECT
         c.relname,
@@ -13,8 +12,6 @@ WITH tables AS (
         (
             SELECT coalesce(sum(pg_relation_size(i.indexrelid)), 0)
             FROM pg_index AS i
-            INNER JOIN pg_class AS x ON x.oid = i.indexrelid
-            INNER JOIN pg_am AS a ON a.oid = x.relam AND a.amname <> 'hnsw'
             WHERE i.indrelid = c.oid
         ) AS index_bytes
     FROM pg_class AS c

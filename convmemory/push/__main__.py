@@ -209,7 +209,7 @@ def _check(wiring: Wiring, account: Account, options: argparse.Namespace) -> int
     fault = _fault_of_client(account)
     print(fault or f"{account.program}: this version of the client")
     other = shutil.which(FORMER_COMMAND)
-    if other and b"convmemory_push" not in _beginning(Path(other)):
+    if other and not any(ours in _beginning(Path(other)) for ours in (b"convmemory_push", b"convmemory.__main__")):
         print(f"{other}: a program of others, which no entry of this client starts")
     _show_rules(account)
     server = _server(options)

@@ -26,7 +26,7 @@ from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import get_conversation, home_turn_of, messages_of, page_of_archives
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
+from convmemory.core.tokens import cut_to_likely_tokens, likely_tokens
 from convmemory.tools.definition import (
     Moment,
     Optional,
@@ -185,11 +185,11 @@ def _page(
         offset = start.offset if (entry.turn_number, number) == (start.turn, start.entry) else 0
         text = entry.text[offset:]
         room -= TOKENS_AROUND_A_MESSAGE
-        tokens = count_tokens(text, encoding=ESTIMATE)
+        tokens = likely_tokens(text)
         if tokens > room and page:
             return page, PageStart(entry.turn_number, number, offset)
         if tokens > room:
-            text = cut_to_tokens(text, room, encoding=ESTIMATE)
+            text = cut_to_likely_tokens(text, room)
             following = PageStart(entry.turn_number, number, offset + len(text))
             return [entry.model_copy(update={"text": text})], following
         page.append(entry.model_copy(update={"text": text}))

@@ -7,6 +7,7 @@ from typing import Any
 from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound
+from convmemory.tools.chatgpt import CHATGPT
 from convmemory.tools.definition import Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.events import SEARCH_EVENTS
@@ -26,6 +27,8 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
 )
 FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS, MARK_TURN)
 """The tools that MCP offers: few, because each session of each agent pays for their definitions."""
+PROFILES: Mapping[str, tuple[Tool[Any, Any], ...]] = {"chatgpt": CHATGPT}
+"""The tools that MCP offers alone, under the names that a program prescribes, by the `profile` of its address."""
 MCP_PREFIX = "convmemory_"
 """Of the names that MCP lists: many clients give models the bare names, and other servers have a `search`, too."""
 # Chat fills this argument with the messages that its model already sees.
@@ -56,15 +59,20 @@ def tool_definitions() -> tuple[Tool[Any, Any], ...]:
     return tuple(tool for tool in dict.fromkeys((*FOR_AGENTS, *TOOLS)) if tool.is_offered())
 
 
-def mcp_tools() -> tuple[Tool[Any, Any], ...]:
-    """Return the tools that MCP lists, named with its prefix. All tools answer under their names without it, too."""
+def mcp_tools(profile: str = "") -> tuple[Tool[Any, Any], ...]:
+    """Return the tools that MCP lists: those of a profile, or else named with its prefix.
+
+    Without a profile all tools answer under their names without the prefix, too.
+    """
+    if profile:
+        return PROFILES[profile]
     listed = tool_definitions() if config.mcp_all_tools else tuple(tool for tool in FOR_AGENTS if tool.is_offered())
     return tuple(replace(tool, name=f"{MCP_PREFIX}{tool.name}") for tool in listed)
 
 
-def tool_named(name: str) -> Tool[Any, Any]:
+def tool_named(name: str, profile: str = "") -> Tool[Any, Any]:
     """Return the tool with this name, with or without the prefix. Raises: NotFound, which lists the available tools."""
-    offered = tool_definitions()
+    offered = PROFILES[profile] if profile else tool_definitions()
     for tool in offered:
         if tool.name == name.removeprefix(MCP_PREFIX):
             return tool

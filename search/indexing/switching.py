@@ -15,9 +15,7 @@ from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import activate_space, active_space
-from search import vector_index
 from search.models import Item, Source
-from search.vector_index import SCANNED_PASSAGES
 
 # While the switch waits for the lock, every writer of index states waits behind it.
 LOCK_TIMEOUT_S = 5
@@ -29,20 +27,6 @@ class NotBuilt(ConvMemoryError):
     def __init__(self, source_ids: list[int]) -> None:
         self.source_ids = source_ids
         super().__init__(f"{len(source_ids)} sources are not in the new space as they are now.")
-
-
-def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
-    """Build the vector index of `space` concurrently where `like` has one or needs one.
-
-    Returns whether one was built. Passages are split the same way in all spaces, so an owner's number of passages in
-    `like` decides.
-    """
-
-    def build() -> bool:
-        is_needed = vector_index.has_passage_index(like) or vector_index.largest_owner(like) > SCANNED_PASSAGES
-        return is_needed and vector_index.ensure_passage_index(space, even_if_small=True)
-
-    return any(list(for_all_archives(build)))
 
 
 def switch_to(space: EmbeddingSpace) -> None:

@@ -18,6 +18,7 @@ from convmemory.core.text import one_line
 from search.pages.snippets import Piece, mark_words, show_marks
 from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE
 from search.results.hits import Hit, SectionPlace
+from search.results.overturned import Overturning
 from search.searching import Comparable
 
 QUESTION_CHARS = 200
@@ -71,6 +72,17 @@ class HitView:
     number: int
     is_section: bool
     mark: Mark | None = None
+    overturned: Overturning | None = None
+
+    @property
+    def says_otherwise(self) -> str:
+        """Return which turn decides otherwise, counted from one."""
+        if self.overturned is None:
+            return ""
+        words = gettext("Turn %(number)s says otherwise:")
+        if self.overturned.conversation_id != self.object_id:
+            words = gettext("Turn %(number)s of another conversation says otherwise:")
+        return words % {"number": self.overturned.turn_number + 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +206,12 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         percent=round((hit.similarity or 0) * 100),
         likelihood=None if hit.relevance is None else round(hit.relevance * 100),
         created_at=hit.created_at,
-        place=_place_of(hit),
+        place=place_of(hit),
         object_id=object_id,
         number=number,
         is_section=is_section,
         mark=None if isinstance(where, SectionPlace) else where.mark,
+        overturned=None if isinstance(where, SectionPlace) else where.overturned,
     )
 
 
@@ -207,7 +220,7 @@ def conclusion_of(hit: Hit) -> str:
     return "" if isinstance(hit.where, SectionPlace) else hit.where.outcome.conclusion
 
 
-def _place_of(hit: Hit) -> str:
+def place_of(hit: Hit) -> str:
     """Return the hit's place in its conversation or document, counted from one."""
     if not isinstance(hit.where, SectionPlace):
         return gettext("turn %(number)s") % {"number": hit.number + 1}

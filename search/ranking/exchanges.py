@@ -80,7 +80,9 @@ def names_in(text: str, names: Iterable[str]) -> frozenset[str]:
 def is_question(text: str) -> bool:
     """Return whether a query is phrased as a question."""
     first_word = _WORD.search(text)
-    return text.rstrip().endswith("?") or (first_word is not None and first_word[0].lower() in _OPEN_QUESTIONS)
+    return text.rstrip().endswith(("?", "\uff1f", "\u061f")) or (
+        first_word is not None and first_word[0].lower() in _OPEN_QUESTIONS
+    )
 
 
 def named_share(utterances: Iterable[Utterance]) -> float:

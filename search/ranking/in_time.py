@@ -101,8 +101,8 @@ def _offsets(zone: tzinfo, seconds: Ints) -> Ints:
 # --- in time --------------------------------------------------------------------------------------
 
 
-# A turn whose score lies this far behind the best counts 1/e as an answer. ADR 60 has the measurements of these
-# constants.
+# A turn whose score lies this far behind the best counts 1/e as an answer. docs/benchmarks.md has the measurements with
+# these constants.
 ABOUT = 2.0
 # The distance between the first and the latest answer if both answer equally well; with half of it 12 of 16 questions
 # are still right.

@@ -17,6 +17,7 @@ from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
+from search.results.overturned import Overturning, Said, overturning
 from search.results.passages import (
     ShownPassage,
     best_passages,
@@ -25,7 +26,7 @@ from search.results.passages import (
     send_nearest_query,
     with_similarities,
 )
-from search.retrieval.candidates import Feature, item_keys, split_keys
+from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
 from search.retrieval.filters import source_conditions
 from search.retrieval.retriever import SearchState
@@ -41,6 +42,8 @@ FEATURE_NAMES = {
 }
 # A feature is shown if the hit has at least this share of the query's best value.
 NAMED_SHARE = 0.5
+# Of the hits, of the turns that follow each in its conversation, and of the best hits of its project that are compared.
+COMPARED_HITS, FOLLOWING, BEST = 10, 8, 30
 
 Turn = tuple[int, int]  # source, item
 
@@ -50,8 +53,9 @@ class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
-    the owner says of the turn, `outcome` what it came to. `digest` is that of the message that opens it, and `copies`
-    the number of other sessions whose copy of the turn was folded into this hit.
+    the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `digest` is
+    that of the message that opens it, and `copies` the number of other sessions whose copy of the turn was folded into
+    this hit.
     """
 
     message_id: int
@@ -62,6 +66,7 @@ class TurnPlace:
     outcome: Outcome = NO_OUTCOME
     digest: bytes = b""
     copies: int = 0
+    overturned: Overturning | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ class _Row(NamedTuple):
 
 
 def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
-    """Return the hits of one page, in the order of `page`, indices into the candidates. At most five queries."""
+    """Return the hits of one page, in the order of `page`, indices into the candidates. At most six queries."""
     query = ranked.query
     sources, items = split_keys(ranked.table.keys[page])
     parameters = {"owner": query.archive_id, "sources": sources, "items": items}
@@ -158,9 +163,11 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
         nearest = send_nearest_query(query, parameters) if query.space and not ranked.compared else None
         marking = [adapter.send_marks_query(query.archive_id, set(sources)) for adapter in registered().values()]
+        later = send_later_turns_query(query.archive_id, ranked.table.keys[page], ranked.table.keys[ranked.order])
         rows = {(source, item): _Row(*row) for source, item, *row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}
         marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
+        overturned = overturned_by(later)
     if query.space and ranked.compared:
         candidates = compared_places(query, ranked.table.keys[page], ranked.compared)
     passages = best_passages(
@@ -180,13 +187,33 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     sections = _sections_of(query.archive_id, rows)
     return [
-        _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), sections.get(turn), relevance, ranked,
-             int(index), named_from)
+        _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), overturned.get(turn), sections.get(turn),
+             relevance, ranked, int(index), named_from)
         for turn, index, relevance in zip(
-            zip(sources, items, strict=True), page, ranked.relevance.of(page), strict=True
+            zip(sources, items, strict=True), page, ranked.relevance_of(page), strict=True
         )
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
+
+
+def send_later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> PendingQuery:
+    """Send the query for the later turns with which some items are compared: those after them in their conversations,
+    and those of their projects among the `best` items of a search.
+    """
+    parameters: dict[str, Any] = {"owner": archive_id, "following": FOLLOWING}
+    parameters["sources"], parameters["items"] = split_keys(items[:COMPARED_HITS])
+    parameters["best_sources"], parameters["best_items"] = split_keys(best[:BEST])
+    return PendingQuery(load_sql("search.results", "later_turns"), parameters, keeps_plan=True)
+
+
+def overturned_by(pending: PendingQuery) -> dict[Turn, Overturning]:
+    """Return the last turn that decides otherwise for each (source, item) that has one."""
+    overturned: dict[Turn, Overturning] = {}
+    for source, item, heading, conclusion, conversation, number, *later, is_next in pending.rows():
+        earlier, said = Said(heading, conclusion or ""), Said(later[0], later[1] or "")
+        if quote := overturning(earlier, said, is_next=is_next):
+            overturned[source, item] = Overturning(conversation, number, quote)
+    return overturned
 
 
 def _sections_of(archive_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:
@@ -207,6 +234,7 @@ def _hit(
     row: _Row,
     passages: tuple[ShownPassage, ...],
     mark: Mark | None,
+    overturned: Overturning | None,
     section: Section | None,
     relevance: float | None,
     ranked: SearchState,
@@ -248,6 +276,7 @@ def _hit(
             is_call=passage is not None and passage.is_call,
             outcome=Outcome.from_json(row.outcome),
             digest=bytes(row.digest or b""),
+            overturned=overturned,
         ),
     )
     if section is None:

@@ -28,7 +28,7 @@ LEAD_CHARS = 80
 # At most this many hits are searched for a rare word that their nearest passages lack: each costs reading its messages
 # (ADR 78).
 LOOKED_INTO = 10
-PLACES_PER_HIT = 400  # the passages of such a hit that are read
+PLACES_PER_HIT = 4_000  # the passages of such a hit that are read: some 400,000 characters
 # A word is rare from this share of the weight of the rarest word that any hit contains. From .75 on, marks in documents
 # were a little worse (ADR 78).
 RARE_SHARE = 0.95
@@ -54,16 +54,20 @@ class ShownPassage:
 
 
 class _Judged(NamedTuple):
-    """A passage, the number of the query's phrases and the stems that it contains, and its score."""
+    """A passage, the number of the query's phrases and the stems that it contains, and its score.
+
+    `rare` is the number of the query's rarest words that it contains: a passage with more of them beats a nearer one.
+    """
 
     place: PassagePlace
     phrases: int
     stems: Collection[str]
+    rare: int
     score: float
 
     @property
-    def rank(self) -> tuple[int, float, float]:
-        return self.phrases, self.score, self.place[-1]
+    def rank(self) -> tuple[int, int, float, float]:
+        return self.phrases, self.rare, self.score, self.place[-1]
 
 
 def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
@@ -128,13 +132,13 @@ def best_passages(
     places = {} if query.space else _all_places(query, list(bare), limit=None)
     wanted = frozenset(phrases).union(*stems.values())
     elements = _elements(query.archive_id, places, bare, with_stems=wanted)
-    found = {turn: (_judged(places[turn], elements[turn], words), elements[turn]) for turn in places}
+    found = {turn: (_judged(places[turn], elements[turn], words, rare_stems[turn]), elements[turn]) for turn in places}
     is_whole = {
         turn for turn, (judged, _) in found.items() if judged and not _missing(judged, rare_stems[turn], phrases)
     }
     unread = {turn: home for turn, home in bare.items() if turn not in is_whole}
     for turn, whole in _whole_items(query.archive_id, unread).items():
-        found[turn] = _judged(_split(whole.values(), query), whole, words), whole
+        found[turn] = _judged(_split(whole.values(), query), whole, words, rare_stems[turn]), whole
     found = _found_near(query, known, turns, words, rare_stems) | found
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
@@ -155,7 +159,7 @@ def _found_near(
     elements too.
     """
     elements = _elements(query.archive_id, known, turns)
-    found = {turn: _judged(places, elements[turn], words) for turn, places in known.items()}
+    found = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in known.items()}
     phrases = words.longest_of_phrases
     missing = {turn: _missing(found[turn], rare_stems[turn], phrases) for turn in known}
     lacking = [turn for turn, stems in missing.items() if stems]
@@ -173,6 +177,7 @@ def _judged(
     places: Iterable[PassagePlace],
     elements: Mapping[int, Element],
     words: QueryStems,
+    rare: Collection[str] = (),
     *,
     missing: frozenset[str] = frozenset(),
 ) -> list[_Judged]:
@@ -180,8 +185,7 @@ def _judged(
 
     If stems were `missing`, passages with most of them come first, and words alone count, not the cosine.
     """
-    parts = _parts(elements)
-    judged = []
+    parts, rarest, judged = _parts(elements), frozenset(rare), []
     for place in places:
         if part := parts.get(place[:2]):
             text = part.text[place[2] : place[3]]
@@ -189,7 +193,9 @@ def _judged(
             share = words.share_of(stems)
             weight = DOCUMENT_WORD_SHARE if part.kind == "document" else WORD_SHARE
             score = len(missing.intersection(stems)) + share if missing else place[-1] + weight * share
-            judged.append(_Judged(place, words.phrases_in(text), stems, score))
+            judged.append(
+                _Judged(place, words.phrases_in(text), stems, len((missing or rarest).intersection(stems)), score)
+            )
     return judged
 
 

@@ -16,13 +16,13 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.embedder import TokenEmbedding
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
-from search import vector_index
 from search.languages import is_foreign
 from search.retrieval.candidates import NO_ITEMS, Feature, ItemKeys, Scores, best_of_source, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.filters import Mask, filter_sql
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import ReadCandidates, SearchState
+from search.vectors import small_owners
 from search.vectors.blocks import (
     Blocks,
     Words,
@@ -39,7 +39,7 @@ from search.vectors.small_owners import ComparedPassages, PendingSmallOwner, Sma
 # Finds the nearest passages and items of a large owner by binary codes, compared in this process.
 #
 # A Hamming scan over all of them keeps few; these are compared asymmetrically, the query uncoded, which tells far
-# better how near they are. Why not in SQL, and how well: docs/adr/0010-exact-scan-hamming-scan-or-index.md.
+# better how near they are. Why not in SQL, and how well: docs/adr/0010-exact-scan-or-binary-codes.md.
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +154,25 @@ def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) ->
 LIMITS = {  # the number of vectors that each statement keeps; ADR 10 measures 400 to 1,000 named
     "passages_exact": 3_000,
     "passages_named": 700,
-    "passages_indexed": vector_index.EF_SEARCH,
     "items_exact": 1_000,
     "items_named": 500,
 }
 # The number of vectors that a Hamming scan keeps; the cosines of all but the nearest are estimated. With 1,000,
 # recall@10 of coding runs is .696 instead of .707 (ADR 10).
 SCANNED = 3_000
+# Up to so many passages, the vectors of an owner's items are compared exactly; there are far fewer of them (ADR 10).
+EXACT_ITEMS_UP_TO = 20_000
 SPOKEN = frozenset({"user", "assistant"})
+
+
+def passage_statement(passages: int) -> str:
+    """Return the name of the statement that finds the nearest passages of an owner with this many."""
+    return "passages_exact" if passages <= small_owners.EXACT_PASSAGES else "passages_named"
+
+
+def item_statement(passages: int) -> str:
+    """Return the name of the statement that finds the nearest items of an owner with this many passages."""
+    return "items_exact" if passages <= EXACT_ITEMS_UP_TO else "items_named"
 
 
 def embed_query(prepared: PreparedQuery) -> PreparedQuery:
@@ -206,7 +217,7 @@ class PassageRetriever:
             compared = ComparedPassages(owner, owner.vectors @ query.half_vector)
             return lambda state, corpus: _add_passages_of_small_owner(state, compared)
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
-        name = vector_index.passage_statement(query.active_space, passages)
+        name = passage_statement(passages)
         if name != "passages_named":
             pending = PendingQuery(*passages_statement(name, query))
             return lambda state, corpus: _add_passages(state, *_rows(pending))
@@ -249,7 +260,7 @@ class ItemRetriever:
         if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
             return lambda state, corpus: _add_items_of_small_owner(state, owner)
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
-        name = vector_index.item_statement(passages)
+        name = item_statement(passages)
         if name != "items_named":
             pending = PendingQuery(*dense_statement(name, query))
             return lambda state, corpus: _add_items(state, *_rows(pending))
@@ -304,8 +315,6 @@ def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, 
     if name == "passages_named":
         near, _ = scan_passages(blocks_of(query), query, SCANNED).parted(LIMITS[name])
         return named_statement(name, query, near)
-    if name == "passages_indexed":
-        vector_index.scan_widely()
     statement, parameters = dense_statement(name, query)
     return statement, parameters | {"kinds": query.passage_kinds}
 

@@ -58,7 +58,7 @@ class LexicalRetriever:
 
 
 def _add_candidates(digests: Mapping[str, PendingQuery], state: SearchState, corpus: Corpus) -> None:
-    """Add the items found and their features; for a search by meaning, only the weights of the words.
+    """Add the items found and their features; for a search by meaning, only which item has which word.
 
     `digests` are the queries for the digests of the owner's postings by column, which have been sent.
     """
@@ -68,6 +68,7 @@ def _add_candidates(digests: Mapping[str, PendingQuery], state: SearchState, cor
     weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
     idf = dict(zip(terms, weights.tolist(), strict=True))
     state.word_weights = _word_weights(query.words, idf, corpus.items)
+    state.matched = MatchedTerms.of_terms(found, list(terms), query.words)
     if query.mode == "semantic" and query.space is not None:
         return
     if not len(found.keys):
@@ -77,7 +78,6 @@ def _add_candidates(digests: Mapping[str, PendingQuery], state: SearchState, cor
     wide_keys, features = word_features(found, weights, corpus)
     if aside is not None:
         features[Feature.ASIDE_COVERAGE] = _coverage_aside(aside, wide_keys, weights)
-    state.matched = MatchedTerms.of_terms(found, list(terms), query.words)
     state.add(found.keys, features, keys=wide_keys, unseen=0.0)
 
 

@@ -15,11 +15,10 @@ from convmemory.core.acting import acting_for
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
-from search import vector_index
 from search.models import BinaryCodeBlock, ItemEmbedding, PostingBlock, Source, SourceIndex
 from search.query_text import QueryText
 from search.retrieval.corpus import PendingCorpus
-from search.retrieval.dense import items_statement, passages_statement
+from search.retrieval.dense import item_statement, items_statement, passage_statement, passages_statement
 from search.retrieval.prepared import PreparedQuery
 
 PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_embedding_newest"
@@ -49,7 +48,7 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
     """
     statements = _statements_in_use(space, at_least)
     bad = {
-        name: expected_plans(name, space)[0]
+        name: DENSE_PLANS[name][0]
         for name, archive_id in statements.items()
         if not _is_well_planned(name, archive_id, space)
     }
@@ -70,7 +69,7 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
 def _is_well_planned(name: str, archive_id: int, space: EmbeddingSpace) -> bool:
     plan = dense_plan(name, archive_id, space)
     with acting_for(archive_id):
-        return is_as_expected(name, space, plan)
+        return is_as_expected(name, plan)
 
 
 def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
@@ -83,22 +82,15 @@ def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
     for archive_id, passages in _by_size(states.annotate(size=F("passages"))):
         if passages < at_least:
             continue
-        found |= {"passages_exact": archive_id, vector_index.passage_statement(space, passages): archive_id}
+        found |= {"passages_exact": archive_id, passage_statement(passages): archive_id}
         if ItemEmbedding.objects.filter(space=space, archive_id=archive_id).count() >= at_least:
-            found |= {"items_exact": archive_id, vector_index.item_statement(passages): archive_id}
+            found |= {"items_exact": archive_id, item_statement(passages): archive_id}
     return found
 
 
 def _by_size(rows: QuerySet[Any]) -> list[tuple[int, int]]:
     """Return the owner with the largest sum of `size` and that sum, or nothing."""
     return list(rows.values("archive").annotate(sum=Sum("size")).order_by("-sum").values_list("archive", "sum")[:1])
-
-
-def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
-    """Return the alternatives of which the plan of this dense retriever must contain one."""
-    if name == "passages_indexed":
-        return (vector_index.index_name(space),)
-    return DENSE_PLANS[name]
 
 
 def is_vacuumed(table: str) -> bool:
@@ -111,8 +103,8 @@ def is_vacuumed(table: str) -> bool:
     return bool(row and row[0])
 
 
-def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
-    return any(part in plan for part in expected_plans(name, space))
+def is_as_expected(name: str, plan: str) -> bool:
+    return any(part in plan for part in DENSE_PLANS[name])
 
 
 def dense_plan(name: str, archive_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
@@ -124,11 +116,7 @@ def dense_plan(name: str, archive_id: int, space: EmbeddingSpace, filters: Filte
             statement, parameters = passages_statement(name, query)
         else:
             statement, parameters = items_statement(name, query, PendingCorpus(archive_id, space).corpus)
-    forbidden = ["enable_seqscan"]
-    # With few rows a sort would be cheaper; with many it never is.
-    if name == "passages_indexed":
-        forbidden += ["enable_sort", "enable_bitmapscan"]
-    return plan_of(statement, parameters, forbidden, archive_id=archive_id)
+    return plan_of(statement, parameters, ["enable_seqscan"], archive_id=archive_id)
 
 
 def postings_plan(archive_id: int) -> str:

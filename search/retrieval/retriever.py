@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from convmemory.embeddings.models import EmbeddingSpace
 from search.ranking.rankers import Order
-from search.ranking.relevance import RELATED_RELEVANCE, WHOLE, Relevance
+from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE, WHOLE, Relevance
 from search.retrieval.candidates import (
     ITEM_BITS,
     NO_ITEMS,
@@ -38,6 +38,9 @@ RARE_SHARE = 0.5
 # One of the best items is about the query's subject if it contains words of it with this share of that idf together. Of
 # 102 questions of tests/retrieval with an answer it keeps all 38 with a probability of .9, .85 keeps 36.
 SUBJECT_SHARE, BEST = 0.7, 5
+# The share of right ones among hits that contain all words of their query, a rare one among them: 21 of 22 in
+# tests/retrieval.
+LITERAL_RELEVANCE = 0.95
 
 Found = tuple[ItemKeys, ItemKeys, Mapping[str, Scores], float]
 """What one retriever added: the items that become candidates, the items of the arrays, these, and the unseen value."""
@@ -53,7 +56,8 @@ class SearchState:
     small owner's passages. `moments` are the times of all of the owner's items, if they were read ahead
     (`search/ranking/in_time.py`); `behind` are the sources with items that may not be in the space yet;
     `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were compared. With a
-    `correction`, words of the query were searched for as they were probably meant.
+    `correction`, words of the query were searched for as they were probably meant. `repeated` are the keys of items
+    that only ask the question again (`search/ranking/repeated.py`).
     """
 
     query: PreparedQuery
@@ -71,6 +75,7 @@ class SearchState:
     is_incomplete: bool = False
     is_listing: bool = False
     correction: Correction | None = None
+    repeated: set[int] = field(default_factory=set)
     found: list[Found] = field(default_factory=list)
 
     def add(
@@ -120,6 +125,20 @@ class SearchState:
         if is_bar_named:
             return self.relevance.answerable >= bar and (not bar or self._mentions_subject())
         return self.relevance.answerable >= bar or bool(self._are_literal(self.order).any())
+
+    def relevance_of(self, hits: Order) -> list[float | None]:
+        """Return the probability that each of these few hits answers; None where it is unknown.
+
+        The first hit answers at least as probably as anything does, a literal one as often as such hits do (ADR 93);
+        neither alone makes a hit strong.
+        """
+        of_first = np.where(hits == self.order[:1], self.relevance.answerable or 0.0, 0.0)
+        least = np.maximum(of_first, np.where(self._are_literal(hits), LITERAL_RELEVANCE, 0.0))
+        least = np.minimum(least, STRONG_RELEVANCE - 0.01).round(4)
+        return [
+            None if chance is None else max(chance, at_least)
+            for chance, at_least in zip(self.relevance.of(hits), least.tolist(), strict=True)
+        ]
 
     def likely(self, bar: float, *, of_best: float = 1.0) -> ItemKeys:
         """Return the items that may answer, best first: all where that is unknown, or where `bar` is 0.

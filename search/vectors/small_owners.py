@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
-from search import vector_index
 from search.block_cache import BlockCache
 from search.retrieval.candidates import ItemKeys, Scores, item_keys, ranks_within
 from search.vectors.blocks import ENTRY, ITEMS_PER_BLOCK, first_of_each
@@ -163,6 +162,7 @@ class ComparedPassages:
         return places[nearest], of_item[nearest]
 
 
+EXACT_PASSAGES = 3_000  # more are compared by binary codes (ADR 10)
 PASSAGE_BYTES = 2_500  # with its share of the item vectors, at 384 dimensions
 # 3,000 passages, as many as a small owner has, take 8 MB.
 CACHE: BlockCache[SmallOwner] = BlockCache(max_bytes=128 * 2**20)
@@ -180,7 +180,7 @@ class PendingSmallOwner:
 
         Waits for the digest, and reads the vectors that this process lacks, if any.
         """
-        if passages <= vector_index.EXACT_PASSAGES:
+        if passages <= EXACT_PASSAGES:
             return self._current
         CACHE.drop(self._owner_id, self._space.pk)
         return None
@@ -193,7 +193,7 @@ class PendingSmallOwner:
     def _current(self) -> SmallOwner | None:
         (digest,) = (self._pending or self._send()).rows()
         # The passages of a source that is being indexed are not among those that the caller counted.
-        if digest[-1] > vector_index.EXACT_PASSAGES:
+        if digest[-1] > EXACT_PASSAGES:
             CACHE.drop(self._owner_id, self._space.pk)
             return None
         cached = CACHE.get(self._owner_id, self._space.pk)

@@ -19,6 +19,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
+    "client",  # a file
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
     "choose-password", "invitation", "join-space", "reset-password",  # as the sign-in; opened by a link
     "confirm", "set-up-app", "recovery-codes", "add-passkey",  # as the password

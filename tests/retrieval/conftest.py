@@ -1,19 +1,38 @@
 """The sample conversations, which the floors under retrieval are measured on."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
 from benchmarks.datasets.samples import read
 from benchmarks.running import load_haystack
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
+from search.searching import SearchQuery, search
 from tests.factories import make_user
 from tests.support.run_database import empty_tables
+
+DEFAULT_MIN_RELEVANCE = 0.37
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether a search said that something answers, and the first ten turns, each `(conversation, turn number)`."""
+
+    answered: bool | None
+    turns: tuple[tuple[int, int], ...]
+
+
+def ask(owner: User, text: str, mode: str = "hybrid") -> Answer:
+    with acting_for(owner.pk), override_settings(SEARCH_MIN_RELEVANCE=DEFAULT_MIN_RELEVANCE):
+        results = search(caller=Caller.of(owner), query=SearchQuery(text=text, mode=mode, limit=10))
+    return Answer(results.answered, tuple((hit.object_id, hit.number) for hit in results.hits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +42,13 @@ class Archive:
     owner: User
     names: dict[int, str]
     projects: frozenset[str]
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def answer(self, text: str) -> Answer:
+        """What a search for the text answers, searched once for all tests."""
+        if text not in self.answers:
+            self.answers[text] = ask(self.owner, text)
+        return self.answers[text]
 
 
 @pytest.fixture(scope="package")

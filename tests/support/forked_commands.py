@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import django
 from django.core.management import call_command
 
-import manage
+from convmemory.__main__ import main
 from tests.support.run_database import ROOT
 
 STREAMS = ("stdin", "stdout", "stderr")  # in the order of their descriptors
@@ -73,7 +73,7 @@ def serve() -> None:
             with Path(folder, name).open("r" if name == "stdin" else "w") as file:
                 os.dup2(file.fileno(), descriptor)
         sys.argv = ["manage.py", *arguments]
-        manage.main()
+        main()
         return
 
 

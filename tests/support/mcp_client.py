@@ -19,12 +19,12 @@ Steps = Callable[[Client], Awaitable[T]]
 Session = Callable[..., Any]
 
 
-def over_http(address: str, key: str, steps: Steps[T], *, mode: str = "auto") -> T:
+def over_http(address: str, key: str, steps: Steps[T], *, mode: str = "auto", path: str = "/mcp") -> T:
     """Run `steps` with a client that is connected with this key, and return their result."""
 
     async def run() -> T:
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_S) as http:
-            transport = streamable_http_client(f"{address}/mcp", http_client=http)
+            transport = streamable_http_client(f"{address}{path}", http_client=http)
             async with Client(transport, mode=mode) as client:
                 return await steps(client)
 

@@ -28,6 +28,12 @@ def copy_prepared_folder(folder: Path) -> None:
     source = _prepared_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-pR", str(source), str(folder)], check=True)  # with its owner, whom root's server needs
+    write_key(folder.parent)
+
+
+def write_key(var_folder: Path) -> None:
+    """Write the key without which a database in this folder is refused, as a lost key would be."""
+    (var_folder / "secret_key").write_text("the key of a database that tests have copied", encoding="ascii")
 
 
 def _prepared_folder() -> Path:
@@ -52,6 +58,7 @@ def _lock() -> Iterator[None]:
 
 def _make(draft: Path) -> None:
     embedded.join(draft / DATA, UNSAFE_AND_FAST)
+    write_key(draft)
     try:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_")}
         subprocess.run(

@@ -88,13 +88,18 @@ def _mcp(name: str, version: str, *, is_wide: bool = False) -> Surface:
     return call
 
 
-def _mcp_method(town: Town, ask: Ask, method: str, name: str, params: dict[str, Any]) -> Answer:
+def _mcp_method(town: Town, ask: Ask, method: str, name: str, params: dict[str, Any], *, path: str = "/mcp") -> Answer:
     meta = {types.PROTOCOL_VERSION_META_KEY: TODAY, types.CLIENT_CAPABILITIES_META_KEY: {}}
     headers = {"Authorization": f"Bearer {ask.caller.key}", "Accept": "application/json"}
     headers |= {"Mcp-Protocol-Version": TODAY, "Mcp-Method": method, "Mcp-Name": name}
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-    response = town.http.post("/mcp", json=body, headers=headers)
+    response = town.http.post(path, json=body, headers=headers)
     return response.status_code, response.content
+
+
+def _chatgpt(town: Town, ask: Ask, name: str, arguments: dict[str, Any]) -> Answer:
+    params = {"name": name, "arguments": arguments}
+    return _mcp_method(town, ask, "tools/call", name, params, path="/mcp?profile=chatgpt")
 
 
 def _turn_resource(town: Town, ask: Ask) -> Answer:
@@ -341,6 +346,8 @@ ROUTES: dict[str, Surface] = {
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
     "MCP turn resource": _turn_resource,
     "MCP recall prompt": _recall_prompt,
+    "MCP search of ChatGPT": lambda town, ask: _chatgpt(town, ask, "search", {"query": ask.question}),
+    "MCP fetch of ChatGPT": lambda town, ask: _chatgpt(town, ask, "fetch", {"id": f"{ask.conversation}-0"}),
     "GET marks": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/marks"),
     "POST mark": lambda _, ask: _api(
         ask,

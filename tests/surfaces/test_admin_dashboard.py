@@ -233,7 +233,7 @@ def test_task_pages_show_kind_of_error_alone(staff: User) -> None:
 def test_failed_tasks_are_retried(staff: User, ada: User) -> None:
     staff.user_permissions.add(Permission.objects.get(codename="change_failure"))
     source = Source.objects.filter(archive_id=ada.pk).order_by("pk")[0]
-    calls = {"e": ("search.tasks.build_vector_index", ()), "f": (INDEX, (source.pk,)), "d": (INDEX, (10**9,))}
+    calls = {"e": ("convmemory.retention.tasks.sweep", ()), "f": (INDEX, (source.pk,)), "d": (INDEX, (10**9,))}
     now = timezone.now()
     for letter, (func, args) in calls.items():
         Task.objects.create(id=letter * 32, name=letter, func=func, args=args, started=now, stopped=now,

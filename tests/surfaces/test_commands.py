@@ -11,7 +11,7 @@ from django.core import management
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-import manage
+from convmemory.__main__ import main
 from convmemory.accounts.keys import caller_of_key
 from convmemory.accounts.models import AuditEntry
 from convmemory.conversations.models import Conversation
@@ -188,7 +188,7 @@ def test_program_is_loaded_without_garbage_collector_and_run_with_it(monkeypatch
     monkeypatch.setattr(acting, "process_acts_as", lambda login: None)
     monkeypatch.setattr(django, "setup", lambda: seen.append(gc.isenabled()))
     monkeypatch.setattr(management, "execute_from_command_line", lambda arguments: seen.append(gc.isenabled()))
-    manage.main()
+    main()
     gc.unfreeze()
     assert seen == [False, True]
 

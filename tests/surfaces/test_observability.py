@@ -1,6 +1,5 @@
 """Health, readiness, request ids and metrics, over HTTP."""
 
-import json
 import logging
 import re
 import shutil
@@ -23,6 +22,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import AuditEntry
 from convmemory.conversations.messages.ingest import append_messages
 from convmemory.core import logs
+from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.measuring import Measurement, report
 from convmemory.ops.models import Measure, RestoreCheck, SweepRun
 from convmemory.ops.observability import measures
@@ -155,28 +155,30 @@ def test_task_is_counted_and_its_id_stands_in_log_while_it_runs() -> None:
     assert (row.name, row.label, row.count, row.failures) == ("task", "search.tasks.index", 1, 1)
 
 
-def test_ready_names_what_is_missing(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Client().get("/health").json() == {"status": "ok"}
-    assert Client().get("/ready").json() == {
-        "status": "ok",
-        "checks": ["process", "database", "migrations", "disk"],
-    }
+def test_ready_says_no_more_than_that_and_the_log_says_why(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def assert_not_ready(reason: str) -> None:
+        caplog.clear()
+        answer = Client().get("/ready")
+        assert (answer.status_code, answer.json()) == (503, {"status": "unavailable"})
+        assert reason in caplog.text
+
+    assert [Client().get(path).json() for path in ("/health", "/ready")] == [{"status": "ok"}] * 2
     settings.VAR_DIR = tmp_path / "gone"
-    answer = Client().get("/ready")
-    assert (answer.status_code, answer.json()["failed"]) == (503, ["disk"])
+    assert_not_ready("The data folder cannot be written: No such file or directory.")
     settings.VAR_DIR = tmp_path
     assert Client().get("/ready").status_code == 200
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Mock(free=1024**2))
-    answer = Client().get("/ready")
-    assert (answer.status_code, answer.json()["failed"]) == (503, ["disk"])
+    assert_not_ready("The disk of the data folder is full: free space on /")
     monkeypatch.undo()
+    for error in (OperationalError("gone"), DatabaseUnavailable("/srv/convmemory/postgres did not start")):
 
-    def refuse(*_: Any) -> Any:
-        raise OperationalError("gone")
+        def refuse(*_: Any, error: Exception = error) -> Any:
+            raise error
 
-    with connection.execute_wrapper(refuse):
-        answer = Client().get("/ready")
-    assert (answer.status_code, json.loads(answer.content)["failed"][0]) == (503, "database")
+        with connection.execute_wrapper(refuse):
+            assert_not_ready(f"The database does not answer: {error}")
     assert Client().get("/health").status_code == 200
 
 

@@ -3,10 +3,16 @@
 That of an even earlier commit, or of a later one, is refused as it is.
 """
 
+import json
 import lzma
 import os
-from collections.abc import Iterator
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +22,11 @@ import convmemory
 from convmemory.core.postgres import embedded, server
 from convmemory.ops.privacy.backup import verify
 from tests.conftest import FAST_OPTIONS
+from tests.integration.ops.test_upgrades import Rows
+from tests.support.fleet import free_port
 from tests.support.forked_commands import ForkedCommands
 from tests.support.prepared_folder import copy_prepared_folder
+from tests.support.run_database import ROOT
 from tests.surfaces.test_backup import Installation
 
 pytestmark = pytest.mark.slow
@@ -73,6 +82,54 @@ def test_database_of_5e9aed6e_and_its_backup_are_upgraded(installation: Installa
     assert ["accounts", "0002_archives"] not in verify(backup)["migrations"]
     assert "Forty tanks of zebrafish." in installation.shell(SHOW)
     installation.run("restore", str(backup), "--yes")
+    assert "Forty tanks of zebrafish." in installation.shell(SHOW)
+
+
+def up_until(installation: Installation, is_reached: Callable[[str], object]) -> str:
+    """Start `manage.py up`, kill it as soon as its output is as far as that, and return the output."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
+    ours = {"CONVMEMORY_VAR": str(installation.folder), "PORT": str(free_port()), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "up"], cwd=ROOT, env=outside | ours, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    output = ""
+    with process:
+        assert process.stdout
+        while not is_reached(output):
+            part = os.read(process.stdout.fileno(), 65_536).decode()
+            assert part, output
+            output += part
+        os.killpg(process.pid, signal.SIGKILL)
+    return output
+
+
+def next_step(output: str, begun: Sequence[str]) -> str:
+    """Return the first step of the update that the output shows and `begun` lacks: a migration's start, or the end."""
+    steps = re.findall(r"Applying (\S+?)\.\.\.|(The database is that of)", output)
+    return next((one or other for one, other in steps if one not in begun), "")
+
+
+def test_update_killed_at_each_step_is_finished_by_the_next_start(installation: Installation) -> None:
+    def rows() -> Rows:
+        return {table: [json.loads(row) for (row,) in stored] for table, stored in contents(installation).items()}
+
+    version = installation.folder / "version"
+    version.write_text("0.1.0\n")
+    os.utime(version, (1, 1))
+    before = rows()
+    for line in ("Starting the database", "Updating from 0.1.0", "To go back, install 0.1.0"):
+        up_until(installation, partial(re.search, line))
+        assert rows() == before
+    begun: list[str] = []
+    while "The database is that of" not in begun:
+        begun.append(next_step(up_until(installation, lambda output: next_step(output, begun)), begun))
+    assert len(begun) > 10
+    (backup,) = (installation.folder / "before-updates").glob("convmemory-*.zip")
+    assert ["accounts", "0002_archives"] not in verify(backup)["migrations"]
+    output = up_until(installation, lambda output: "Application startup complete." in output)
+    assert "Updating" not in output
+    assert version.read_text() == f"{convmemory.__version__}\n"
     assert "Forty tanks of zebrafish." in installation.shell(SHOW)
 
 

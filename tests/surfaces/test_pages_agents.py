@@ -2,8 +2,11 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from convmemory.accounts.models import ApiKey
 from convmemory.mcp_server.clients import commands, setups
 from convmemory.mcp_server.views import SAID
+from convmemory.push.application import modules_of, own_modules
 from convmemory.tools.registry import mcp_tools
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
@@ -160,8 +164,10 @@ def test_texts_of_instructions_can_be_translated_and_lead_to_no_file_of_server()
 def test_connect_page_shows_command_for_all_agents_first(browser: Client, owner: User) -> None:
     User.objects.filter(pk=owner.pk).update(is_staff=True)
     text = unescape(browser.get("/settings/connect").content.decode())
-    assert text.index("manage.py connect --user ada") < text.index("convmemory-push connect --server http://testserver")
-    assert text.index("convmemory-push connect --server http://testserver") < text.index("~/.claude.json")
+    assert text.index("manage.py connect --user ada") < text.index(
+        "python3 client.pyz connect --server http://testserver"
+    )
+    assert text.index("python3 client.pyz connect --server http://testserver") < text.index("~/.claude.json")
 
 
 @pytest.mark.parametrize("marks", [True, False])
@@ -180,3 +186,14 @@ def test_pages_say_that_agents_only_read_unless_they_mark_turns(
 def test_key_of_connect_page_imports_only_if_chosen(browser: Client, owner: User, imports: bool) -> None:
     browser.post("/settings/connect", {"imports": "on"} if imports else {})
     assert ApiKey.objects.get(person_id=owner.pk).read_only is not imports
+
+
+def test_anonymous_request_gets_client_of_this_version(client: Client, tmp_path: Path) -> None:
+    answer = client.get("/client.pyz")
+    (tmp_path / "client.pyz").write_bytes(answer.content)
+    assert modules_of(tmp_path / "client.pyz") == own_modules()
+    command = [sys.executable, "client.pyz", "connect", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--server" in done.stdout
+    again = client.get("/client.pyz", headers={"If-None-Match": answer["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")

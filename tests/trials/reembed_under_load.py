@@ -87,19 +87,16 @@ class Trial:
         from django.contrib.auth.models import User
 
         from convmemory.embeddings.spaces import active_space
-        from search.vector_index import ensure_passage_index, has_passage_index
 
         self.owner = User.objects.create_user("owner")
         self.newcomer = User.objects.create_user("newcomer")
         self.fill()
         say(f"first embedding: {self.reembed('--workers', str(self.workers))}")
-        ensure_passage_index(active_space(), even_if_small=True)
         before = {query: self.answer(query) for query in QUERIES}
         with self.load():
             self.kill_on_the_way()
             say(f"third run: {self.reembed('--model', str(self.folder / 'new'), '--workers', str(self.workers))}")
             assert active_space().dimensions == 64
-            assert has_passage_index(active_space())
             after = {query: self.answer(query) for query in QUERIES}
             asked = self.counts["searches"]
             wait_until(lambda: self.counts["searches"] >= asked + 4 * len(QUERIES))

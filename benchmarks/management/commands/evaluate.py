@@ -142,12 +142,12 @@ class Command(own.Command):
             questions = documents.read_questions(folder)[: options["limit"]]
             caller = documents.load_library(folder, questions, self._progress)
             with acting_as(caller):
-                found = documents.measure_search(caller, questions, mode=options["mode"], progress=self._progress)
+                figures = documents.measure_search(caller, questions, mode=options["mode"], progress=self._progress)
                 plain = documents.measure_plain_splitter(folder, caller, questions, self._progress)
         finally:
             if not options["keep"]:
                 delete_haystacks(DOCUMENTS)
-        report = {"questions": len(questions), "mode": options["mode"], **found, **plain}
+        report = {"questions": len(questions), "mode": options["mode"], **figures, **plain}
         self.stdout.write(json.dumps(report, indent=None if options["json"] else 1))
 
     def _of_haystacks(
@@ -155,10 +155,10 @@ class Command(own.Command):
     ) -> list[Found]:
         """Return the results of `ask` over the whole set."""
         loaded = self._loaded(name, read_dataset(name, path, limit=options["limit"]), options)
-        found = [one for caller, haystack in loaded for one in ask(caller, haystack)]
-        if not found:
+        results = [one for caller, haystack in loaded for one in ask(caller, haystack)]
+        if not results:
             raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
-        return found
+        return results
 
     def _ask_all(self, name: str, path: Path, options: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
         """Yield the outcomes of the haystacks, and of small archives cut from them by size, under their labels."""

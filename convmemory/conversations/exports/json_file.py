@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from convmemory.conversations.exports.selection import ExportedMessage
-from convmemory.conversations.importers.own_export import JSON_FORMAT, VERSION
+from convmemory.conversations.importers.own_export import FORMAT_VERSION, JSON_FORMAT
 from convmemory.conversations.messages.parts import part_to_json
 from convmemory.conversations.models import Conversation
 
@@ -25,7 +25,7 @@ class JsonWriter:
         self._is_first = True
 
     def begin(self) -> str:
-        return f'{{"format": "{JSON_FORMAT}", "version": {VERSION}, "conversations": ['
+        return f'{{"format": "{JSON_FORMAT}", "version": {FORMAT_VERSION}, "conversations": ['
 
     def conversation(self, conversation: Conversation) -> str:
         plain = ("id", "source", "source_id", "title", "agent", "project", "repository", "worktree", "parent_source_id")

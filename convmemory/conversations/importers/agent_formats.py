@@ -5,7 +5,7 @@ Text that the agent itself puts before or into a prompt is no question: `harness
 
 from convmemory.conversations.importers.base import Checked
 from convmemory.conversations.importers.chat_formats import DATABASES
-from convmemory.conversations.importers.declaration import Declaration, Said, Tables
+from convmemory.conversations.importers.declaration import Declaration, EntryMessage, Tables
 
 # What agents add to prompts, by the beginning of the text.
 HARNESS = (
@@ -29,10 +29,10 @@ ERRANDS = (
     "Provide a concise, 5-word-or-less title for the conversation",  # LibreChat
 )
 
-_SAID_TO_KIRO = (
-    Said("tool", ("user.content.ToolUseResults.tool_use_results",), time=("user.timestamp",)),
-    Said("user", ("user.content.Prompt.prompt",), time=("user.timestamp",)),
-    Said("assistant", ("assistant.Response.content", "assistant.ToolUse"), time=("user.timestamp",)),
+_KIRO_MESSAGES = (
+    EntryMessage("tool", ("user.content.ToolUseResults.tool_use_results",), time=("user.timestamp",)),
+    EntryMessage("user", ("user.content.Prompt.prompt",), time=("user.timestamp",)),
+    EntryMessage("assistant", ("assistant.Response.content", "assistant.ToolUse"), time=("user.timestamp",)),
 )
 AGENT_FORMATS = (
     Declaration(
@@ -193,7 +193,7 @@ AGENT_FORMATS = (
         project=("key", "value.history.0.user.env_context.env_state.current_working_directory"),
         created=("created_at",),
         key=(),
-        said=_SAID_TO_KIRO,
+        entry_messages=_KIRO_MESSAGES,
         calls=("assistant.ToolUse.tool_uses",),
         harness=HARNESS,
     ),
@@ -209,7 +209,7 @@ AGENT_FORMATS = (
         id=("conversation_id",),
         project=("history.0.user.env_context.env_state.current_working_directory",),
         key=(),
-        said=_SAID_TO_KIRO,
+        entry_messages=_KIRO_MESSAGES,
         calls=("assistant.ToolUse.tool_uses",),
         harness=HARNESS,
     ),
@@ -341,7 +341,7 @@ AGENT_FORMATS = (
         group=("conversation_id",),
         key=("exchange_id",),
         project=("working_directory",),
-        said=(Said("user", ("input.*.Query.text",)),),
+        entry_messages=(EntryMessage("user", ("input.*.Query.text",)),),
         time=("start_ts",),
         answer="(The answer is not in Warp's database as text.)",
     ),
@@ -452,7 +452,7 @@ AGENT_FORMATS = (
         agent="codex",
         group=("session_id",),
         key=(),
-        said=(Said("user", ("text",)),),
+        entry_messages=(EntryMessage("user", ("text",)),),
         time=("ts",),
         answer="(The answer is not in this list: Codex writes only what was typed.)",
         unless="codex",

@@ -26,12 +26,6 @@ from convmemory.conversations.messages.parts import Part, TextPart, ToolResultPa
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import cut, one_line
 
-# --- amplifier events -----------------------------------------------------------------------------
-# The event log of an Amplifier session, streamed: one line at a time, payloads cut to size.
-#
-# Reads `events.jsonl` in the session's folder, or `context-intelligence/events.jsonl`.
-
-
 EVENT_FILES = ("events.jsonl", "context-intelligence/events.jsonl")
 MAX_PAYLOAD_BYTES = 4096
 PROMPT_EVENT = "prompt:submit"
@@ -40,6 +34,19 @@ _LEFT_OUT = frozenset({"raw", "messages", "history"})  # whole conversations, re
 _LIMITS = ((1000, 40), (300, 20), (80, 10))  # (characters of a string, items of a list or object)
 _MAX_DEPTH = 6
 
+TRANSCRIPT = "transcript.jsonl"
+METADATA = "metadata.json"
+MAX_METADATA_BYTES = 16 * 1024 * 1024
+MAX_RESULT_CHARS = 1_000_000  # longer results are not parsed for an error flag
+REMINDER = "<system-reminder>"
+SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
+
+_METADATA_KEYS = frozenset(
+    {"session_id", "bundle", "last_turn", "parent_id", "turn_count", "working_dir", "recovered", "incremental"}
+)
+_SESSION_NAME = re.compile(r"[0-9a-f]{8}[0-9a-f-]*(_.+)?", re.IGNORECASE)
+_SPAN = re.compile(r"-[0-9a-f]{16}$", re.IGNORECASE)
+
 
 def events_path(folder: Path) -> Path | None:
     """Return the session's event log, if there is one."""
@@ -47,7 +54,10 @@ def events_path(folder: Path) -> Path | None:
 
 
 def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
-    """Yield the events in order; line numbers rise strictly. Raises: InvalidInput if the file cannot be read."""
+    """Yield the events in order, read one line at a time, with payloads cut to size; line numbers rise strictly.
+
+    Raises: InvalidInput if the file cannot be read.
+    """
     path = events_path(folder)
     if path is None:
         return
@@ -67,7 +77,7 @@ def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
         last = max(last + 1, item.number)
         value = item.value
         data = mapping_of(value.get("data"))
-        tools = (text_of(place.get(key)) for place in (data, value) for key in ("tool_name", "tool"))
+        tools = (text_of(record.get(key)) for record in (data, value) for key in ("tool_name", "tool"))
         turns = () if prompts else (data.get("turn"), data.get("turn_number"), value.get("turn"))
         whole = (turn for turn in turns if isinstance(turn, int) and not isinstance(turn, bool))
         yield EventDraft(
@@ -105,24 +115,6 @@ def _shortened(value: Any, max_chars: int, max_items: int, depth: int) -> Any:
     return value
 
 
-# --- amplifier ------------------------------------------------------------------------------------
-
-
-TRANSCRIPT = "transcript.jsonl"
-METADATA = "metadata.json"
-MAX_METADATA_BYTES = 16 * 1024 * 1024
-MAX_RESULT_CHARS = 1_000_000  # longer results are not parsed for an error flag
-REMINDER = "<system-reminder>"
-SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
-
-
-_METADATA_KEYS = frozenset(
-    {"session_id", "bundle", "last_turn", "parent_id", "turn_count", "working_dir", "recovered", "incremental"}
-)
-_SESSION_NAME = re.compile(r"[0-9a-f]{8}[0-9a-f-]*(_.+)?", re.IGNORECASE)
-_SPAN = re.compile(r"-[0-9a-f]{16}$", re.IGNORECASE)
-
-
 @dataclass(frozen=True, slots=True)
 class AmplifierImporter:
     """Reads one session folder."""
@@ -139,9 +131,9 @@ class AmplifierImporter:
             return 95
         if any("type" in item.value for item in source.head_objects):
             return None  # the transcript of another program
-        known = _METADATA_KEYS & _metadata(source.path, FileReport(path="")).keys()
+        metadata_keys = _METADATA_KEYS & _metadata(source.path, FileReport(path="")).keys()
         beside = (source.path / TRANSCRIPT).exists() or events_path(source.path) is not None
-        return 70 if known and (beside or source.path.parent.name == "sessions") else None
+        return 70 if metadata_keys and (beside or source.path.parent.name == "sessions") else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
@@ -153,7 +145,7 @@ class AmplifierImporter:
             report.note("a session without any message")
             if not has_events:
                 return
-        given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
+        times = (time_of(metadata.get(key)) for key in ("created", "started_at"))
         bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
         given_id = text_of(metadata.get("session_id"))
         is_named = bool(given_id or _SESSION_NAME.fullmatch(source.path.name) or not opening)
@@ -168,8 +160,8 @@ class AmplifierImporter:
             parent_source_id = key_of(next(parents, None) or _SPAN.sub("", stem), max_chars=290)
         title = text_of(metadata.get("name"))
         if not title:
-            said = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
-            title = one_line(next(said, ""), TITLE_CHARS)
+            questions = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
+            title = one_line(next(questions, ""), TITLE_CHARS)
         project = text_of(metadata.get("working_dir"))
         if not project:
             folders = Path(source.label or source.path).parts[:-1]
@@ -182,7 +174,7 @@ class AmplifierImporter:
             title=title,
             agent=bundle or text_of(metadata.get("agent_name")) or "amplifier",
             project=project,
-            created_at=next((time for time in given if time), None),
+            created_at=next((time for time in times if time), None),
             parent_source_id=parent_source_id,
             events=read_events(source.path, report) if has_events else (),
         )
@@ -205,7 +197,7 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
 
     A damaged file is reported and skipped.
     """
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     # The session's own file is last and overwrites the other's values.
     for path in (folder / "context-intelligence" / METADATA, folder / METADATA):
         if not path.is_file():
@@ -215,8 +207,8 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
         except ConvMemoryError as error:
             report.skip(path.relative_to(folder).as_posix(), str(error))
             continue
-        found.update((key, item) for key, item in mapping_of(value).items() if item not in (None, ""))
-    return found
+        metadata.update((key, item) for key, item in mapping_of(value).items() if item not in (None, ""))
+    return metadata
 
 
 def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:

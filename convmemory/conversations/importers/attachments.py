@@ -75,7 +75,7 @@ def named_file(name: object, media_type: object = "", *, size: object = 0, text:
 
 def _name(block: Mapping[str, Any], source: Mapping[str, Any], kind: str) -> str:
     keys = ("filename", "file_name", "title", "name", "url", "file_id", "id")
-    for value in (text_of(place.get(key)) for key in keys for place in (block, source)):
+    for value in (text_of(record.get(key)) for key in keys for record in (block, source)):
         if value and not value.startswith("data:"):
             return value[:MAX_NAME_CHARS]
     return kind.removeprefix("input_").removeprefix("output_").removesuffix("_url")

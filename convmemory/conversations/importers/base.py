@@ -27,6 +27,10 @@ JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _DATE = re.compile(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)")
 _COPY_NUMBER = re.compile(r" ?\(\d{1,3}\)$")
 
+_VERSION_NUMBER = re.compile(r"\d{1,9}")
+_MAX_VERSION_CHARS = 60
+_VERSION_PARTS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Reads:
@@ -111,10 +115,10 @@ class Source:
             if not kept:
                 faulty.add(number)
 
-        found: list[JsonObject] = []
+        objects: list[JsonObject] = []
         for number, line in enumerate(lines, 1):
-            found.extend(objects_of_line(line, number=number, on_issue=on_issue))
-        return tuple(item for item in found if item.number not in faulty)
+            objects.extend(objects_of_line(line, number=number, on_issue=on_issue))
+        return tuple(item for item in objects if item.number not in faulty)
 
     @property
     def is_sqlite(self) -> bool:
@@ -191,9 +195,9 @@ class FileReport:
         """The number of entries that were not read, or not as what they are."""
         return self.skipped + sum(self.unknown_types.values())
 
-    def skip(self, place: int | str, reason: str) -> None:
+    def skip(self, position: int | str, reason: str) -> None:
         """Count a skipped place; only the first ones are stored by name."""
-        self._issue(place, reason, kept=False)
+        self._issue(position, reason, kept=False)
 
     def leave_over(self, name: str) -> None:
         """Count a conversation that was not stored; only the first ones are named."""
@@ -201,9 +205,9 @@ class FileReport:
         if len(self.left_over) < MAX_STORED_ISSUES:
             self.left_over.append(name)
 
-    def repair(self, place: int | str, reason: str) -> None:
+    def repair(self, position: int | str, reason: str) -> None:
         """Count a place that was repaired to be read."""
-        self._issue(place, reason, kept=True)
+        self._issue(position, reason, kept=True)
 
     def line_issue(self, number: int | str, reason: str, *, kept: bool) -> None:
         """Call `skip` or `repair`; has the signature that `lines.read_objects` calls."""
@@ -234,13 +238,13 @@ class FileReport:
                 f"({checked.version}): look at what was skipped, and update convmemory."
             )
 
-    def _issue(self, place: int | str, reason: str, *, kept: bool) -> None:
+    def _issue(self, position: int | str, reason: str, *, kept: bool) -> None:
         if kept:
             self.repaired += 1
         else:
             self.skipped += 1
         if len(self.issues) < MAX_STORED_ISSUES:
-            self.issues.append(Issue(place=f"{self.path}:{place}", reason=reason, kept=kept))
+            self.issues.append(Issue(place=f"{self.path}:{position}", reason=reason, kept=kept))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -279,23 +283,14 @@ class Importer(Protocol):
         """
 
 
-# --- versions -------------------------------------------------------------------------------------
-# Compares versions of the programs that wrote the files.
-
-
-_NUMBER = re.compile(r"\d{1,9}")
-_MAX_CHARS = 60
-_PARTS = 3
-
-
-def is_newer(found: str, known: str) -> bool:
-    """Return whether version `found` ("0.153.0-alpha.2", "2026-11") is newer than `known`.
+def is_newer(version: str, reference: str) -> bool:
+    """Return whether a version ("0.153.0-alpha.2", "2026-11") is newer than `reference`.
 
     False if either is not a version.
     """
-    numbers = _numbers(found), _numbers(known)
+    numbers = _numbers(version), _numbers(reference)
     return all(numbers) and numbers[0] > numbers[1]
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(match[0]) for match in _NUMBER.finditer(version[:_MAX_CHARS])][:_PARTS]
+    return [int(match[0]) for match in _VERSION_NUMBER.finditer(version[:_MAX_VERSION_CHARS])][:_VERSION_PARTS]

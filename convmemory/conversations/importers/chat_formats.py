@@ -4,7 +4,7 @@
 """
 
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked
-from convmemory.conversations.importers.declaration import ALTERNATING, Declaration, Joined, Said, Tables
+from convmemory.conversations.importers.declaration import ALTERNATING, Declaration, EntryMessage, Joined, Tables
 from convmemory.conversations.importers.library_formats import LIBRARIES
 
 DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
@@ -158,9 +158,9 @@ SERVICES = (
         title=("thread_metadata.title", "entries.0.thread_title"),
         created=("thread_metadata.created_at",),
         key=("uuid", "backend_uuid"),
-        said=(
-            Said("user", ("query_str",)),
-            Said(
+        entry_messages=(
+            EntryMessage("user", ("query_str",)),
+            EntryMessage(
                 "assistant",
                 (
                     "blocks.*.markdown_block.answer",
@@ -190,7 +190,7 @@ SERVICES = (
         id=("metadata.thread_id",),
         title=("metadata.thread_title",),
         created=("metadata.thread_created_at",),
-        said=(Said("user", ("query",)), Said("assistant", ("answer",))),
+        entry_messages=(EntryMessage("user", ("query",)), EntryMessage("assistant", ("answer",))),
     ),
     Declaration(
         name="microsoft-copilot",
@@ -265,10 +265,10 @@ PROGRAMS = (
             conversations="conversations", messages="responses", by="conversation_id", order="datetime_utc, id"
         ),
         marks=(b"prompt", b"response"),
-        said=(
-            Said("system", ("system",)),
-            Said("user", ("prompt",)),
-            Said("assistant", ("response",), thinking=("reasoning",)),
+        entry_messages=(
+            EntryMessage("system", ("system",)),
+            EntryMessage("user", ("prompt",)),
+            EntryMessage("assistant", ("response",), thinking=("reasoning",)),
         ),
         time=("datetime_utc",),
     ),
@@ -376,7 +376,10 @@ PROGRAMS = (
         entries="messages",
         group=("thread_id", "thread", "workspace", "workspaceId"),
         title=("thread", "workspace.name", "workspace"),
-        said=(Said("user", ("prompt",)), Said("assistant", ("response.text", "response.@json.text", "response"))),
+        entry_messages=(
+            EntryMessage("user", ("prompt",)),
+            EntryMessage("assistant", ("response.text", "response.@json.text", "response")),
+        ),
         time=("sent_at", "createdAt"),
         by_time=True,
     ),
@@ -392,7 +395,7 @@ PROGRAMS = (
         entries="messages",
         group=("workspace",),
         title=("workspace",),
-        said=(Said("user", ("prompt",)), Said("assistant", ("response",))),
+        entry_messages=(EntryMessage("user", ("prompt",)), EntryMessage("assistant", ("response",))),
         time=("sent_at",),
         by_time=True,
         files=(),

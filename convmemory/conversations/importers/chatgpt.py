@@ -54,6 +54,14 @@ _MAPPING = re.compile(rb'"mapping"\s*:\s*[{n]')
 # An author is in every message; only ChatGPT writes the others with a `mapping`, even an empty one.
 _READABLE = re.compile(rb'"(?:author|content_type|current_node|moderation_results|default_model_slug|gizmo_id)"\s*:')
 
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
+# ChatGPT encloses entities and citations in private-use characters, older citations in lenticular brackets.
+_ENTITY = re.compile('\ue200entity\ue202\\["[^"\ue201]{0,100}","([^"\ue201]{0,200})"[^\ue201]{0,500}\ue201')
+_MARKS = re.compile(
+    "\ue200[^\ue200\ue201]{0,500}\ue201|[\ue200-\ue2ff]|\u3010[^\u3010\u3011\u2020]{0,200}\u2020[^\u3010\u3011]{0,200}\u3011"
+)
+_KNOWN_WITHOUT_TEXT = frozenset({"model_editable_context", "app_pairing_content", "super_widget"})
+
 
 @dataclass(frozen=True, slots=True)
 class ChatGPTImporter:
@@ -73,27 +81,27 @@ class ChatGPTImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        found = False
+        has_conversation = False
         used: dict[str, str] = {}
         names, after = ("conversations", "items", "chats"), PAGE_DATA if _is_page(source) else ""
         for element in read_elements(source.path, report=report, names=names, after=after):
             value = mapping_of(element.value)
             if source.path.parent.name == CANVASES and (canvas := _canvas(value, element.raw, source)):
-                found = True
+                has_conversation = True
                 yield canvas
                 continue
             if not mapping_of(value.get("mapping")):
                 if "mapping" in value or "current_node" in value or "conversation_id" in value:
                     report.skip(f"conversation {element.number}", "the export holds no messages of it")
-                    found = True
+                    has_conversation = True
                 elif source.plain_name == "group_chats.json" and "chats" not in value:
                     report.unknown("group chat")
                 elif not _is_companion(source):
                     report.skip(f"element {element.number}", "no conversation of ChatGPT")
                 continue
-            found = True
+            has_conversation = True
             yield told_apart(_conversation(value, source, report), used)
-        if not found and _is_companion(source):
+        if not has_conversation and _is_companion(source):
             report.note("a part of a ChatGPT export that holds no conversation")
 
 
@@ -147,7 +155,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
         return node_drafts(node, model=model, unknown=report.unknown)
 
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=own_id or "a conversation"),
+        messages=read_thread(nodes, read=read, report=report, current=current, position=own_id or "a conversation"),
         source="chatgpt",
         title=text_of(value.get("title")),
         agent=AGENT,
@@ -159,21 +167,11 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     return named(draft, own_id, former=f"{source.path.stem}:{short_hash(beginning)}")
 
 
-# --- chatgpt content ------------------------------------------------------------------------------
-# The message of one node of a ChatGPT conversation, by its content type and its recipient.
-
-
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
-# ChatGPT encloses entities and citations in private-use characters, older citations in lenticular brackets.
-_ENTITY = re.compile('\ue200entity\ue202\\["[^"\ue201]{0,100}","([^"\ue201]{0,200})"[^\ue201]{0,500}\ue201')
-_MARKS = re.compile(
-    "\ue200[^\ue200\ue201]{0,500}\ue201|[\ue200-\ue2ff]|\u3010[^\u3010\u3011\u2020]{0,200}\u2020[^\u3010\u3011]{0,200}\u3011"
-)
-_KNOWN_WITHOUT_TEXT = frozenset({"model_editable_context", "app_pairing_content", "super_widget"})
-
-
 def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str], None]) -> Iterator[MessageDraft]:
-    """Yield the node's message; none if it has no content. `model` is the conversation's."""
+    """Yield the node's message, by its content type and its recipient; none without content.
+
+    `model` is the conversation's.
+    """
     message = mapping_of(node.get("message"))
     author, metadata = mapping_of(message.get("author")), mapping_of(message.get("metadata"))
     role = _ROLES.get(text_of(author.get("role")))
@@ -243,9 +241,9 @@ def _parts(
             else:
                 unknown(part_kind or "(part without a type)")
     keys = ("title", "url", "text", "result", "content", "user_profile", "user_instructions", "snippet", "name")
-    own = [content[key] for key in keys if isinstance(content.get(key), str)]
-    texts.extend(own)
-    if not isinstance(listed, list) and not own and kind not in _KNOWN_WITHOUT_TEXT:
+    field_texts = [content[key] for key in keys if isinstance(content.get(key), str)]
+    texts.extend(field_texts)
+    if not isinstance(listed, list) and not field_texts and kind not in _KNOWN_WITHOUT_TEXT:
         unknown(kind)
     text = "\n\n".join(_shown(text) for text in texts if text.strip())
     if role == "tool":

@@ -50,7 +50,7 @@ class ClaudeAIImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        found = False
+        has_draft = False
         used: dict[str, str] = {}
         for element in read_elements(source.path, report=report, names=("conversations", "projects")):
             value = mapping_of(element.value)
@@ -62,12 +62,12 @@ class ClaudeAIImporter:
                 draft = _memories(value)
             else:
                 draft = None
-            found = found or draft is not None
+            has_draft = has_draft or draft is not None
             if draft is not None:
                 yield told_apart(draft, used)
             elif source.plain_name not in COMPANIONS:
                 report.skip(f"element {element.number}", "neither a conversation nor a project of Claude.ai")
-        if not found and source.plain_name in COMPANIONS:
+        if not has_draft and source.plain_name in COMPANIONS:
             report.note("a part of a Claude.ai export that holds no conversation")
 
 
@@ -81,7 +81,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
 
     current = text_of(value.get("current_leaf_message_uuid"))
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id or "a conversation"),
+        messages=read_thread(nodes, read=read, report=report, current=current, position=source_id or "a conversation"),
         source="claude-ai",
         source_id=source_id,
         title=text_of(value.get("name")),
@@ -92,12 +92,12 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     return draft if source_id else named_by_opening(draft, former_ids=[_former_id(value, source)])
 
 
-def _nodes(messages: Iterable[object], report: FileReport, place: str) -> Iterator[Node[Mapping[str, Any]]]:
+def _nodes(messages: Iterable[object], report: FileReport, conversation: str) -> Iterator[Node[Mapping[str, Any]]]:
     """Yield the messages; a message without a named parent follows the one before it."""
     previous = ""
     for number, value in enumerate(messages, 1):
         if not isinstance(value, Mapping):
-            report.skip(f"{place}, message {number}", "no message")
+            report.skip(f"{conversation}, message {number}", "no message")
             continue
         name = text_of(value.get("uuid")) or f"message:{number}"
         parent = value.get("parent_message_uuid")
@@ -125,8 +125,8 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
             is_note = block.get("type") == "voice_note"
             content = "\n\n".join(filter(None, spoken)) if is_note else block
             parts.extend(content_parts(content, unknown=report.unknown))
-    said = any(isinstance(part, TextPart) for part in parts)
-    if not said and not (parts and value.get("sender") == "assistant"):
+    has_text = any(isinstance(part, TextPart) for part in parts)
+    if not has_text and not (parts and value.get("sender") == "assistant"):
         parts.extend(content_parts(text_of(value.get("text"))))
     parts.extend(_files(value))
     if parts:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.claude_queue import Place, Segment, read_prompt
+from convmemory.conversations.importers.claude_prompts import Position, Segment, read_prompt
 from convmemory.conversations.importers.claude_scan import (
     KNOWN_TYPES,
     MESSAGE_TYPES,
@@ -39,6 +39,13 @@ AGENT = "claude-code"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _MARKS = frozenset({"uuid", "sessionId", "session_id", "leafUuid", "parentUuid", "snapshot", "messageId"})
 _HEAD_MARKS = re.compile(rb'"(?:parentUuid|sessionId)"\s*:')
+
+_ENVELOPE = frozenset(
+    {
+        *("type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "sessionKind", "timestamp", "version"),
+        *("cwd", "gitBranch", "userType", "entrypoint", "isSidechain", "slug"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ class ClaudeCodeImporter:
             yield draft
         for chain in chains:
             draft = ConversationDraft(
-                messages=MessageReader(report).read(read_objects_at(path, chain.places, until=scan.end)),
+                messages=MessageReader(report).read(read_objects_at(path, chain.addresses, until=scan.end)),
                 source=self.name,
                 source_id=_bounded(f"{own_id}:{chain.name}"),
                 title=chain.title,
@@ -145,33 +152,18 @@ def _named_session(folder: Path, scan: Scan) -> str:
     """Return the session id in the parent's file, which is next to the folder `<session>/`."""
     if _UUID.fullmatch(folder.name):
         return ""
-    found = ""
+    session_id = ""
     try:
         for item in read_objects(folder.with_name(f"{folder.name}.jsonl")):
             if text_of(item.value.get("type")) in KNOWN_TYPES:
-                found = session_id_of(item.value) or found
+                session_id = session_id_of(item.value) or session_id
     except InvalidInput:
         return scan.session_id
-    return found
+    return session_id
 
 
 def _bounded(source_id: str) -> str:
     return key_of(source_id, max_chars=MAX_ID_CHARS)
-
-
-# --- claude messages ------------------------------------------------------------------------------
-# The second pass over a Claude Code file: its lines as messages, in file order.
-#
-# Assistant lines with one message id are joined; text of the harness becomes a system message, also the CLI's own
-# answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
-
-
-_ENVELOPE = frozenset(
-    {
-        *("type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "sessionKind", "timestamp", "version"),
-        *("cwd", "gitBranch", "userType", "entrypoint", "isSidechain", "slug"),
-    }
-)
 
 
 @dataclass(slots=True)
@@ -209,13 +201,16 @@ class _Answer:
 
 @dataclass(slots=True)
 class MessageReader:
-    """Converts lines to messages.
+    """Converts lines, in the order of the file, to messages.
 
-    `plan` has the queue's prompts by place, `superseded` the hashes of the uuids that a rewind superseded.
+    Assistant lines with one message id are joined; text of the harness becomes a system message, also the CLI's own
+    answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
+
+    `plan` has the queue's prompts by position, `superseded` the hashes of the uuids that a rewind superseded.
     """
 
     report: FileReport
-    plan: Mapping[Place, list[Segment]] = field(default_factory=dict)
+    plan: Mapping[Position, list[Segment]] = field(default_factory=dict)
     superseded: Collection[int] = ()
     queued_at: Mapping[str, datetime] = field(default_factory=dict)  # the time of each prompt, by its key
     _seen: set[int] = field(default_factory=set)
@@ -300,7 +295,7 @@ class MessageReader:
             drafts.append(replace(draft, role="tool", parts=results))
             draft = replace(draft, source_key=f"{draft.source_key}:text")
         if prompt.typed:
-            drafts.extend(self._prompts(item.place, prompt.typed, files, draft))
+            drafts.extend(self._prompts(item.position, prompt.typed, files, draft))
         elif prompt.harness:
             harness: tuple[Part, ...] = (_text_part(prompt.harness), *files)
             drafts.append(replace(draft, role="system", parts=harness, injected=True))
@@ -311,10 +306,10 @@ class MessageReader:
         return drafts
 
     def _prompts(
-        self, place: Place, typed: str, files: tuple[Part, ...], draft: MessageDraft
+        self, position: Position, typed: str, files: tuple[Part, ...], draft: MessageDraft
     ) -> Iterator[MessageDraft]:
         """Yield a person's prompt, split if several queued prompts came back as one."""
-        segments = self.plan.get(place) or [("", typed)]
+        segments = self.plan.get(position) or [("", typed)]
         if len(segments) == 1:
             segments = [(segments[0][0], typed)]
         for number, (key, text) in enumerate(segments):
@@ -329,11 +324,11 @@ class MessageReader:
 
     def _queued(self, item: JsonObject, parts: Iterable[Part]) -> list[MessageDraft]:
         """Return a queue entry or an attachment as a message if the plan has a prompt there."""
-        segments = self.plan.get(item.place)
+        segments = self.plan.get(item.position)
         if not segments:
             return []
         files = tuple(part for part in parts if isinstance(part, AttachmentPart))
-        return list(self._prompts(item.place, segments[0][1], files, self._base(item)))
+        return list(self._prompts(item.position, segments[0][1], files, self._base(item)))
 
     def _fresh_content(self, item: JsonObject) -> str | list[Any] | None:
         """Return the line's content if it has any and the line did not occur before in the file."""
@@ -341,7 +336,7 @@ class MessageReader:
         if content is None:
             self.report.skip(item.number, f"a line of type {item.value.get('type')} without message content")
             return None
-        uuid = hash(text_of(item.value.get("uuid")) or item.place)
+        uuid = hash(text_of(item.value.get("uuid")) or item.position)
         if uuid in self._seen:
             return None
         self._seen.add(uuid)
@@ -365,8 +360,8 @@ class MessageReader:
 
 
 def _key(item: JsonObject) -> str:
-    place = f"line:{item.number}" + (f".{item.index}" if item.index else "")
-    return key_of(text_of(item.value.get("uuid")) or place)
+    line_key = f"line:{item.number}" + (f".{item.index}" if item.index else "")
+    return key_of(text_of(item.value.get("uuid")) or line_key)
 
 
 def _text_part(text: str) -> TextPart:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importers.claude_queue import (
+from convmemory.conversations.importers.claude_prompts import (
     Kind,
     Prompt,
     QueueTracker,
@@ -56,7 +56,7 @@ class Sidechain:
     """A subagent's messages inside its parent's file, by (offset, line number, index)."""
 
     name: str
-    places: list[tuple[int, int, int]] = field(default_factory=list)
+    addresses: list[tuple[int, int, int]] = field(default_factory=list)
     title: str = ""
     created_at: datetime | None = None
 
@@ -66,7 +66,7 @@ class _SideLine:
     uuid: str
     parent: str
     agent_id: str
-    place: tuple[int, int, int]
+    address: tuple[int, int, int]
     is_message: bool
     title: str
     created_at: datetime | None
@@ -106,8 +106,13 @@ class Scan:
     @property
     def title(self) -> str:
         """The user's name for the session, else a model's, a summary of this session, or its first prompt."""
-        own = [text for leaf, text in self.summaries.items() if hash(leaf) in self.uuids]
-        return self.custom_title or self.ai_title or (own[-1] if own else "") or self.first_prompt
+        session_summaries = [text for leaf, text in self.summaries.items() if hash(leaf) in self.uuids]
+        return (
+            self.custom_title
+            or self.ai_title
+            or (session_summaries[-1] if session_summaries else "")
+            or self.first_prompt
+        )
 
 
 def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
@@ -138,7 +143,7 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
                     uuid=text_of(value.get("uuid")),
                     parent=text_of(value.get("parentUuid")),
                     agent_id=text_of(value.get("agentId")),
-                    place=(item.offset, item.number, item.index),
+                    address=(item.offset, item.number, item.index),
                     is_message=text_of(value.get("type")) in MESSAGE_TYPES,
                     title=title,
                     created_at=time_of(value.get("timestamp")),
@@ -158,7 +163,7 @@ def sidechains(scan: Scan) -> list[Sidechain]:
     """Return the scan's sidechains in file order; one for each agent id, or each root if there are no ids."""
     parents = {line.uuid: line.parent for line in scan.side_lines if line.uuid}
     roots: dict[str, str] = {}
-    found: dict[str, Sidechain] = {}
+    chains: dict[str, Sidechain] = {}
     for line in scan.side_lines:
         if not line.is_message:
             continue
@@ -177,11 +182,11 @@ def sidechains(scan: Scan) -> list[Sidechain]:
             for step in (*path, uuid):
                 roots[step] = root
             name = root
-        chain = found.setdefault(name, Sidechain(name))
-        chain.places.append(line.place)
+        chain = chains.setdefault(name, Sidechain(name))
+        chain.addresses.append(line.address)
         chain.title = chain.title or line.title
         chain.created_at = chain.created_at or line.created_at
-    return list(found.values())
+    return list(chains.values())
 
 
 def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
@@ -197,7 +202,7 @@ def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
         if text:
             scan.messages += 1
             scan.first_prompt = scan.first_prompt or one_line(text, TITLE_CHARS)
-            scan.queue.attachment(item.place, text, key)
+            scan.queue.attachment(item.position, text, key)
     elif kind == "custom-title":
         # The last title counts, because a session can be renamed.
         scan.custom_title = text_of(value.get("customTitle")) or scan.custom_title
@@ -224,7 +229,7 @@ def _scan_message(scan: Scan, item: JsonObject, kind: str) -> None:
     scan.rewinds.line(uuid, text_of(item.value.get("parentUuid")), _kind(item.value, kind, prompt))
     if prompt.typed:
         scan.first_prompt = scan.first_prompt or one_line(prompt.typed, TITLE_CHARS)
-        scan.queue.prompt(item.place, prompt.typed)
+        scan.queue.prompt(item.position, prompt.typed)
 
 
 def _kind(value: Mapping[str, Any], kind: str, prompt: Prompt) -> Kind:
@@ -239,7 +244,7 @@ def _scan_queue_operation(scan: Scan, item: JsonObject) -> None:
     queue, operation, text = scan.queue, item.value.get("operation"), queue_text(item.value)
     if operation == "enqueue":
         written_at = time_of(item.value.get("timestamp"))
-        if text and (key := queue.enqueue(item.place, text)) and written_at:
+        if text and (key := queue.enqueue(item.position, text)) and written_at:
             scan.queued_at[key] = written_at
     elif operation == "remove":
         queue.remove(text)

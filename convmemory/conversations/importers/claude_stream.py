@@ -14,7 +14,7 @@ from typing import Any
 
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.claude_code import MessageReader
-from convmemory.conversations.importers.claude_queue import read_prompt
+from convmemory.conversations.importers.claude_prompts import read_prompt
 from convmemory.conversations.importers.claude_scan import session_id_of
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
@@ -61,11 +61,11 @@ class ClaudeStreamImporter:
         sessions = _Sessions()
         for item in _items(source, report):
             sessions.look_at(item.value)
-        if not sessions.found:
+        if not sessions.by_id:
             report.note("an output without any message")
-        if len(sessions.found) > MAX_SESSIONS:
+        if len(sessions.by_id) > MAX_SESSIONS:
             report.skip(f"session {MAX_SESSIONS + 1}", f"more than {MAX_SESSIONS} sessions in one file: divide it")
-        for session in islice(sessions.found.values(), MAX_SESSIONS):
+        for session in islice(sessions.by_id.values(), MAX_SESSIONS):
             reader = _Reader(session, report)
             yield ConversationDraft(
                 messages=reader.main(_items(source, FileReport(path=""))),
@@ -131,13 +131,13 @@ class _Session:
 class _Sessions:
     """The sessions of a file, in order; usually one."""
 
-    found: dict[str, _Session] = field(default_factory=dict)
+    by_id: dict[str, _Session] = field(default_factory=dict)
 
     def look_at(self, value: Mapping[str, Any]) -> None:
         name = text_of(value.get("session_id"))
         if not name or text_of(value.get("type")) not in _KINDS:
             return
-        session = self.found.setdefault(name, _Session(name))
+        session = self.by_id.setdefault(name, _Session(name))
         session.project = session.project or text_of(value.get("cwd"))
         content = mapping_of(value.get("message")).get("content")
         blocks = [mapping_of(block).get("type") for block in list_of(content)]
@@ -187,8 +187,8 @@ class _Reader:
 
 def _named(item: JsonObject) -> JsonObject:
     """Return the message with a name of its own that does not depend on its place."""
-    given = text_of(item.value.get("uuid")) or f"said:{short_hash(item.raw.decode('utf-8', 'replace'), 32)}"
-    return JsonObject(item.number, item.index, item.offset, {**item.value, "uuid": given}, item.raw)
+    uuid = text_of(item.value.get("uuid")) or f"said:{short_hash(item.raw.decode('utf-8', 'replace'), 32)}"
+    return JsonObject(item.number, item.index, item.offset, {**item.value, "uuid": uuid}, item.raw)
 
 
 def _items(source: Source, report: FileReport, *, names: tuple[str, ...] = ()) -> Iterator[JsonObject]:

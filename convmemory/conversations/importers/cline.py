@@ -92,7 +92,7 @@ class ClineImporter:
 def _about(path: Path, task: str) -> Mapping[str, Any]:
     """Return the extension's notes on the task: from a file in its folder, or from the list of all tasks."""
     session = path.with_name(f"{task}.json") if path.name.endswith(SESSION_ENDING) else None
-    own, every = path.parent / "history_item.json", path.parent.parent.parent / "state" / "taskHistory.json"
+    task_path, list_path = path.parent / "history_item.json", path.parent.parent.parent / "state" / "taskHistory.json"
     try:
         if session is not None and session.is_file():
             # The notes on a session, in the words of the notes on a task.
@@ -103,9 +103,9 @@ def _about(path: Path, task: str) -> Mapping[str, Any]:
                 "ts": value.get("started_at"),
                 "model": value.get("model"),
             }
-        if own.is_file():
-            return mapping_of(load_json(own))
-        items = load_json(every) if every.is_file() else []
+        if task_path.is_file():
+            return mapping_of(load_json(task_path))
+        items = load_json(list_path) if list_path.is_file() else []
     except ConvMemoryError:
         return {}  # optional: without it the title is the first question
     return next((item for item in map(mapping_of, list_of(items)) if item.get("id") == task), {})
@@ -139,9 +139,9 @@ def _messages(messages: list[Mapping[str, Any]], model: str, report: FileReport)
                     added.append(Block.text(text))
                 elif start.startswith("[") and _RESULT in start.partition("\n")[0]:
                     # A result that came as text: `[read_file for 'a.py'] Result:` and its content.
-                    call, _, said = start.partition(_RESULT)
+                    call, _, output = start.partition(_RESULT)
                     name = call.removeprefix("[").split(" ", 1)[0]
-                    typed.append(Block.result(id="", name=name, content=said.strip()))
+                    typed.append(Block.result(id="", name=name, content=output.strip()))
                 else:
                     # The editor's tag around it is left out: `<task>…</task>`, `<user_input mode="act">…`.
                     opening, _, rest = start.partition(">")

@@ -42,6 +42,23 @@ _ENVELOPE = frozenset({"session_meta", "response_item", "event_msg", "turn_conte
 _BARE = frozenset({"function_call", "function_call_output", "tool_call", "tool_result", "function_result"})
 _LONG_LINE = re.compile(rb'"type"\s*:\s*"(?:session_meta|response_item|event_msg|turn_context|compacted)"')
 
+_CALLS = frozenset(
+    {
+        *("function_call", "custom_tool_call", "local_shell_call", "tool_call", "web_search_call", "tool_search_call"),
+        "image_generation_call",
+    }
+)
+_RESULTS = frozenset(
+    {"function_call_output", "custom_tool_call_output", "tool_result", "function_result", "tool_search_output"}
+)
+_PASSED_OVER = frozenset({"ghost_snapshot", "compaction", "compaction_trigger", "context_compaction", "error", "other"})
+_KNOWN_KINDS = frozenset(
+    {
+        *("session_meta", "turn_context", "event_msg", "state", "compacted", "world_state"),
+        *("inter_agent_communication_metadata", "token_usage_record"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class CodexImporter:
@@ -131,31 +148,9 @@ def _recovered(item: Recovered) -> Iterator[MessageDraft]:
     yield MessageDraft("assistant", (TextPart(NO_ANSWER),), source_key=f"{key}:answer", is_copy=True)
 
 
-# --- codex records --------------------------------------------------------------------------------
-# The second pass over a rollout: its records as messages, in file order.
-
-
-_CALLS = frozenset(
-    {
-        *("function_call", "custom_tool_call", "local_shell_call", "tool_call", "web_search_call", "tool_search_call"),
-        "image_generation_call",
-    }
-)
-_RESULTS = frozenset(
-    {"function_call_output", "custom_tool_call_output", "tool_result", "function_result", "tool_search_output"}
-)
-_PASSED_OVER = frozenset({"ghost_snapshot", "compaction", "compaction_trigger", "context_compaction", "error", "other"})
-_KNOWN_KINDS = frozenset(
-    {
-        *("session_meta", "turn_context", "event_msg", "state", "compacted", "world_state"),
-        *("inter_agent_communication_metadata", "token_usage_record"),
-    }
-)
-
-
 @dataclass(slots=True)
 class RecordReader:
-    """Converts the records of one file to messages. `keys` names the messages of all files of a thread."""
+    """Converts the records of one file, in order, to messages; `keys` names the messages of all files of a thread."""
 
     report: FileReport
     scan: Scan
@@ -264,9 +259,11 @@ class RecordReader:
 
     def _call(self, payload: Mapping[str, Any], kind: str) -> MessageDraft:
         name = text_of(payload.get("name")) or text_of(mapping_of(payload.get("function")).get("name"))
-        given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None)
+        arguments = next(
+            (payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None
+        )
         call_id = text_of(payload.get("call_id")) or text_of(payload.get("id"))
-        call = tool_call({"id": call_id, "name": name or kind.removesuffix("_call"), "input": given})
+        call = tool_call({"id": call_id, "name": name or kind.removesuffix("_call"), "input": arguments})
         key = f"call:{call.id}" if call.id else self.keys.key("call", json.dumps(payload, default=str))
         return MessageDraft("assistant", (call,), model=self._model, source_key=key_of(key))
 
@@ -280,8 +277,8 @@ class RecordReader:
         elif kind in ("CommandExecution", "FileChange", "McpToolCall", "Extension") and not self.scan.has_calls:
             name = key_of(text_of(item.get("id")))
             keys = ("command", "changes", "arguments", "query", "action")
-            given = {key: item[key] for key in keys if item.get(key) not in (None, "")}
-            call = tool_call({"id": name, "name": text_of(item.get("tool")) or kind, "input": given})
+            arguments = {key: item[key] for key in keys if item.get(key) not in (None, "")}
+            call = tool_call({"id": name, "name": text_of(item.get("tool")) or kind, "input": arguments})
             answers = ("aggregated_output", "stdout", "result", "results")
             answer = next((item[key] for key in answers if item.get(key)), "")
             yield MessageDraft("assistant", (call,), model=self._model, source_key=key_of(f"call:{name}"))

@@ -51,24 +51,24 @@ def thread_of(path: Path) -> Page:
     else:
         meta = value if "instructions" in value else {}
     named = _NAME.search(path.name)
-    given = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else "")
-    own = given
-    if not own:
+    named_id = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else "")
+    own_id = named_id
+    if not own_id:
         # An id for a file without one: a hash of its first record, so that a copy is the same thread.
         first = next((item.raw for item in read_objects(path)), b"")
-        own = f"{path.name.partition('.')[0]}:{short_hash(first.decode('utf-8', 'replace'))}"
-    thread, rollout = (named[1], named[2] or named[1]) if named else (own, own)
+        own_id = f"{path.name.partition('.')[0]}:{short_hash(first.decode('utf-8', 'replace'))}"
+    thread, rollout = (named[1], named[2] or named[1]) if named else (own_id, own_id)
     base = mapping_of(meta.get("history_base"))
     is_continuation = bool(named and named[2])
     end = base.get("end_byte_offset")
     return Page(
         path=path,
-        thread_id=thread if is_continuation else own,
-        rollout_id=rollout if is_continuation else own,
+        thread_id=thread if is_continuation else own_id,
+        rollout_id=rollout if is_continuation else own_id,
         is_paginated=meta.get("history_mode") == "paginated",
         base_rollout=text_of(base.get("thread_id")),
         base_until=end if type(end) is int and end >= 0 else None,
-        is_nameless=not given,
+        is_nameless=not named_id,
     )
 
 
@@ -79,15 +79,16 @@ def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
     """
     if not page.is_paginated:
         return [(page, True)]
-    found = {page.rollout_id: page}
+    by_rollout = {page.rollout_id: page}
     for path in _beside(page.path):
         if _rollout_of(path)[0] == page.thread_id and path != page.path:
             other = thread_of(path)
-            if other.thread_id == page.thread_id and not (other.rollout_id in found and path.name.endswith(".zst")):
-                found[other.rollout_id] = other
-    pages = sorted(found.values(), key=lambda other: other.name)
+            if other.thread_id == page.thread_id and not (
+                other.rollout_id in by_rollout and path.name.endswith(".zst")
+            ):
+                by_rollout[other.rollout_id] = other
+    pages = sorted(by_rollout.values(), key=lambda other: other.name)
     # The newest page and its predecessors, by rollout, each cut where the next one says.
-    by_rollout = {page.rollout_id: page for page in pages}
     at = pages[-1]
     chain = {at.rollout_id: at}
     while at.base_rollout:
@@ -105,8 +106,8 @@ def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
 
 def find_thread(near: Path, thread_id: str) -> Path | None:
     """Return the first file of another thread; the plain one if a compressed one exists too."""
-    found = [path for path in _beside(near) if _rollout_of(path) == (thread_id, thread_id)]
-    return min(found, key=lambda path: path.name.endswith(".zst"), default=None)
+    paths = [path for path in _beside(near) if _rollout_of(path) == (thread_id, thread_id)]
+    return min(paths, key=lambda path: path.name.endswith(".zst"), default=None)
 
 
 def _rollout_of(path: Path) -> tuple[str, str]:

@@ -31,6 +31,9 @@ from convmemory.core.errors import InvalidInput
 
 OnUnknown = Callable[[str], None]
 
+AnyBlock = Mapping[str, Any] | str
+"""A block in any form, also one of a foreign file, or a text."""
+
 ROLES_BY_NAME: dict[str, Role] = {
     "user": "user",
     "human": "user",
@@ -104,23 +107,23 @@ def kept_message(value: Mapping[str, Any], *, unknown: OnUnknown, refused: OnRef
 
 def role_of(value: Mapping[str, Any]) -> Role:
     """Return the role of a message. Raises: InvalidInput."""
-    given = value.get("role")
-    kind = text_of(value.get("type")) if given is None else ""
+    role_value = value.get("role")
+    kind = text_of(value.get("type")) if role_value is None else ""
     if kind.endswith("_call") or kind in CALL_ITEMS or kind == "reasoning" or kind in EMPTY_TYPES:
         return "assistant"
     if kind.endswith("_output") or kind in RESULT_ITEMS:
         return "tool"
-    role = ROLES_BY_NAME.get(given.strip().lower()) if isinstance(given, str) else None
+    role = ROLES_BY_NAME.get(role_value.strip().lower()) if isinstance(role_value, str) else None
     if role is None:
-        what = "has no role" if given is None else f"has the unknown role {str(given)[:40]!r}"
+        what = "has no role" if role_value is None else f"has the unknown role {str(role_value)[:40]!r}"
         raise InvalidInput(f"A message {what}: give one of user, assistant, tool, system.")
     return role
 
 
 def first_time(value: Mapping[str, Any]) -> datetime | None:
     """Return the time of the message, under any of the usual names, or None."""
-    places = (value, mapping_of(value.get("metadata")))
-    times = (time_of(place[key]) for place in places for key in TIME_KEYS if key in place)
+    records = (value, mapping_of(value.get("metadata")))
+    times = (time_of(record[key]) for record in records for key in TIME_KEYS if key in record)
     return next((time for time in times if time), None)
 
 
@@ -180,12 +183,14 @@ def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> li
     has_results = _has_results(content)
     parts: list[Part] = []
     for block in blocks:
-        found = _text(block) if isinstance(block, str) else block_parts(block) if isinstance(block, Mapping) else None
-        if found is None:
+        new_parts = (
+            _text(block) if isinstance(block, str) else block_parts(block) if isinstance(block, Mapping) else None
+        )
+        if new_parts is None:
             unknown(_kind_of(block) if isinstance(block, Mapping) else type(block).__name__)
             kept = kept_as_text(block)
-            found = [ToolResultPart("", part.text) for part in kept] if has_results else kept
-        parts.extend(found)
+            new_parts = [ToolResultPart("", part.text) for part in kept] if has_results else kept
+        parts.extend(new_parts)
     return parts
 
 
@@ -229,20 +234,20 @@ def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
 def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
     """Return a call in any of its formats: tool_use, tool_call, function_call, `tool_calls[]` entries."""
     inner = mapping_of(block.get("function")) or mapping_of(block.get("custom")) or block
-    given: object = next((inner[key] for key in ("input", "arguments") if key in inner), None)
+    arguments: object = next((inner[key] for key in ("input", "arguments") if key in inner), None)
     name = next((text for text in (text_of(inner.get(key)) for key in ("name", "tool")) if text), "")
     return ToolCallPart(
         id=key_of(text_of(block.get("call_id")) or text_of(block.get("id"))),
         name=name,
-        input=value_without_payloads(_arguments(given)),
+        input=value_without_payloads(_arguments(arguments)),
     )
 
 
 def _call_of_endpoint(item: Mapping[str, Any], kind: str) -> ToolCallPart:
     """Return a call of one of the endpoint's own tools, such as its search of the web."""
-    given = {name: value for name, value in item.items() if name not in ITEM_NAMES}
+    arguments = {name: value for name, value in item.items() if name not in ITEM_NAMES}
     identity = text_of(item.get("call_id")) or text_of(item.get("id"))
-    return ToolCallPart(key_of(identity), kind.removesuffix("_call"), value_without_payloads(given))
+    return ToolCallPart(key_of(identity), kind.removesuffix("_call"), value_without_payloads(arguments))
 
 
 def _result_of_endpoint(item: Mapping[str, Any]) -> ToolResultPart:
@@ -293,18 +298,18 @@ def _has_results(content: object) -> bool:
     return any(isinstance(block, Mapping) and str(block.get("type")).endswith("tool_result") for block in blocks)
 
 
-def _arguments(given: object) -> Mapping[str, Any]:
+def _arguments(value: object) -> Mapping[str, Any]:
     """Return parameters as an object, from an object or a JSON string of one."""
-    if isinstance(given, str):
-        if has_too_many_values(given):
-            return {"arguments": given}
+    if isinstance(value, str):
+        if has_too_many_values(value):
+            return {"arguments": value}
         try:
-            given = json.loads(given, strict=False)
+            value = json.loads(value, strict=False)
         except (ValueError, RecursionError):
-            return {"arguments": given}
-    if isinstance(given, Mapping):
-        return given
-    return {} if given is None else {"arguments": given}
+            return {"arguments": value}
+    if isinstance(value, Mapping):
+        return value
+    return {} if value is None else {"arguments": value}
 
 
 def _text_value(block: Mapping[str, Any], kind: str) -> str:
@@ -333,18 +338,8 @@ def _thinking(text: str) -> list[Part]:
     return [ThinkingPart(text)] if text.strip() else []
 
 
-# --- blocks ---------------------------------------------------------------------------------------
-# Turns the records of coding agents into messages: their own formats become the blocks that `block_parts` reads.
-#
-# Many agents keep a tool call and its result in one record; here these become two messages, as in every other format.
-
-
-AnyBlock = Mapping[str, Any] | str
-"""A block in any form, also one of a foreign file, or a text."""
-
-
 class Block(dict[str, Any]):
-    """A block in the form that `block_parts` reads."""
+    """A block in the form that `block_parts` reads, made from a coding agent's own format."""
 
     @classmethod
     def text(cls, text: object) -> "Block":
@@ -386,19 +381,20 @@ def record_messages(
 ) -> Iterator[MessageDraft]:
     """Yield the messages of one record: its texts and calls and, separately, the results of tools.
 
+    Many agents keep a call and its result in one record; here these become two messages, as in every other format.
     A user's record has results of earlier calls, an assistant's record results of its own.
     """
     parts: list[Part] = content_parts(list(blocks), unknown=unknown)
     if role == "assistant":
         parts = list(thinking_apart(parts))
     results = tuple(part for part in parts if isinstance(part, ToolResultPart))
-    said = tuple(part for part in parts if not isinstance(part, ToolResultPart))
+    spoken = tuple(part for part in parts if not isinstance(part, ToolResultPart))
     drafts = []
-    if said:
+    if spoken:
         drafts.append(
             MessageDraft(
                 role=role,
-                parts=said,
+                parts=spoken,
                 created_at=created_at,
                 model=model if role == "assistant" else "",
                 source_key=key_of(key),
@@ -407,9 +403,9 @@ def record_messages(
             )
         )
     if results:
-        answers_key = key_of(f"{key}:results" if said else key)
+        answers_key = key_of(f"{key}:results" if spoken else key)
         answers = MessageDraft(
-            role="tool", parts=results, created_at=created_at, source_key=answers_key, raw=b"" if said else raw
+            role="tool", parts=results, created_at=created_at, source_key=answers_key, raw=b"" if spoken else raw
         )
         # A user's results answer earlier calls, so that they precede the text.
         drafts.insert(0 if role == "user" else len(drafts), answers)

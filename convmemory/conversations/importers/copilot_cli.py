@@ -52,6 +52,8 @@ _SILENT = (
     "user.",
 )
 
+_TEXTS = ("content", "text", "renderedMessage", "summaryContent", "message")
+
 
 @dataclass(frozen=True, slots=True)
 class CopilotCliImporter:
@@ -97,8 +99,8 @@ class CopilotCliImporter:
         else:
             with path.open("rb") as file:
                 lines = file.read(MAX_SUMMARY_BYTES).decode("utf-8", "replace").splitlines()
-            found = next((line for line in lines if line.startswith(SUMMARY)), "")
-            title = text_of(found.removeprefix(SUMMARY).strip().strip("\"'")).strip("|>-")
+            summary_line = next((line for line in lines if line.startswith(SUMMARY)), "")
+            title = text_of(summary_line.removeprefix(SUMMARY).strip().strip("\"'")).strip("|>-")
         draft = ConversationDraft(
             messages=_messages(chain([first], events), timeline.superseded, told, report),
             source=self.name,
@@ -151,11 +153,11 @@ def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
     if kind == "tool.execution_complete":
         result, error = data.get("result"), mapping_of(data.get("error"))
         values = [text_of(mapping_of(item).get("value")) for item in list_of(mapping_of(result).get("result"))]
-        said: object = error.get("message") or (
+        output: object = error.get("message") or (
             mapping_of(result).get("content", "\n".join(values)) if isinstance(result, dict) else result
         )
         yield Block.result(
-            id=data.get("toolCallId"), name=data.get("toolName"), content=said, is_error=data.get("success") is False
+            id=data.get("toolCallId"), name=data.get("toolName"), content=output, is_error=data.get("success") is False
         )
         return
     if kind == _STARTED:
@@ -174,6 +176,3 @@ def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
 
 def _requests(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return map(mapping_of, list_of(data.get("toolRequests")))
-
-
-_TEXTS = ("content", "text", "renderedMessage", "summaryContent", "message")

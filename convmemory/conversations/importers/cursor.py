@@ -2,7 +2,7 @@
 
 Lines of transcripts have neither ids nor times; messages are named by their text.
 
-Source: the transcripts themselves, Cursor 2; there is no published schema.
+Source: the transcripts of Cursor 2 and the databases of Cursor 0.40 to 2; there is no published schema.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,6 +24,10 @@ from convmemory.conversations.messages.identity import is_global_id, named_by_op
 TRANSCRIPTS, SUBAGENTS = "agent-transcripts", "subagents"
 # Members of other agents' lines with a role and a message.
 OTHER_AGENTS = frozenset({"type", "id", "uuid", "sessionId", "session_id", "parentUuid", "thread_id"})
+
+_CHATS = "workbench.panel.aichat.view.aichat.chatdata"
+_PERSON = (1, "user")
+_GIVEN_UP = "\0given up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,27 +106,18 @@ def user_blocks(content: object) -> Iterator[AnyBlock]:
         yield Block.text("\n\n".join(typed)) if typed else block
 
 
-# --- cursor database ------------------------------------------------------------------------------
-# Chats of the Cursor editor: table `cursorDiskKV` of `globalStorage/state.vscdb`.
-#
-# A composer lists its bubbles or contains them; bubbles of type 1 are a person's. Older windows kept their chats in
-# `ItemTable`. Text that is only in Cursor's own blobs cannot be read, which the report says.
-#
-# Source: the databases themselves, Cursor 0.40 to 2; there is no published schema.
-
-
-_CHATS = "workbench.panel.aichat.view.aichat.chatdata"
-_PERSON = (1, "user")
-_GIVEN_UP = "\0given up"
-
-
 def is_cursor_database(source: Source) -> bool:
     """Return whether the tables are the editor's. Raises: InvalidInput."""
     return not {"cursorDiskKV", "ItemTable"}.isdisjoint(source.tables)
 
 
 def database_chats(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
-    """Yield the chats of a database. Raises: InvalidInput."""
+    """Yield the chats of a database, `globalStorage/state.vscdb`. Raises: InvalidInput.
+
+    In the table `cursorDiskKV`, a composer lists its bubbles or contains them; bubbles of type 1 are a person's. Older
+    windows kept their chats in `ItemTable`. Text that is only in Cursor's own blobs cannot be read, which the report
+    says.
+    """
     count = 0
     with source.database.opened() as database:
         for draft in chain(_composers(database, report), _old_chats(database, report)):
@@ -171,9 +166,9 @@ def _bubbles(database: Database, composer: Mapping[str, Any]) -> Iterator[Mappin
 
     Without a list, all that name it come in the order of time; with one, the others were given up.
     """
-    held = composer.get("conversation")
-    if isinstance(held, list) and held:
-        yield from map(mapping_of, held)
+    bubbles = composer.get("conversation")
+    if isinstance(bubbles, list) and bubbles:
+        yield from map(mapping_of, bubbles)
         return
     by_id = mapping_of(composer.get("conversationMap"))
     listed = composer.get("fullConversationHeadersOnly")

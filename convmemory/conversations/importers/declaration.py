@@ -22,7 +22,7 @@ SUPERSEDED = "\0superseded"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class EntryMessage:
     """One of several messages of an entry, such as a question and its answer."""
 
     role: Role
@@ -124,7 +124,7 @@ class Declaration:
     harness: tuple[str, ...] = ()  # beginnings of such texts
     first_part: bool = False  # of a person's message, only the first text is theirs
     unwrap: tuple[str, ...] = ()  # tags around a person's text
-    said: tuple[Said, ...] = ()
+    entry_messages: tuple[EntryMessage, ...] = ()
     text: tuple[str, ...] = ("content",)
     thinking: tuple[str, ...] = ("reasoning_content", "reasoning", "thinking")
     calls: tuple[str, ...] = ("tool_calls", "toolCalls")

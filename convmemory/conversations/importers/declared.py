@@ -23,6 +23,7 @@ from convmemory.conversations.importers.json_arrays import column_json, dumped, 
 from convmemory.conversations.importers.lines import (
     CHUNK_BYTES,
     MAX_LINE_BYTES,
+    ignore_issue,
     objects_of_line,
     open_transcript,
     read_objects,
@@ -109,8 +110,8 @@ class DeclaredImporter:
         if not source.head_objects or _is_document(source):
             beginning = beginning_of(source.head)
             for at in self.declaration.at:
-                found = values_at(beginning, at)
-                listed = found[0] if len(found) == 1 and isinstance(found[0], list) else found
+                values = values_at(beginning, at)
+                listed = values[0] if len(values) == 1 and isinstance(values[0], list) else values
                 yield from map(mapping_of, listed[:SNIFFED_ENTRIES])
                 if not listed and at and len(source.head) == HEAD_BYTES:
                     elements = read_elements_at(source.path, at.split("."), report=FileReport(path=""))
@@ -131,11 +132,11 @@ class DeclaredImporter:
         """See `Importer.parse`. Raises: also TooLarge."""
         reader = _Reader(self.declaration, source, report)
         entries = reader.entries()
-        found = False
+        has_conversation = False
         for draft in reader.conversations(entries):
-            found = True
+            has_conversation = True
             yield draft
-        if not found and not report.skipped:
+        if not has_conversation and not report.skipped:
             report.note("a file without any message")
 
 
@@ -151,8 +152,6 @@ class _Reader:
     _records: dict[str, dict[str, Any]] = field(default_factory=dict)
     _beside: Mapping[str, Any] = field(default_factory=dict)
     _order: DayOrder = ""
-
-    # --- entries
 
     def entries(self) -> Iterator[PlacedEntry]:
         """Yield the entries of the file: place, value and source bytes."""
@@ -192,16 +191,20 @@ class _Reader:
 
     def _elements(self) -> Iterator[PlacedEntry]:
         for at in self.of.at:
-            found = False
+            has_elements = False
             steps = [step for step in at.split(".") if step]
             for element in read_elements_at(self.source.path, steps, report=self.report):
-                found = True
-                place = f"element {element.number}" if element.number else element.text[:40]
+                has_elements = True
+                position = f"element {element.number}" if element.number else element.text[:40]
                 if isinstance(element.value, Mapping):
-                    yield place, {"id": element.name, **element.value} if element.name else element.value, element.raw
+                    yield (
+                        position,
+                        {"id": element.name, **element.value} if element.name else element.value,
+                        element.raw,
+                    )
                 else:
-                    self.report.skip(place, "neither a message nor a conversation")
-            if found:
+                    self.report.skip(position, "neither a message nor a conversation")
+            if has_elements:
                 return
 
     def _rows(self, tables: Tables) -> Iterator[PlacedEntry]:
@@ -212,9 +215,9 @@ class _Reader:
 
             def rows(table: str, by: str, value: object, order: str) -> Iterator[dict[str, Any]]:
                 names = ", ".join(f'"{name}"' for name in sorted(database.tables[table]) if name.isidentifier())
-                given = [value] if by else []
+                parameters = [value] if by else []
                 statement = "rows_of" if by else "rows"
-                for row in database.rows(statement, given, columns=names, table=table, by=by, order=order):
+                for row in database.rows(statement, parameters, columns=names, table=table, by=by, order=order):
                     values = {
                         name: marker("", len(item)) if isinstance(item, bytes | bytearray) else item
                         for name, item in row.items()
@@ -242,12 +245,12 @@ class _Reader:
 
     def _joined(self, entry: _Entry) -> _Entry:
         for joined in self.of.joined:
-            given = values_at(entry, joined.by) if "*" in joined.by else entry.get(joined.by)
+            reference = values_at(entry, joined.by) if "*" in joined.by else entry.get(joined.by)
             records = self._records[joined.into]
-            if isinstance(given, list):
-                entry = {**entry, joined.into: [records.get(str(name), {}) for name in given]}
-            elif str(given) in records:
-                entry = {**entry, joined.into: records[str(given)]}
+            if isinstance(reference, list):
+                entry = {**entry, joined.into: [records.get(str(name), {}) for name in reference]}
+            elif str(reference) in records:
+                entry = {**entry, joined.into: records[str(reference)]}
         return entry
 
     def _hold(self, size: int) -> None:
@@ -258,8 +261,6 @@ class _Reader:
                 "export it in parts."
             )
 
-    # --- conversations
-
     def conversations(self, entries: Iterator[PlacedEntry]) -> Iterator[ConversationDraft]:
         """Yield the conversations of the entries."""
         head = next(entries, None)
@@ -268,18 +269,18 @@ class _Reader:
         entries = chain([head], entries)
         if self.of.group:
             groups: dict[str, list[PlacedEntry]] = {}
-            for place, entry, raw in entries:
+            for position, entry, raw in entries:
                 name = first(entry, self.of.group)
                 self._hold(len(raw))
                 groups.setdefault(str(name or "") if isinstance(name, str | int) else "", []).append(
-                    (place, entry, raw)
+                    (position, entry, raw)
                 )
             for name, listed in groups.items():
                 if any(is_message(self.of, entry) for _, entry, _ in listed):
                     yield from self._conversation("", self._joined(listed[0][1]), iter(listed), group=name)
                 else:
-                    for place, _, _ in listed:
-                        self.report.skip(place, "no message of a known kind")
+                    for position, _, _ in listed:
+                        self.report.skip(position, "no message of a known kind")
         elif self.of.entries == "messages":
             opening = list(islice(entries, MAX_OPENING))
             header: dict[str, Any] = {}
@@ -290,43 +291,43 @@ class _Reader:
         elif messages_of(self.of, head[1]) is None and is_message(self.of, head[1]):
             yield from self._conversation("", {}, entries)  # messages without a conversation around them
         else:
-            for place, entry, _ in entries:
-                yield from self._listed_conversation(place, entry)
+            for position, entry, _ in entries:
+                yield from self._listed_conversation(position, entry)
 
-    def _listed_conversation(self, place: str, entry: _Entry) -> Iterator[ConversationDraft]:
+    def _listed_conversation(self, position: str, entry: _Entry) -> Iterator[ConversationDraft]:
         threads = entry.get(self.of.threads) if self.of.threads else None
         for number, thread in enumerate(list_of(threads), 1):
             if isinstance(thread, Mapping):
-                yield from self._listed_conversation(f"{place}, thread {number}", {**thread, self.of.threads: None})
+                yield from self._listed_conversation(f"{position}, thread {number}", {**thread, self.of.threads: None})
         listed = messages_of(self.of, entry)
         if listed is None and any(values_at(entry, at) for at in self.of.messages):
-            self.report.note(f"{place}: a conversation without messages")
+            self.report.note(f"{position}: a conversation without messages")
             return
         if listed is None:
-            self.report.skip(place, "it holds no messages")
+            self.report.skip(position, "it holds no messages")
             return
-        yield from self._conversation(f"{place}, ", self._joined(entry), _placed(self.of, listed, ""))
+        yield from self._conversation(f"{position}, ", self._joined(entry), _placed(self.of, listed, ""))
 
     def _conversation(
-        self, place: str, value: _Entry, entries: Iterator[PlacedEntry], *, group: str = ""
+        self, prefix: str, value: _Entry, entries: Iterator[PlacedEntry], *, group: str = ""
     ) -> Iterator[ConversationDraft]:
         of = self.of
         header = {**value, "beside": self._beside}
-        given = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
+        conversation_id = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
         opening = list(entries if of.by_time else islice(entries, MAX_OPENING))
         if of.by_time:
             opening.sort(key=lambda item: seconds_of(first(item[1], of.time), self._order))
         if not opening:
-            self.report.note(f"{place}{given}: a conversation without messages")
+            self.report.note(f"{prefix}{conversation_id}: a conversation without messages")
             return
         created = None if group or of.by_time else time_of(first(header, of.created), self._order)
         times = (time_of(first(entry, of.time), self._order) for _, entry, _ in opening)
-        reader = EntryReader(of, self.report, header, place, self._joined, self._order)
+        reader = EntryReader(of, self.report, header, prefix, self._joined, self._order)
         draft = ConversationDraft(
             messages=reader.read(chain(opening, entries)),
             source=of.source or of.name,
-            source_id=key_of(given, max_chars=MAX_ID_CHARS),
-            has_weak_id=not (is_global_id(given) or _RANDOM_ID.search(given)),
+            source_id=key_of(conversation_id, max_chars=MAX_ID_CHARS),
+            has_weak_id=not (is_global_id(conversation_id) or _RANDOM_ID.search(conversation_id)),
             title=text_of(first(header, of.title)),
             agent=of.agent or of.source or of.name,
             project=text_of(first(header, of.project)).removeprefix("file://"),
@@ -336,7 +337,7 @@ class _Reader:
             unless_source=of.unless,
             is_fork=of.repeats_parent and first(header, of.started_by) is not None,
         )
-        if not given:
+        if not conversation_id:
             draft = named_by_opening(draft)
         yield told_apart(draft, self._used) if draft.has_weak_id else draft
 
@@ -347,11 +348,11 @@ def messages_of(of: Declaration, entry: _Entry) -> object:
         return entry.get("messages")
     if of.runs:
         return list(_in_runs(of.runs, entry)) or None
-    listed = next((found for at in of.messages if "*" in at and (found := values_at(entry, at))), None)
+    listed = next((values for at in of.messages if "*" in at and (values := values_at(entry, at))), None)
     listed = first(entry, of.messages) if listed is None else listed
     if not of.forks or not isinstance(listed, list):
         return listed
-    forked = chain.from_iterable(filter(lambda found: isinstance(found, list), values_at(entry, of.forks)))
+    forked = chain.from_iterable(filter(lambda value: isinstance(value, list), values_at(entry, of.forks)))
     return [*listed, *({**mapping_of(message), SUPERSEDED: True} for message in forked)]
 
 
@@ -359,23 +360,23 @@ def _in_runs(runs: Iterable[Run], entry: _Entry) -> Iterator[_Entry]:
     """Yield the messages of lists that follow one another, each once; one that is also in a current list is current."""
     listed: list[tuple[Run, _Entry]] = []
     for run in runs:
-        found = first(entry, (run.at,))
-        for item in found if isinstance(found, list) else [found]:
+        value = first(entry, (run.at,))
+        for item in value if isinstance(value, list) else [value]:
             listed.append((run, item if isinstance(item, Mapping) else {"role": run.role, "content": item}))
-    current = {_said_by(message) for run, message in listed if not run.superseded}
+    current = {_role_and_text(message) for run, message in listed if not run.superseded}
     seen: set[tuple[str, str]] = set()
     for _, message in listed:
-        name = _said_by(message)
+        name = _role_and_text(message)
         if message.get("content") and name not in seen:
             seen.add(name)
             yield {**message, SUPERSEDED: name not in current}
 
 
-def _said_by(message: _Entry) -> tuple[str, str]:
+def _role_and_text(message: _Entry) -> tuple[str, str]:
     return str(message.get("role")), str(message.get("content"))
 
 
-def _placed(of: Declaration, listed: object, place: str) -> Iterator[PlacedEntry]:
+def _placed(of: Declaration, listed: object, prefix: str) -> Iterator[PlacedEntry]:
     """Yield the messages of a list with their places; of an object, itself or its values, named by their keys."""
     items: Iterable[tuple[object, object]] = ()
     if isinstance(listed, Mapping):
@@ -385,13 +386,13 @@ def _placed(of: Declaration, listed: object, place: str) -> Iterator[PlacedEntry
     for key, item in items:
         if isinstance(item, Mapping):
             value = {**item, "id": item.get("id", key)} if isinstance(key, str) else item
-            yield f"{place}message {key}", value, b""
+            yield f"{prefix}message {key}", value, b""
 
 
 def _folder_id(source: Source) -> str:
     """Return the id in the name of the nearest folder that has one, as the report names it; else an empty string."""
     folders = reversed(PurePath(source.label).parts[-FOLDERS_ABOVE - 1 : -1])
-    return next((found[0] for found in map(_UUID.search, folders) if found), "")
+    return next((match[0] for match in map(_UUID.search, folders) if match), "")
 
 
 def _is_document(source: Source) -> bool:
@@ -400,12 +401,8 @@ def _is_document(source: Source) -> bool:
     if not head.startswith(b"{"):
         return True
     line, line_break, rest = head.partition(b"\n")
-    is_whole = any(True for _ in objects_of_line(line, number=0, on_issue=_refuse_line)) if line_break else False
+    is_whole = any(True for _ in objects_of_line(line, number=0, on_issue=ignore_issue)) if line_break else False
     return not is_whole or (not rest.strip() and not source.path.name.lower().endswith(("jsonl", "ndjson")))
-
-
-def _refuse_line(number: int, reason: str, *, kept: bool) -> None:
-    """Do nothing: a line that is no object belongs to a document."""
 
 
 def _is_csv(of: Declaration, source: Source) -> bool:

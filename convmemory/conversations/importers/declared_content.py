@@ -29,6 +29,9 @@ _TEXTS = (
     *("text", "content", "value", "markdown", "answer", "message", "body", "think", "thinking", "aText", "output"),
     "Text",
 )
+
+_TEXTS_SET = frozenset(_TEXTS)
+
 _THINKING = frozenset({"think", "thinking", "thought", "thoughts", "reasoning", "ma", "redacted_thinking"})
 _SPOKEN = frozenset(
     {"", "text", "input_text", "output_text", "main_text", "request", "response", "content", "markdown", "paragraph"}
@@ -65,22 +68,22 @@ _FILE_TYPES = ("mime_type", "mimeType", "mediaType", "contentType", "type")
 
 def readable_role(of: Declaration, entry: Mapping[str, Any]) -> Role | Literal[""] | None:
     """Return the role of the entry, "" if it is known to hold nothing to store, None if it is not known."""
-    if of.said:
-        return next((said.role for said in of.said if first(entry, said.text) is not None), None)
+    if of.entry_messages:
+        return next((message.role for message in of.entry_messages if first(entry, message.text) is not None), None)
     for described in of.role:
-        place, implies, implied = described.partition("?")
-        given = first(entry, (place,))
+        path, implies, implied = described.partition("?")
+        value = first(entry, (path,))
         if implies:
-            if given is not None and given is not False:
+            if value is not None and value is not False:
                 return ROLES_IMPLIED[implied]
             continue
-        name = str(given).strip().lower() if isinstance(given, str | bool) else ""
+        name = str(value).strip().lower() if isinstance(value, str | bool) else ""
         if name in of.roles:
             return of.roles[name]
         if name in _ROLES:
             return _ROLES[name]
-        if name and f"{place}:*" in of.roles:
-            return of.roles[f"{place}:*"]
+        if name and f"{path}:*" in of.roles:
+            return of.roles[f"{path}:*"]
     if of.structure and first(entry, (of.structure,)) is None:
         return ""
     return None
@@ -99,11 +102,11 @@ def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
     role = readable_role(of, entry)
     if role is None and of.alternating:
         role = "user"  # or the answer: its place in the thread tells
-    needed = (place.split("+") for place in of.needs)
+    needed = (path.split("+") for path in of.needs)
     has_needed = not of.needs or any(all(first(entry, (at,)) is not None for at in places) for places in needed)
     if not role or not has_needed or first(entry, of.lacks) is not None:
         return False
-    places = next((said.text for said in of.said if first(entry, said.text) is not None), of.text)
+    places = next((message.text for message in of.entry_messages if first(entry, message.text) is not None), of.text)
     unknown: list[str] = []
     blocks = blocks_of_entry(of, entry, role=role, text=places, thinking=of.thinking)
     return bool(content_parts(blocks, unknown=unknown.append)) and not unknown
@@ -114,19 +117,19 @@ def blocks_of_entry(
 ) -> list[AnyBlock]:
     """Return the entry's content as blocks: thinking, text, calls, results and files."""
     blocks: list[AnyBlock] = []
-    for place in thinking:
-        said = _joined_text(first(entry, (place,)))
-        if said.strip():
-            blocks.append(Block.thinking(said))
+    for path in thinking:
+        thought = _joined_text(first(entry, (path,)))
+        if thought.strip():
+            blocks.append(Block.thinking(thought))
             break
     content = first(entry, text)
     if role == "tool" and not _holds_results(content):
         identity, name = first(entry, _ANSWERED), first(entry, _ANSWERING)
-        said = content if isinstance(content, str) else _joined_text(content) or content
-        return [Block.result(id=identity, name=name, content=said)] if content is not None else blocks
+        output = content if isinstance(content, str) else _joined_text(content) or content
+        return [Block.result(id=identity, name=name, content=output)] if content is not None else blocks
     for block in _blocks_in(content, role, 0):
-        if of.runs_on and blocks and (said := _text_in(block)) and (before := _text_in(blocks[-1])):
-            blocks[-1] = Block.text(before + said)
+        if of.runs_on and blocks and (following := _text_in(block)) and (before := _text_in(blocks[-1])):
+            blocks[-1] = Block.text(before + following)
         else:
             blocks.append(block)
     for call in _listed(first(entry, of.calls)) if role == "assistant" else ():
@@ -216,22 +219,22 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[AnyBloc
         return
     is_thought = value.get("thought") is True or value.get("isThought") is True
     if is_thought or kind in _THINKING or first(value, ("style.type",)) == "thinking":
-        said = _joined_text(value) or _joined_text(value.get("summary"))
-        yield Block.thinking(said.replace(THINK, "").replace(END_THINK, "").strip())
+        thought = _joined_text(value) or _joined_text(value.get("summary"))
+        yield Block.thinking(thought.replace(THINK, "").replace(END_THINK, "").strip())
     elif kind in _RESULTS or "functionResponse" in value or (role == "tool" and "tool_use_id" in value):
         yield _result(value)
     elif kind.startswith("tool-") or kind in _CALLS or "functionCall" in value or kind.endswith("tool_use"):
         yield from _call(value, text_of(value.get("type")))
     elif kind in ATTACHMENT_TYPES or not {"inlineData", "fileData", "imageUrl", "driveDocument"}.isdisjoint(value):
-        held = next(
+        file = next(
             (mapping_of(value.get(name)) for name in ("inlineData", "fileData", "driveDocument") if name in value), {}
         )
-        if kind in ATTACHMENT_TYPES and not held and "url" not in value:
+        if kind in ATTACHMENT_TYPES and not file and "url" not in value:
             yield value
         else:
-            name = text_of(first(held or value, _FILE_NAMES)) or kind or "file"
+            name = text_of(first(file or value, _FILE_NAMES)) or kind or "file"
             shown = name if not name.startswith("data:") else kind or "file"
-            yield Block.attachment(shown, text_of(first(held or value, ("mimeType", "mediaType", "mime_type"))))
+            yield Block.attachment(shown, text_of(first(file or value, ("mimeType", "mediaType", "mime_type"))))
     elif kind in _SPOKEN:
         text = next((value[name] for name in _TEXTS if value.get(name) not in (None, "", [])), None)
         text = text["value"] if isinstance(text, Mapping) and "value" in text else text
@@ -241,9 +244,6 @@ def _block(value: Mapping[str, Any], role: Role, depth: int) -> Iterator[AnyBloc
             yield value
     else:
         yield value
-
-
-_TEXTS_SET = frozenset(_TEXTS)
 
 
 def _call(call: object, kind: str = "") -> Iterator[Block]:
@@ -284,8 +284,8 @@ def _joined_text(value: object, depth: int = 0) -> str:
     if depth < MAX_NESTING and isinstance(value, list):
         return "\n".join(filter(None, (_joined_text(item, depth + 1) for item in value)))
     if depth < MAX_NESTING and isinstance(value, Mapping):
-        held = next((value[name] for name in _TEXTS if value.get(name)), None)
-        return _joined_text(held, depth + 1)
+        inner = next((value[name] for name in _TEXTS if value.get(name)), None)
+        return _joined_text(inner, depth + 1)
     return ""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.content import record_messages
-from convmemory.conversations.importers.declaration import ALTERNATING, SUPERSEDED, Declaration, Said
+from convmemory.conversations.importers.declaration import ALTERNATING, SUPERSEDED, Declaration, EntryMessage
 from convmemory.conversations.importers.declared_content import (
     blocks_of_entry,
     is_blank,
@@ -36,7 +36,7 @@ class EntryReader:
     of: Declaration
     report: FileReport
     header: _Entry
-    place: str
+    prefix: str
     joined: Callable[[_Entry], _Entry]
     order: DayOrder = ""
     _keys: MessageKeys = field(default_factory=MessageKeys)
@@ -60,16 +60,16 @@ class EntryReader:
         if not self.of.parent and not self.of.children:
             seen: set[str] = set()
             for where, entry, raw in entries:
-                yield from _new(self._entry_messages(f"{self.place}{where}", entry, raw), seen)
+                yield from _new(self._entry_messages(f"{self.prefix}{where}", entry, raw), seen)
             return
         # The messages of a tree, each after its parent; nested answers lie under `children`.
         nodes: list[Node[tuple[str, _Entry]]] = []
         waiting: list[tuple[str, _Entry, str]] = []
-        held = 0
-        for place, entry, raw in entries:
-            waiting.append((place, entry, ""))
-            held += len(raw)
-            if held > MAX_TREE_BYTES:
+        tree_bytes = 0
+        for position, entry, raw in entries:
+            waiting.append((position, entry, ""))
+            tree_bytes += len(raw)
+            if tree_bytes > MAX_TREE_BYTES:
                 raise TooLarge(
                     f"The thread has branches and more than {MAX_TREE_BYTES // 1024**2} MB, and must be read at once: "
                     "export it in parts."
@@ -77,13 +77,13 @@ class EntryReader:
         waiting.reverse()
         number = 0
         while waiting:
-            place, entry, above = waiting.pop()
+            position, entry, above = waiting.pop()
             number += 1
             name = name_of(first(entry, self.of.key)) or f"message:{number}"
-            nodes.append(Node(name, above or name_of(first(entry, self.of.parent)), (place, entry)))
+            nodes.append(Node(name, above or name_of(first(entry, self.of.parent)), (position, entry)))
             nested = entry.get(self.of.children) if self.of.children else None
             waiting.extend(
-                (f"{place}.{at}", item, name)
+                (f"{position}.{at}", item, name)
                 for at, item in reversed(list(enumerate(nested, 1) if isinstance(nested, list) else ()))
                 if isinstance(item, Mapping)
             )
@@ -91,7 +91,7 @@ class EntryReader:
             nodes = list(_alternating(self.of, nodes))
 
         def read(item: tuple[str, _Entry]) -> Iterator[MessageDraft]:
-            return self._entry_messages(f"{self.place}{item[0]}", item[1], b"")
+            return self._entry_messages(f"{self.prefix}{item[0]}", item[1], b"")
 
         if not any(node.parent for node in nodes):  # nothing says what follows what, but the order of the file
             yield from _new((draft for node in nodes for draft in read(node.value)), set())
@@ -102,12 +102,12 @@ class EntryReader:
                 read=read,
                 report=self.report,
                 current=name_of(first(self.header, self.of.current)),
-                place=self.place or "thread",
+                position=self.prefix or "thread",
             ),
             set(),
         )
 
-    def _entry_messages(self, place: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
+    def _entry_messages(self, position: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
         of = self.of
         entry = self.joined(entry)
         raw = raw or _source_of(entry)
@@ -117,57 +117,68 @@ class EntryReader:
             for item in list_of(listed)
         ]
         if not versions:
-            yield from self._said(place, entry, raw)
+            yield from self._version_messages(position, entry, raw)
             return
         chosen = entry.get(of.selected)
         chosen = chosen if type(chosen) is int and 0 <= chosen < len(versions) else 0
-        own = name_of(first(entry, of.key)) or self._keys.key("version", short_hash(dumped(versions[0]).decode(), 16))
+        entry_id = name_of(first(entry, of.key)) or self._keys.key(
+            "version", short_hash(dumped(versions[0]).decode(), 16)
+        )
         for number in sorted(range(len(versions)), key=lambda number: number == chosen):
-            version = {**entry, **versions[number], of.versions: None, "id": f"{own}:{number}" if number else own}
-            for draft in self._said(place, version, raw if number == chosen else b""):
+            version = {
+                **entry,
+                **versions[number],
+                of.versions: None,
+                "id": f"{entry_id}:{number}" if number else entry_id,
+            }
+            for draft in self._version_messages(position, version, raw if number == chosen else b""):
                 yield replace(draft, superseded=draft.superseded or number != chosen)
 
-    def _said(self, place: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
+    def _version_messages(self, position: str, entry: _Entry, raw: bytes) -> Iterator[MessageDraft]:
         of = self.of
-        if not of.said:
+        if not of.entry_messages:
             role = readable_role(of, entry)
             if role is None:
-                self._pass_over(place, entry)
+                self._pass_over(position, entry)
             elif role:
-                spoken = self._message(place, entry, raw, Said(role, of.text, of.thinking, of.time), "")
+                spoken = self._message(position, entry, raw, EntryMessage(role, of.text, of.thinking, of.time), "")
                 gone = entry.get(SUPERSEDED) is True
                 yield from (replace(draft, superseded=True) if gone else draft for draft in spoken)
             return
-        found = False
-        for number, said in enumerate(of.said):
-            if first(entry, said.text) is None:
+        has_message = False
+        for number, message in enumerate(of.entry_messages):
+            if first(entry, message.text) is None:
                 continue
             name = f"{number}" if number else ""
-            source, found = b"" if found else raw, True
-            for draft in self._message(place, entry, source, said, name):
-                yield replace(draft, superseded=said.superseded)
-        if not found:
-            self._pass_over(place, entry)
+            source, has_message = b"" if has_message else raw, True
+            for draft in self._message(position, entry, source, message, name):
+                yield replace(draft, superseded=message.superseded)
+        if not has_message:
+            self._pass_over(position, entry)
 
-    def _pass_over(self, place: str, entry: _Entry) -> None:
+    def _pass_over(self, position: str, entry: _Entry) -> None:
         """Report an entry that is no message of a known kind."""
-        role = next((found for found in map(text_of, (first(entry, (at,)) for at in self.of.role)) if found), "")
+        role = next((name for name in map(text_of, (first(entry, (at,)) for at in self.of.role)) if name), "")
         self.report.unknown(role or next(iter(entry), "(empty)"))
         if not role or first(entry, self.of.text) is not None:  # else a record of a log, which says nothing
-            self.report.skip(place, "no message of a known kind")
+            self.report.skip(position, "no message of a known kind")
 
-    def _message(self, place: str, entry: _Entry, raw: bytes, said: Said, part: str) -> Iterator[MessageDraft]:
-        role = said.role
+    def _message(
+        self, position: str, entry: _Entry, raw: bytes, message: EntryMessage, part: str
+    ) -> Iterator[MessageDraft]:
+        role = message.role
         of = self.of
-        blocks = blocks_of_entry(of, entry, role=role, text=said.text, thinking=said.thinking)
-        own = name_of(first(entry, of.key))
-        key = own + (f":{part}" if part and own else "") or self._keys.key(role, json.dumps(blocks, default=str))
+        blocks = blocks_of_entry(of, entry, role=role, text=message.text, thinking=message.thinking)
+        entry_key = name_of(first(entry, of.key))
+        key = entry_key + (f":{part}" if part and entry_key else "") or self._keys.key(
+            role, json.dumps(blocks, default=str)
+        )
         is_injected = role == "system" or any(first(entry, (at,)) for at in of.injected)
         spoken, added = (blocks, []) if role != "user" or is_injected else typed_and_added(of, blocks)
-        given = first(entry, said.time or of.time)
-        at = time_of(given, self.order)
-        if at is None and time_of(given, "day first"):
-            self.report.repair(place, f"the day of {str(given)[:30]} is not certain, so the time is left out")
+        time_value = first(entry, message.time or of.time)
+        at = time_of(time_value, self.order)
+        if at is None and time_of(time_value, "day first"):
+            self.report.repair(position, f"the day of {str(time_value)[:30]} is not certain, so the time is left out")
         common: dict[str, Any] = {
             "unknown": self.report.unknown,
             "created_at": at,
@@ -179,8 +190,8 @@ class EntryReader:
         drafts += record_messages(
             role="system", blocks=added, key=f"{key}:added", injected=True, raw=b"" if drafts else raw, **common
         )
-        if not drafts and not is_blank(first(entry, said.text)):
-            self.report.skip(place, "the message has content, but none that can be read")
+        if not drafts and not is_blank(first(entry, message.text)):
+            self.report.skip(position, "the message has content, but none that can be read")
         name = text_of(first(entry, of.speaker))
         for draft in drafts:
             yield self._tools.added_to(replace(draft, name=name) if name and draft.role != "tool" else draft)
@@ -212,9 +223,9 @@ def _alternating(of: Declaration, nodes: list[Node[tuple[str, _Entry]]]) -> Iter
             at = parents.get(at, "")
         for number, name in enumerate(reversed(chain_up), 1):
             depths[name] = depths.get(at, 0) + number
-        place, entry = node.value
+        position, entry = node.value
         role = "user" if depths[node.id] % 2 else "assistant"
-        yield replace(node, value=(place, {**entry, ALTERNATING: role}))
+        yield replace(node, value=(position, {**entry, ALTERNATING: role}))
 
 
 def _new(drafts: Iterable[MessageDraft], seen: set[str]) -> Iterator[MessageDraft]:

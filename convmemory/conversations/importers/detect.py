@@ -45,6 +45,9 @@ from convmemory.core.files.charsets import other_charset
 from convmemory.core.files.decoding import GZIP_START
 
 AUTO = "auto"
+
+UNKNOWN = "it looks like none of the formats that can be read"
+
 _REGISTERED: tuple[Importer, ...] = (
     AmplifierImporter(),
     AiderImporter(),
@@ -120,7 +123,58 @@ MAX_ENDINGS = 30  # that are counted apart
 REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are reported although no importer reads them
 _PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp", "-wal", "-shm", "-journal")
 _DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
+
 ZIP_START = b"PK\x03\x04"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """A kind of file: the end of its path in lower case, and patterns that all occur in its first 64 KB."""
+
+    reason: str
+    path_end: tuple[str, ...] = ("",)
+    marks: tuple["re.Pattern[bytes]", ...] = ()
+
+
+_MARK_MANIFEST = re.compile(rb'"(?:url|download_url|href|link)"\s*:\s*"https?://')
+_MARK_ZIP = re.compile(rb"-\d{3}\.zip")
+_MARK_SQLITE = re.compile(rb"\ASQLite format 3\0")
+_MARK_BLOBS = re.compile(rb"(?i)create table (?:if not exists )?[\"`]?blobs")
+_MARK_SESSION = re.compile(rb'"sessionId"\s*:')
+_MARK_WORKSPACE = re.compile(rb'"workspaceDirectory"\s*:')
+MARKS = (_MARK_SESSION, _MARK_WORKSPACE, _MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
+
+_UNREADABLE = (
+    _Unreadable(
+        "a list of Continue's sessions without their messages: import the other files of its folder",
+        path_end=("sessions.json",),
+        marks=(_MARK_SESSION, _MARK_WORKSPACE),
+    ),
+    _Unreadable(
+        "a page of ChatGPT's export without conversations: import conversations.json from the same export",
+        path_end=("chat.html",),
+    ),
+    _Unreadable(
+        "ChatGPT's list of shared links, which holds no messages: import conversations.json from the same export",
+        path_end=("shared_conversations.json",),
+    ),
+    _Unreadable(
+        "a manifest of Claude.ai: it only names the archives. Download the zip files that it lists while their links "
+        "hold, and import those, all together or one by one",
+        marks=(_MARK_MANIFEST, _MARK_ZIP),
+    ),
+    _Unreadable(
+        "a conversation of Windsurf (Devin Desktop), which keeps them encrypted: only Windsurf can read it. Open the "
+        "conversation there, copy it as Markdown or JSON, and import that",
+        path_end=(".pb",),
+    ),
+    _Unreadable(
+        "a chat of Cursor's command line, kept as binary blobs that only Cursor can read. Import the transcripts under "
+        "~/.cursor/projects/*/agent-transcripts instead: they hold the same conversations as text",
+        path_end=("store.db",),
+        marks=(_MARK_SQLITE, _MARK_BLOBS),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +256,7 @@ class Walk:
             yield DetectedSource(source, (self._tried[0],))
             return
         with source.database.kept_open():
-            yield self._found(source)
+            yield self._detected(source)
 
     def _folder(self, path: Path, label: str) -> Iterator[DetectedSource]:
         try:
@@ -220,7 +274,7 @@ class Walk:
             for each in [importer for importer in self._tried if importer.reads.folders]
             if (score := _score(each, whole))
         ]
-        importer = max(scored, key=lambda found: found[0])[1] if scored else None
+        importer = max(scored, key=lambda pair: pair[0])[1] if scored else None
         if importer is not None:
             yield DetectedSource(whole, (importer,))
             if importer.reads.folder_entries is None:
@@ -255,11 +309,11 @@ class Walk:
                 return
             source = Source(path, label)
             with source.database.kept_open():
-                found = self._found(source)
-                if not found.is_archive and self._is_passed_over(found):
+                detected = self._detected(source)
+                if not detected.is_archive and self._is_passed_over(detected):
                     self._ignore(path)
                 else:
-                    yield found
+                    yield detected
         except OSError as error:
             yield DetectedSource(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
 
@@ -277,19 +331,19 @@ class Walk:
         ending = path.suffix.lower()[:20]
         self.ignored[ending if ending in self.ignored or len(self.ignored) < MAX_ENDINGS else "(others)"] += 1
 
-    def _is_passed_over(self, found: DetectedSource) -> bool:
+    def _is_passed_over(self, detected: DetectedSource) -> bool:
         """Return whether this file of a folder is counted, but not reported.
 
         Many other pages and databases are in such folders, and the companions of conversations.
         """
-        source = found.source
-        if found.score < _BY_CONTENT and source.plain_name in COMPANIONS:
+        source = detected.source
+        if detected.score < _BY_CONTENT and source.plain_name in COMPANIONS:
             return True
         if source.path.name.lower() == "chat.html" and any(source.path.parent.glob("conversations*.json")):
             return True  # ChatGPT's page with the same conversations as the JSON in its folder
-        if found.importer is not None:
+        if detected.importer is not None:
             return False
-        if found.reason.startswith(UNKNOWN) and ".jsonl" not in source.plain_name:
+        if detected.reason.startswith(UNKNOWN) and ".jsonl" not in source.plain_name:
             # Settings and lists of a program, and what an agent keeps of a session in the folder beside its transcript.
             is_of_program = any(_home_of(part) in _HIDDEN for part in PurePosixPath(source.label).parts)
             if is_of_program or any(os.path.isfile(f"{folder}.jsonl") for folder in source.path.parents[:4]):
@@ -306,7 +360,7 @@ class Walk:
         self._seen.add(key)
         return True
 
-    def _found(self, source: Source) -> DetectedSource:
+    def _detected(self, source: Source) -> DetectedSource:
         try:
             if _must_be_decoded(source):
                 return DetectedSource(source, is_archive=True)
@@ -363,83 +417,23 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-# --- refusals -------------------------------------------------------------------------------------
-# Names the kind of a file that no importer reads, and what to do about it.
-#
-# Recognised by the first bytes and the name: encrypted files, internal files of other programs, files of an export
-# without conversations, and files of a known format without known content.
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A kind of file: the end of its path in lower case, and patterns that all occur in its first 64 KB."""
-
-    reason: str
-    path_end: tuple[str, ...] = ("",)
-    marks: tuple["re.Pattern[bytes]", ...] = ()
-
-
-_MARK_MANIFEST = re.compile(rb'"(?:url|download_url|href|link)"\s*:\s*"https?://')
-_MARK_ZIP = re.compile(rb"-\d{3}\.zip")
-_MARK_SQLITE = re.compile(rb"\ASQLite format 3\0")
-_MARK_BLOBS = re.compile(rb"(?i)create table (?:if not exists )?[\"`]?blobs")
-_MARK_SESSION = re.compile(rb'"sessionId"\s*:')
-_MARK_WORKSPACE = re.compile(rb'"workspaceDirectory"\s*:')
-MARKS = (_MARK_SESSION, _MARK_WORKSPACE, _MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
-
-_KNOWN = (
-    _Known(
-        "a list of Continue's sessions without their messages: import the other files of its folder",
-        path_end=("sessions.json",),
-        marks=(_MARK_SESSION, _MARK_WORKSPACE),
-    ),
-    _Known(
-        "a page of ChatGPT's export without conversations: import conversations.json from the same export",
-        path_end=("chat.html",),
-    ),
-    _Known(
-        "ChatGPT's list of shared links, which holds no messages: import conversations.json from the same export",
-        path_end=("shared_conversations.json",),
-    ),
-    _Known(
-        "a manifest of Claude.ai: it only names the archives. Download the zip files that it lists while their links "
-        "hold, and import those, all together or one by one",
-        marks=(_MARK_MANIFEST, _MARK_ZIP),
-    ),
-    _Known(
-        "a conversation of Windsurf (Devin Desktop), which keeps them encrypted: only Windsurf can read it. Open the "
-        "conversation there, copy it as Markdown or JSON, and import that",
-        path_end=(".pb",),
-    ),
-    _Known(
-        "a chat of Cursor's command line, kept as binary blobs that only Cursor can read. Import the transcripts under "
-        "~/.cursor/projects/*/agent-transcripts instead: they hold the same conversations as text",
-        path_end=("store.db",),
-        marks=(_MARK_SQLITE, _MARK_BLOBS),
-    ),
-)
-
-
 def known_refusal(source: Source) -> str:
     """Return the reason why a file of a known kind cannot be read; else an empty string."""
     name, head = source.path.as_posix().lower(), source.head
-    fitting = (known for known in _KNOWN if name.endswith(known.path_end))
-    return next((known.reason for known in fitting if all(mark.search(head) for mark in known.marks)), "")
-
-
-UNKNOWN = "it looks like none of the formats that can be read"
+    fitting = (kind for kind in _UNREADABLE if name.endswith(kind.path_end))
+    return next((kind.reason for kind in fitting if all(mark.search(head) for mark in kind.marks)), "")
 
 
 def why_refused(source: Source, format: str) -> str:
     """Return the reason why no importer reads the file, or not the one of `format`, and what to do."""
     if not source.head.strip(b" \t\r\n\0"):
         return "the file is empty: export it again"
-    if known := known_refusal(source):
-        return known
+    if reason := known_refusal(source):
+        return reason
     if source.is_sqlite:
         return "an SQLite database without the tables of any program whose conversations are known"
-    wanted = UNKNOWN if format == AUTO else f"it looks like no file of the format {format}"
+    problem = UNKNOWN if format == AUTO else f"it looks like no file of the format {format}"
     return (
-        f"{wanted}. Use another export of its program, such as JSON, or write the conversation as "
+        f"{problem}. Use another export of its program, such as JSON, or write the conversation as "
         "JSON lines of messages with `role` and `content`"
     )

@@ -169,8 +169,8 @@ def _messages(
 
 def _blocks(value: Mapping[str, Any], answered: Collection[str], report: FileReport) -> Iterator[Block]:
     for thought in map(mapping_of, list_of(value.get("thoughts"))):
-        said = (text_of(thought.get("subject")), text_of(thought.get("description")))
-        yield Block.thinking("\n".join(filter(None, said)))
+        lines = (text_of(thought.get("subject")), text_of(thought.get("description")))
+        yield Block.thinking("\n".join(filter(None, lines)))
     shown = value.get("displayContent")
     content = next((item for item in (shown, value.get("content"), value.get("parts")) if item), "")
     calls = list(map(mapping_of, list_of(value.get("toolCalls"))))

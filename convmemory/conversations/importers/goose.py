@@ -1,6 +1,7 @@
 """Sessions of Goose: `~/.local/share/goose/sessions/sessions.db`, before 1.10 one `.jsonl` file each.
 
-Source: block/goose `crates/goose/src/session/session_manager.rs`, schema versions 1 to 15.
+Source: block/goose `crates/goose/src/session/session_manager.rs`, schema versions 1 to 15, and
+`crates/goose/src/conversation/message.rs`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,11 @@ from convmemory.conversations.messages.parts import Role
 
 _HEADER_KEYS = frozenset({"working_dir", "message_count", "accumulated_total_tokens", "total_tokens"})
 _COLUMNS = ("name", "description", "working_dir", "created_at", "model_config_json", "parent_session_id")
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_SILENT = frozenset(
+    {"redactedThinking", "toolConfirmationRequest", "actionRequired", "systemNotification", "contextLengthExceeded"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +101,6 @@ def _lines(lines: Iterator[JsonObject], report: FileReport) -> Iterator[MessageD
     for item in lines:
         key = text_of(item.value.get("id")) or f"line:{item.number}.{item.index}"
         yield from goose_messages(item.value, key=key, raw=item.raw, model="", report=report)
-
-
-# --- goose messages -------------------------------------------------------------------------------
-# Messages of Goose, in the format of its database and its older files.
-#
-# Source: block/goose `crates/goose/src/conversation/message.rs`.
-
-
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-_SILENT = frozenset(
-    {"redactedThinking", "toolConfirmationRequest", "actionRequired", "systemNotification", "contextLengthExceeded"}
-)  # fmt: skip
 
 
 def goose_messages(

@@ -27,6 +27,8 @@ MAX_ELEMENT_CHARS = 64 * 1024**2  # an element is in memory as a whole
 CHUNK_BYTES = 1024**2
 HEAD_CHARS = 1024**2  # within which an object must name its array
 
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+
 MAX_BROKEN = 1_000  # elements; each costs a scan of the text around it
 
 _DECODER = json.JSONDecoder(strict=False)
@@ -230,8 +232,8 @@ class _Document:
         while len(self._text.text) - self._text.at < HEAD_CHARS and self._text.more():
             pass
         text, at = self._text.text, self._text.at + 1
-        while (found := _member(text, at)) is not None:
-            name, start = found
+        while (member := _member(text, at)) is not None:
+            name, start = member
             if name in names and text.startswith("[", start):
                 self._text.at = start
                 return True
@@ -258,7 +260,7 @@ class _Document:
         if not char:
             self._report.skip(f"after element {number}", self._text.cut_off)
 
-    def _value(self, number: int, place: str) -> ArrayElement | None:
+    def _value(self, number: int, position: str) -> ArrayElement | None:
         """Return the value that begins here, or report its error."""
         text = self._text
         while not text.has_too_many_values:
@@ -277,7 +279,7 @@ class _Document:
                 return ArrayElement(number, value, source)
         else:
             problem = ""
-        return self._by_its_brackets(number, place, problem)
+        return self._by_its_brackets(number, position, problem)
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
         """Return whether the error can come from the end of the text, and more could be read."""
@@ -286,13 +288,13 @@ class _Document:
         near_end = error.msg.startswith("Unterminated") or error.pos >= len(text.text) - 16
         return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()
 
-    def _by_its_brackets(self, number: int, place: str, problem: str) -> ArrayElement | None:
+    def _by_its_brackets(self, number: int, position: str, problem: str) -> ArrayElement | None:
         """Find the value's end without parsing it, and parse it alone if only the text around it was too large."""
         text = self._text
         end = text.end_of_value()
         if end is None:
             too_long = len(text.text) - text.at > MAX_ELEMENT_CHARS
-            self._report.skip(place, _TOO_LONG if too_long else text.cut_off)
+            self._report.skip(position, _TOO_LONG if too_long else text.cut_off)
             self._text.at = len(self._text.text)
             while self._text.more():
                 self._text.at = len(self._text.text)
@@ -306,7 +308,7 @@ class _Document:
                     return ArrayElement(number, json.loads(source, strict=False), source)
                 except (ValueError, RecursionError) as error:
                     problem = f"not readable JSON: {error}"
-        self._report.skip(place, problem)
+        self._report.skip(position, problem)
         self._broken += 1
         return None
 
@@ -327,13 +329,6 @@ def _member(text: str, at: int) -> tuple[str, int] | None:
         return None
     match = _SPACE.match(text, at + 1)
     return name, match.end() if match else at + 1
-
-
-# --- whole json -----------------------------------------------------------------------------------
-# JSON documents that must be parsed at once, within limits.
-
-
-MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:

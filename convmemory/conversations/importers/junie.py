@@ -88,11 +88,13 @@ def _messages(records: Iterator[JsonObject], model: str, report: FileReport) -> 
     for item in records:
         kind, event = _event(item.value)
         step = text_of(event.get("stepId"))
-        said = text_of(event.get("prompt"))
+        prompt = text_of(event.get("prompt"))
         yield from record_messages(
             role="user" if kind == _PROMPT else "assistant",
-            blocks=[Block.text(said)] if kind == _PROMPT else _blocks(kind, event),
-            key=f"{kind}:{step}" if step and kind != _PROMPT else keys.key(kind, said or text_of(event.get("message"))),
+            blocks=[Block.text(prompt)] if kind == _PROMPT else _blocks(kind, event),
+            key=f"{kind}:{step}"
+            if step and kind != _PROMPT
+            else keys.key(kind, prompt or text_of(event.get("message"))),
             unknown=report.unknown,
             created_at=time_of(item.value.get("timestamp")) or time_of(item.value.get("createdAt")),
             model=model,
@@ -115,9 +117,9 @@ def _blocks(kind: str, event: Mapping[str, Any]) -> Iterator[Block]:
         yield Block.text(event.get("message"))
         return
     name = kind.removesuffix(_BLOCKS) or "tool"
-    given = {key: event[key] for key in ("text", "command", "files", "changes") if event.get(key)}
-    yield Block.call(id=event.get("stepId"), name=name, input=given)
+    arguments = {key: event[key] for key in ("text", "command", "files", "changes") if event.get(key)}
+    yield Block.call(id=event.get("stepId"), name=name, input=arguments)
     shown = [text_of(event.get(key)) for key in ("output", "details")]
-    said = "\n".join(filter(None, dict.fromkeys(shown))) or text_of(event.get("presentableOutput"))
-    if said:
-        yield Block.result(id=event.get("stepId"), name=name, content=said, is_error=event.get("status") == "FAILED")
+    output = "\n".join(filter(None, dict.fromkeys(shown))) or text_of(event.get("presentableOutput"))
+    if output:
+        yield Block.result(id=event.get("stepId"), name=name, content=output, is_error=event.get("status") == "FAILED")

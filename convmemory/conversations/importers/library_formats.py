@@ -4,7 +4,7 @@
 """
 
 from convmemory.conversations.importers.base import Checked
-from convmemory.conversations.importers.declaration import Declaration, Run, Said
+from convmemory.conversations.importers.declaration import Declaration, EntryMessage, Run
 
 LIBRARIES = (
     Declaration(
@@ -136,10 +136,10 @@ LIBRARIES = (
         id=(),
         key=(),
         system=("system",),
-        said=(
-            Said("user", ("instruction", "prompt")),
-            Said("user", ("input",)),
-            Said("assistant", ("output", "completion")),
+        entry_messages=(
+            EntryMessage("user", ("instruction", "prompt")),
+            EntryMessage("user", ("input",)),
+            EntryMessage("assistant", ("output", "completion")),
         ),
     ),
     Declaration(

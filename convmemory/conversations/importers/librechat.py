@@ -63,7 +63,7 @@ def _conversation(value: Message, nodes: list[Node[Message]], source: Source, re
 
     times = (time_of(node.value.get("createdAt")) for node in nodes)
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, place=own_id or "a conversation"),
+        messages=read_thread(nodes, read=read, report=report, position=own_id or "a conversation"),
         source="librechat",
         title=text_of(value.get("title")) or text_of(value.get("name")),
         agent="librechat",
@@ -85,8 +85,8 @@ def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
             continue
         count += 1
         name = text_of(item.get("messageId")) or text_of(item.get("id")) or f"message:{count}"
-        given = item.get("parentMessageId")
-        parent = above or (text_of(given) if isinstance(given, str) else previous)
+        parent_id = item.get("parentMessageId")
+        parent = above or (text_of(parent_id) if isinstance(parent_id, str) else previous)
         yield Node(name, "" if parent == NO_PARENT else parent, {**item, "messageId": name, "children": None})
         waiting.extend((child, name) for child in reversed(list_of(item.get("children"))))
         previous = name

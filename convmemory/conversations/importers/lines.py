@@ -32,6 +32,18 @@ _FRESH_OBJECT = re.compile(r'\{"(?:type|parentUuid|role|messages)"\s*:')
 _MAX_RESUME_ATTEMPTS = 20  # limits the work on a hostile line
 _NAMES = {str: "a string", list: "a list", bool: "true or false", int: "a number", float: "a number"}
 
+MAX_VALUES = 1_000_000
+"""Values in one piece of JSON: about 100 MB once it is parsed."""
+
+_STRING_OR_SEPARATOR = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
+
+ZSTD_START = b"\x28\xb5\x2f\xfd"
+MAX_WINDOW_BYTES = 128 * 1024**2  # of `zstd --long`, the largest that decoders accept by default
+MAX_DECOMPRESSED_BYTES = 4 * 1024**3
+BUFFER_BYTES = 256 * 1024
+_MOST_HEADER_BYTES = 18  # Source: RFC 8878, section 3.1.1
+_SKIPPABLE_END = b"\x2a\x4d\x18"
+
 
 class OnIssue(Protocol):
     """Receives a faulty line's number and the reason; `kept` if its objects are still yielded."""
@@ -50,12 +62,12 @@ class JsonObject:
     raw: bytes
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         return (self.number, self.index)
 
 
 def ignore_issue(number: int, reason: str, *, kept: bool) -> None:
-    """Do nothing, for a second pass over a file whose issues have been reported."""
+    """Do nothing: the issues of these lines have been reported, or are none."""
 
 
 def read_objects(
@@ -96,16 +108,16 @@ def read_text_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise unreadable(path, error) from error
 
 
-def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until: int) -> Iterator[JsonObject]:
+def read_objects_at(path: Path, addresses: Iterable[tuple[int, int, int]], *, until: int) -> Iterator[JsonObject]:
     """Yield the objects at these (offset, line number, index), which a first pass has found."""
     try:
         with path.open("rb") as file:
-            for offset, number, index in places:
+            for offset, number, index in addresses:
                 file.seek(offset)
                 line = file.readline(min(until - offset, MAX_LINE_BYTES))
-                for found in objects_of_line(line, number=number, offset=offset):
-                    if found.index == index:
-                        yield found
+                for item in objects_of_line(line, number=number, offset=offset):
+                    if item.index == index:
+                        yield item
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -215,21 +227,12 @@ def _after_space(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-# --- bounds ---------------------------------------------------------------------------------------
-# Limits the amount of JSON that is parsed at once.
-#
-# A parsed value can take 70 bytes of memory where its text takes two, so values are counted before anything is
-# parsed: `{},{},…` would cost an empty object for every three bytes.
-
-
-MAX_VALUES = 1_000_000
-"""Values in one piece of JSON: about 100 MB once it is parsed."""
-
-_STRING_OR_SEPARATOR = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
-
-
 def has_too_many_values(text: str) -> bool:
-    """Return whether `text` contains more than `MAX_VALUES` JSON values, in linear time."""
+    """Return whether `text` contains more than `MAX_VALUES` JSON values, in linear time and before it is parsed.
+
+    A parsed value can take 70 bytes of memory where its text takes two: `{},{},…` would cost an empty object for every
+    three bytes.
+    """
     # One of these precedes every value except the outermost; inside strings they separate nothing.
     if text.count(",") + text.count("[") + text.count("{") <= MAX_VALUES:
         return False
@@ -242,23 +245,12 @@ def too_many_values(what: str) -> str:
     return f"{what} holds more than {MAX_VALUES:,} values: write one message or conversation a line"
 
 
-# --- compressed -----------------------------------------------------------------------------------
-# Opens a transcript for reading: unchanged, or decompressed if it is a zstd frame.
-#
-# Decompression is a stream with a bounded window and a bounded length, which counts with the other decoders of the
-# upload. A truncated frame raises OSError at its end, like any other file that cannot be read.
-
-
-ZSTD_START = b"\x28\xb5\x2f\xfd"
-MAX_WINDOW_BYTES = 128 * 1024**2  # of `zstd --long`, the largest that decoders accept by default
-MAX_DECOMPRESSED_BYTES = 4 * 1024**3
-BUFFER_BYTES = 256 * 1024
-_MOST_HEADER_BYTES = 18  # Source: RFC 8878, section 3.1.1
-_SKIPPABLE_END = b"\x2a\x4d\x18"
-
-
 def open_transcript(path: Path) -> BinaryIO:
-    """Return the file's bytes, decompressed if necessary. Reading raises OSError, and TooLarge for an upload."""
+    """Return the file's bytes, decompressed if it is a zstd file. Reading raises OSError, and TooLarge for an upload.
+
+    Decompression is a stream with a bounded window and a bounded length, which counts with the other decoders of the
+    upload. A truncated frame raises OSError at its end, like any other file that cannot be read.
+    """
     file = path.open("rb")
     if file.read(len(ZSTD_START)) != ZSTD_START:
         file.seek(0)

@@ -81,8 +81,8 @@ def proposed_mapping(path: Path) -> dict[str, Any] | None:
         sampled = [item.value for item in islice(read_objects(path), MAX_LINES)]
     else:
         sampled = load_json(path)
-    for place, messages in islice(_lists(sampled), MAX_LISTS):
-        mapping = _mapping_of(place, messages)
+    for steps, messages in islice(_lists(sampled), MAX_LISTS):
+        mapping = _mapping_of(steps, messages)
         if mapping and (best is None or len(messages) > best[0]):
             best = (len(messages), mapping)
     return best[1] if best else None
@@ -98,30 +98,30 @@ def read_mapping(path: Path) -> DeclaredImporter:
 
 def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
     """Return the importer that reads by the mapping. Raises: InvalidInput that names the field."""
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in mapping.items():
         if name in _PLACES:
             listed = [value] if isinstance(value, str) else value
             if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
                 raise InvalidInput(f'`{name}` of the mapping is a place, such as "a.b", or a list of places.')
-            given[name] = tuple(listed)
+            fields[name] = tuple(listed)
         elif name == "roles":
             if not isinstance(value, Mapping) or not all(role in ROLES_IMPLIED for role in value.values()):
                 roles = ", ".join(role for role in ROLES_IMPLIED if role)
                 raise InvalidInput(f'`roles` of the mapping gives each name one of {roles}, or "" for none.')
-            given[name] = {str(key).lower(): role for key, role in value.items()}
+            fields[name] = {str(key).lower(): role for key, role in value.items()}
         elif (name == "entries" and value in ("conversations", "messages")) or (
             name == "name" and isinstance(value, str) and _NAME.fullmatch(value) is not None
         ):
-            given[name] = value
+            fields[name] = value
         else:
             places = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
             raise InvalidInput(f"`{name[:40]}` of the mapping is not known, or has no value it can have: {places}.")
-    name = given.pop("name", "mapped")
+    name = fields.pop("name", "mapped")
     if name in FORMATS:
         raise InvalidInput(f"`name` of the mapping is that of a known format, {name}: give the program another one.")
     declaration = Declaration(
-        **{"files": (), **given},
+        **{"files": (), **fields},
         name=name,
         checked=Checked(name, "1"),
         against="file",
@@ -169,52 +169,53 @@ def _sample(importer: DeclaredImporter, path: Path) -> list[tuple[str, str]]:
     return [(place, cut(value, SHOWN_CHARS)) for place, value in islice(values, MAX_SHOWN_MEMBERS)]
 
 
-# --- proposing ------------------------------------------------------------------------------------
-
-
 def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:
     """Yield lists of objects at any depth with the names that lead to them; items of lists are `*`."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), value)]
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    lists: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     looked = 0
     while waiting and looked < MAX_LISTS * MAX_SAMPLE:
-        place, held = waiting.pop()
+        steps, node = waiting.pop()
         looked += 1
-        listed = held if isinstance(held, list) else list(held.values()) if isinstance(held, Mapping) else []
+        listed = node if isinstance(node, list) else list(node.values()) if isinstance(node, Mapping) else []
         objects = [item for item in listed if isinstance(item, Mapping)]
-        is_keyed = isinstance(held, Mapping) and len(objects) == len(listed) > 0
-        if objects and (isinstance(held, list) or is_keyed):
-            own = (*place, "*") if is_keyed else place
-            found.setdefault(own, []).extend(objects[:MAX_SAMPLE])
-        if len(place) >= MAX_DEPTH:
+        is_keyed = isinstance(node, Mapping) and len(objects) == len(listed) > 0
+        if objects and (isinstance(node, list) or is_keyed):
+            list_steps = (*steps, "*") if is_keyed else steps
+            lists.setdefault(list_steps, []).extend(objects[:MAX_SAMPLE])
+        if len(steps) >= MAX_DEPTH:
             continue
-        if isinstance(held, Mapping):
-            step = ("*",) if is_keyed and len(held) > 1 else ()
-            waiting.extend(((*place, *(step or (name,))), item) for name, item in islice(held.items(), MAX_SAMPLE))
-        elif isinstance(held, list):
-            waiting.extend(((*place, "[]"), item) for item in held[:MAX_SAMPLE])
-    yield from found.items()
+        if isinstance(node, Mapping):
+            step = ("*",) if is_keyed and len(node) > 1 else ()
+            waiting.extend(((*steps, *(step or (name,))), item) for name, item in islice(node.items(), MAX_SAMPLE))
+        elif isinstance(node, list):
+            waiting.extend(((*steps, "[]"), item) for item in node[:MAX_SAMPLE])
+    yield from lists.items()
 
 
-def _mapping_of(place: tuple[str, ...], messages: list[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return a mapping if the objects are messages: with a speaker of two or more, and a text."""
     sample = messages[:MAX_SAMPLE]
     # The place of the speaker and the roles of names that are not known; "" without one.
     role, best_roles, best_known = "", dict[str, str](), -1
-    for candidate in _places_of_words(sample):
+    for candidate in (path for path, value in _members(sample[0]) if isinstance(value, str | bool)):
         values = [str(first(item, (candidate,))).strip() for item in sample if first(item, (candidate,)) is not None]
         names = list(dict.fromkeys(values))
         if not 2 <= len(names) <= 4 or len(values) < len(sample) * 0.8 or max(map(len, names)) > 40:
             continue
-        known = [name for name in names if known_role(name)]
+        known_names = [name for name in names if known_role(name)]
         unknown = [name for name in names if not known_role(name)]
-        spoken = {known_role(name) for name in known}
+        spoken = {known_role(name) for name in known_names}
         if "user" in spoken and "assistant" not in spoken and not unknown:
             continue
-        if len(known) > best_known and (known or len(names) == 2):
+        if len(known_names) > best_known and (known_names or len(names) == 2):
             open_roles = [role for role in ("user", "assistant") if role not in spoken]
             roles = dict(zip(unknown, [*open_roles, *["system"] * len(unknown)], strict=False))
-            role, best_roles, best_known = candidate, {name.lower(): role for name, role in roles.items()}, len(known)
+            role, best_roles, best_known = (
+                candidate,
+                {name.lower(): role for name, role in roles.items()},
+                len(known_names),
+            )
     roles = best_roles
     text = _text_place(sample, role)
     if not role or not text:
@@ -227,24 +228,24 @@ def _mapping_of(place: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
     if model := next((name for name in _MODELS if any(text_of(item.get(name)) for item in sample)), ""):
         mapping["model"] = model
     # Where the conversations lie, whose messages lie at the place.
-    if "[]" in place or place.count("*") > 1 or (place.count("*") == 1 and place[-1] != "*"):
+    if "[]" in steps or steps.count("*") > 1 or (steps.count("*") == 1 and steps[-1] != "*"):
         # The messages of each conversation in a list, or under keys.
-        at = max(index for index, step in enumerate(place[:-1]) if step in ("[]", "*"))
-        outer = [step for step in place[:at] if step != "[]"]
-        if place[at] == "*":
+        at = max(index for index, step in enumerate(steps[:-1]) if step in ("[]", "*"))
+        outer = [step for step in steps[:at] if step != "[]"]
+        if steps[at] == "*":
             outer.append("*")
         where = {
             "at": ".".join(outer),
-            "messages": ".".join(step for step in place[at + 1 :] if step != "*"),
+            "messages": ".".join(step for step in steps[at + 1 :] if step != "*"),
             "id": list(_IDS),
             "title": list(_TITLES),
         }
     else:
         named = (
-            name for name, held in sample[0].items() if _CONVERSATION.fullmatch(name) and isinstance(held, str | int)
+            name for name, value in sample[0].items() if _CONVERSATION.fullmatch(name) and isinstance(value, str | int)
         )
         group = next(named, "")
-        flat: dict[str, Any] = {"at": ".".join(place), "entries": "messages", "id": []}
+        flat: dict[str, Any] = {"at": ".".join(steps), "entries": "messages", "id": []}
         where = {**flat, "group": group} if group else flat
     mapping.update(where)
     importer = importer_of(mapping)
@@ -252,28 +253,24 @@ def _mapping_of(place: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
     return mapping if readable * 2 > len(sample) else None
 
 
-def _places_of_words(sample: list[Mapping[str, Any]]) -> Iterator[str]:
-    yield from (place for place, held in _members(sample[0]) if isinstance(held, str | bool))
-
-
 def _members(value: Mapping[str, Any], depth: int = 1) -> Iterator[tuple[str, Any]]:
     """Yield the members of an object and of those in it with their places, the nearest first."""
     yield from value.items()
     for name, inner in value.items() if depth < MAX_MEMBER_DEPTH else ():
         if isinstance(inner, Mapping):
-            yield from ((f"{name}.{place}", held) for place, held in _members(inner, depth + 1))
+            yield from ((f"{name}.{path}", member) for path, member in _members(inner, depth + 1))
 
 
 def _text_place(sample: list[Mapping[str, Any]], role: str) -> str:
     """Return the place with the most text."""
     lengths: Counter[str] = Counter()
     for item in sample:
-        for place, held in _members(item):
-            if place != role and isinstance(held, str | list):
-                lengths[place] += len(held) if isinstance(held, str) else len(json.dumps(held, default=str)) // 2
-    for place, _ in lengths.most_common():
-        if any(" " in str(held) for held in values_at(sample, f"*.{place}")):
-            return place
+        for path, text in _members(item):
+            if path != role and isinstance(text, str | list):
+                lengths[path] += len(text) if isinstance(text, str) else len(json.dumps(text, default=str)) // 2
+    for path, _ in lengths.most_common():
+        if any(" " in str(text) for text in values_at(sample, f"*.{path}")):
+            return path
     return ""
 
 

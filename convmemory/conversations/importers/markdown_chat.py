@@ -59,7 +59,7 @@ class _Speaker:
 
 
 @dataclass(slots=True)
-class _Said:
+class _Entry:
     speaker: _Speaker
     number: int
     lines: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class MarkdownImporter:
         mark = _mark_of(source)
         if not mark:
             return None
-        return 85 if any(known in source.head for known in _KNOWN) else 60
+        return 85 if any(sign in source.head for sign in _KNOWN) else 60
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
@@ -106,16 +106,16 @@ class MarkdownImporter:
         if first is None:
             report.note("a text without any speaker")
             return
-        said = _entries(chain([first], lines), report)
-        opening = list(islice(said, 1))
+        entries = _entries(chain([first], lines), report)
+        opening = list(islice(entries, 1))
         above = "\n".join(header)
-        found = _SESSION.search(above)
+        session = _SESSION.search(above)
         title = next((line.lstrip("# ").strip() for line in header if line.startswith("# ")), "")
         at = _TIME.search(above)
         draft = ConversationDraft(
-            messages=_messages(chain(opening, said), report, day_order([source.head])),
+            messages=_messages(chain(opening, entries), report, day_order([source.head])),
             source=self.name,
-            source_id=key_of((found[1] or found[2]) if found else "", max_chars=MAX_ID_CHARS),
+            source_id=key_of((session[1] or session[2]) if session else "", max_chars=MAX_ID_CHARS),
             title="" if _TIME.match(title) else clean(title),
             agent=self.name,
             created_at=time_of(at[0]) if at else _time(opening[0].speaker) if opening else None,
@@ -132,13 +132,13 @@ def _mark_of(source: Source) -> str:
     if _PERPLEXITY in source.head:
         lines = [line for _, line in _questions_as_headings(enumerate(lines))]
     first: dict[str, _Speaker] = {}
-    for number, found in enumerate(map(speaker_of, lines)):
-        if found is None:
+    for number, speaker in enumerate(map(speaker_of, lines)):
+        if speaker is None:
             continue
-        if found.mark not in first and number < MAX_HEADER_LINES:
-            first[found.mark] = found
-        if found.role == "assistant" and found.mark in first and first[found.mark].role == "user":
-            return found.mark
+        if speaker.mark not in first and number < MAX_HEADER_LINES:
+            first[speaker.mark] = speaker
+        if speaker.role == "assistant" and speaker.mark in first and first[speaker.mark].role == "user":
+            return speaker.mark
     return ""
 
 
@@ -146,7 +146,7 @@ def _questions_as_headings(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[i
     """Yield the lines of Perplexity's Markdown, in which a question is a heading, with lines that name the speakers."""
     for number, line in lines:
         if line.startswith("# "):
-            yield from ((number, said) for said in ("## User", line[2:], "## Perplexity"))
+            yield from ((number, text) for text in ("## User", line[2:], "## Perplexity"))
         elif not line.startswith(("<img ", '<div align="center">')):
             yield number, line
 
@@ -154,17 +154,17 @@ def _questions_as_headings(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[i
 def speaker_of(line: str) -> _Speaker | None:
     """Return the speaker that the line names, None for any other line."""
     text = line.strip()
-    found = _MARK.match(text[:MAX_SPEAKER_CHARS])
-    if not found:
+    match = _MARK.match(text[:MAX_SPEAKER_CHARS])
+    if not match:
         return None
-    mark, rest = found[0].strip(), text[found.end() :]
-    said = ""
+    mark, rest = match[0].strip(), text[match.end() :]
+    inline_text = ""
     if mark.endswith("**"):
-        rest, closed, said = rest.partition("**")
+        rest, closed, inline_text = rest.partition("**")
         if not closed or len(rest) > MAX_SPEAKER_CHARS:
             return None
-        said = said.removeprefix("_").removeprefix(":").strip()
-        if said and not (rest.endswith(":") or text[found.end() + len(rest) :].startswith("**:")):
+        inline_text = inline_text.removeprefix("_").removeprefix(":").strip()
+        if inline_text and not (rest.endswith(":") or text[match.end() + len(rest) :].startswith("**:")):
             return None  # a bold word at the beginning of a text
     elif len(rest) > MAX_SPEAKER_CHARS:
         return None
@@ -174,19 +174,19 @@ def speaker_of(line: str) -> _Speaker | None:
     role: Role | None = "user" if spoken in _USERS else "assistant" if spoken in _MODELS else None
     role = role or ("assistant" if spoken.startswith(("gpt-", "claude ", "gemini ")) and len(words) < 4 else None)
     role = role or ("system" if spoken in _SYSTEMS else None)
-    return _Speaker(mark, role, " ".join(words), details.partition(")")[0], said) if role else None
+    return _Speaker(mark, role, " ".join(words), details.partition(")")[0], inline_text) if role else None
 
 
-def _entries(lines: Iterable[tuple[int, str]], report: FileReport) -> Iterator[_Said]:
+def _entries(lines: Iterable[tuple[int, str]], report: FileReport) -> Iterator[_Entry]:
     """Yield what each speaker said, in order."""
-    entry: _Said | None = None
+    entry: _Entry | None = None
     size = 0
     for number, line in lines:
         speaker = speaker_of(line)
         if speaker and (entry is None or speaker.mark == entry.speaker.mark):
             if entry is not None:
                 yield entry
-            entry, size = _Said(speaker, number), 0
+            entry, size = _Entry(speaker, number), 0
         elif entry is not None and size + len(line) > MAX_MESSAGE_BYTES:
             report.skip(number, f"the message is longer than {MAX_MESSAGE_BYTES // 1024**2} MB")
         elif entry is not None:
@@ -196,9 +196,9 @@ def _entries(lines: Iterable[tuple[int, str]], report: FileReport) -> Iterator[_
         yield entry
 
 
-def _messages(said: Iterable[_Said], report: FileReport, order: DayOrder) -> Iterator[MessageDraft]:
+def _messages(entries: Iterable[_Entry], report: FileReport, order: DayOrder) -> Iterator[MessageDraft]:
     keys = MessageKeys()
-    for entry in said:
+    for entry in entries:
         role, text = entry.speaker.role, entry.text
         first_line, _, rest = text.partition("\n")
         at = _time(entry.speaker) or time_of(first_line, order)
@@ -221,5 +221,5 @@ def _messages(said: Iterable[_Said], report: FileReport, order: DayOrder) -> Ite
 
 
 def _time(speaker: _Speaker) -> datetime | None:
-    found = _TIME.search(speaker.details)
-    return time_of(found[0]) if found else None
+    match = _TIME.search(speaker.details)
+    return time_of(match[0]) if match else None

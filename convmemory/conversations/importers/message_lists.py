@@ -72,15 +72,15 @@ def _refuse_many(values: Sequence[object]) -> None:
 class _Refusing(FileReport):
     """Refuses what other reports list as skipped."""
 
-    def skip(self, place: int | str, reason: str) -> NoReturn:
-        error = InvalidInput(f"body.messages.{place}: {reason}")
-        error.details = {"errors": [{"place": f"body.messages.{place}", "message": reason}]}
+    def skip(self, position: int | str, reason: str) -> NoReturn:
+        error = InvalidInput(f"body.messages.{position}: {reason}")
+        error.details = {"errors": [{"place": f"body.messages.{position}", "message": reason}]}
         raise error
 
 
 def read_messages(values: Sequence[Mapping[str, Any]], *, report: FileReport) -> Iterator[MessageDraft]:
     """Yield the messages of the list; the report names a message by its index."""
-    gemini = EntryReader(GEMINI_CONTENTS, report, header={}, place="", joined=lambda entry: entry)
+    gemini = EntryReader(GEMINI_CONTENTS, report, header={}, prefix="", joined=lambda entry: entry)
     for shape, run in groupby(enumerate(values), key=lambda item: _shape_of(item[1])):
         entries = ((str(index), value, b"") for index, value in run)
         if shape == "gemini":

@@ -4,7 +4,8 @@
 In the folder each session, message and part is a file of its own. Exports can be redacted, so that several messages
 share one id: such messages are named by their position.
 
-Source: anomalyco/opencode `packages/opencode/src/storage/storage.ts`, `cli/cmd/export.ts`.
+Source: anomalyco/opencode `packages/opencode/src/storage/storage.ts`, `cli/cmd/export.ts`, `session/message-v2.ts`,
+and `packages/core/src/session/sql.ts`, `message.ts`.
 """
 
 from collections import Counter
@@ -32,6 +33,22 @@ from convmemory.core.errors import ConvMemoryError
 
 MAX_FILE_BYTES = 16 * 1024**2
 MAX_FILES = 200_000  # a folder with a file per part can have very many
+
+_SESSION_TABLES = ("session_v2", "session")
+_TYPE_ROLES: dict[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "shell": "tool",
+    "system": "system",
+    "synthetic": "system",
+    "compaction": "system",
+}
+_SILENT_MESSAGES = frozenset({"agent-switched", "model-switched", "agent-selected", "model-selected"})
+
+ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_SILENT_PARTS = frozenset(
+    {"step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "subtask", "retry"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,42 +153,21 @@ def _read_all(paths: list[Path], folder: Path, report: FileReport) -> Iterator[M
 
 def _read(path: Path, folder: Path, report: FileReport) -> Mapping[str, Any]:
     """Return the object of one file; an empty one, with the reason reported, if there is none."""
-    place = path.relative_to(folder).as_posix()
+    relative_path = path.relative_to(folder).as_posix()
     try:
         value = load_json(path, max_bytes=MAX_FILE_BYTES)
     except ConvMemoryError as error:
-        report.skip(place, str(error))
+        report.skip(relative_path, str(error))
         return {}
     if not isinstance(value, dict):
-        report.skip(place, "not an object")
+        report.skip(relative_path, "not an object")
         return {}
     return value
 
 
 def _files(folder: Path) -> list[Path]:
-    found = (path for path in folder.rglob("*.json") if path.is_file())
-    return sorted(path for path, _ in zip(found, range(MAX_FILES), strict=False))
-
-
-# --- opencode database ----------------------------------------------------------------------------
-# Databases of OpenCode and of Kilo, which is based on it: `db`, `kilo.db`.
-#
-# Two generations of tables can be in one file; a session that is in both is read from the second. Rows are updated in
-# place, so messages are named by their ids.
-#
-# Source: anomalyco/opencode `packages/core/src/session/sql.ts`, `packages/core/src/session/message.ts`.
-
-
-_SESSION_TABLES = ("session_v2", "session")
-_ROLES: dict[str, Role] = {
-    "user": "user",
-    "assistant": "assistant",
-    "shell": "tool",
-    "system": "system",
-    "synthetic": "system",
-    "compaction": "system",
-}
-_SILENT_MESSAGES = frozenset({"agent-switched", "model-switched", "agent-selected", "model-selected"})
+    paths = (path for path in folder.rglob("*.json") if path.is_file())
+    return sorted(path for path, _ in zip(paths, range(MAX_FILES), strict=False))
 
 
 def is_opencode_database(source: Source) -> bool:
@@ -182,7 +178,11 @@ def is_opencode_database(source: Source) -> bool:
 
 
 def database_sessions(source: Source, report: FileReport) -> Iterator[ConversationDraft]:
-    """Yield the sessions of a database. Raises: InvalidInput."""
+    """Yield the sessions of a database of OpenCode, or of Kilo, which is based on it. Raises: InvalidInput.
+
+    Two generations of tables can be in one file; a session that is in both is read from the second. Rows are updated
+    in place, so messages are named by their ids.
+    """
     agent = "kilo" if source.path.stem.startswith("kilo") else "opencode"
     with source.database.opened() as database:
         for session in _sessions(database):
@@ -264,7 +264,7 @@ def _second_generation(
     for row in database.rows("rows_of", [session["id"]], columns="id, type, time_created, data", **stored):
         gone = gone or (bool(reverted) and row["id"] == reverted)
         kind = text_of(row["type"])
-        role = _ROLES.get(kind)
+        role = _TYPE_ROLES.get(kind)
         if role is None:
             if kind not in _SILENT_MESSAGES:
                 report.unknown(kind or "(no type)")
@@ -300,24 +300,12 @@ def _blocks(kind: str, value: Mapping[str, Any], report: FileReport) -> Iterator
             yield from part_blocks(item, report)
 
 
-def _object(text: object, place: str, report: FileReport) -> Mapping[str, Any]:
+def _object(text: object, position: str, report: FileReport) -> Mapping[str, Any]:
     value = column_json(text)
     if not isinstance(value, dict):
-        report.skip(place, "its data is no JSON object")
+        report.skip(position, "its data is no JSON object")
         return {}
     return value
-
-
-# --- opencode parts -------------------------------------------------------------------------------
-# Messages and parts of OpenCode, in the format of its exports, its JSON files and its first-generation databases.
-#
-# Source: anomalyco/opencode `packages/opencode/src/session/message-v2.ts`.
-
-
-ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-_SILENT_PARTS = frozenset(
-    {"step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "subtask", "retry"}
-)  # fmt: skip
 
 
 def stored_messages(
@@ -367,8 +355,8 @@ def tool_blocks(part: Mapping[str, Any], *, id: object, name: object) -> Iterato
     yield Block.call(id=id, name=name, input=state.get("input"))
     error = state.get("error")
     failed = state.get("status") == "error"
-    said = error.get("message") if isinstance(error, dict) else error
-    answers = (state.get("output"), said, state.get("content"), state.get("result"))
+    error_text = error.get("message") if isinstance(error, dict) else error
+    answers = (state.get("output"), error_text, state.get("content"), state.get("result"))
     answer = next((value for value in answers if value not in (None, "", [], {})), None)
     if answer is not None:
         yield Block.result(id=id, name=name, content=answer, is_error=failed)

@@ -86,7 +86,7 @@ def _conversation(
         return _message(message, report)
 
     draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, place=own_id or "a chat"),
+        messages=read_thread(nodes, read=read, report=report, current=current, position=own_id or "a chat"),
         source="open-webui",
         title=text_of(value.get("title")) or text_of(chat.get("title")),
         agent="open-webui",
@@ -147,17 +147,17 @@ def _content(content: object, report: FileReport) -> list[Part]:
 
 def _without_details(text: str) -> list[Part]:
     """Return thinking and spoken text of a content with `<details>` elements; calls of tools are left out."""
-    said: list[str] = []
+    spoken: list[str] = []
     thought: list[str] = []
     at = 0
-    while (found := text.find(_OPENED, at)) >= 0:
-        end = text.find(_CLOSED, found)
-        match = _TYPE.match(text, found)
+    while (start := text.find(_OPENED, at)) >= 0:
+        end = text.find(_CLOSED, start)
+        match = _TYPE.match(text, start)
         if end < 0 or not match:
             break
-        said.append(text[at:found])
+        spoken.append(text[at:start])
         if match[1] == "reasoning":
             thought.append(_SUMMARY.sub("", text[match.end() : end], count=1))
         at = end + len(_CLOSED)
-    said.append(text[at:])
-    return content_parts([*(Block.thinking(item.strip()) for item in thought), "".join(said).strip()])
+    spoken.append(text[at:])
+    return content_parts([*(Block.thinking(item.strip()) for item in thought), "".join(spoken).strip()])

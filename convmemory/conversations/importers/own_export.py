@@ -34,7 +34,10 @@ from convmemory.core.marks import mark_of
 from convmemory.core.numbers import MAX_BIGINT
 
 FORMAT = "convmemory-export"
-VERSION = 1
+FORMAT_VERSION = 1
+
+JSON_FORMAT = "convmemory-conversations"
+
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources are in hexadecimal digits
@@ -56,7 +59,7 @@ class ExportImporter:
     """Reads an archive of this product, from this or another installation."""
 
     name: str = "convmemory"
-    checked: Checked = Checked("convmemory's archive", str(VERSION))
+    checked: Checked = Checked("convmemory's archive", str(FORMAT_VERSION))
     reads: Reads = Reads(suffixes=frozenset({".zip"}), folders=True)
 
     def sniff(self, source: Source) -> int | None:
@@ -76,8 +79,10 @@ class ExportImporter:
         """See `Importer.parse`."""
         with _opened(source) as archive:
             version = archive.manifest().get("version")
-            if version != VERSION:
-                raise InvalidInput(f"The archive has format version {version!r}, this installation reads {VERSION}.")
+            if version != FORMAT_VERSION:
+                raise InvalidInput(
+                    f"The archive has format version {version!r}, this installation reads {FORMAT_VERSION}."
+                )
             messages = _Grouped(_with_sources(archive))
             events = _Grouped((row, b"") for row in archive.rows("conversations_event"))
             for row in archive.rows("conversations_conversation"):
@@ -86,8 +91,9 @@ class ExportImporter:
                     continue
                 try:
                     number = int(row["id"])
+                    placed = ((f"message {item.get('id')}", item, raw) for item, raw in messages.of(number))
                     yield conversation_of_row(
-                        row, messages=_messages(messages.of(number), report), events=_events(events.of(number), report)
+                        row, messages=messages_of_rows(placed, report), events=_events(events.of(number), report)
                     )
                 except WRONG as error:
                     report.skip(f"conversation {row.get('id')}", reason_of(error))
@@ -194,17 +200,13 @@ def conversation_of_row(
     )
 
 
-def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
-    yield from messages_of_rows(((f"message {row.get('id')}", row, raw) for row, raw in rows), report)
-
-
 def messages_of_rows(rows: Iterable[tuple[str, Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
     """Yield the messages of rows in an export, given with their places and sources; report those that are invalid."""
-    for place, row, raw in rows:
+    for position, row, raw in rows:
         try:
             yield message_of_row(row, raw)
         except WRONG as error:
-            report.skip(place, reason_of(error))
+            report.skip(position, reason_of(error))
 
 
 def message_of_row(row: Row, raw: bytes) -> MessageDraft:
@@ -258,18 +260,18 @@ def _events(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[E
             report.skip(f"event {row.get('id')}", reason_of(error))
 
 
-def _loaded(line: bytes, place: str) -> Row:
+def _loaded(line: bytes, position: str) -> Row:
     if len(line) > MAX_ROW_BYTES:
-        raise InvalidInput(f"{place} is longer than {MAX_ROW_BYTES // 1024**2} MB: {DIVIDE}")
+        raise InvalidInput(f"{position} is longer than {MAX_ROW_BYTES // 1024**2} MB: {DIVIDE}")
     try:
         text = line.decode()
         if has_too_many_values(text):
-            raise InvalidInput(f"{place} holds more than {MAX_VALUES:,} values: {DIVIDE}")
+            raise InvalidInput(f"{position} holds more than {MAX_VALUES:,} values: {DIVIDE}")
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{place} cannot be read: {error}. Export the archive again.") from error
+        raise InvalidInput(f"{position} cannot be read: {error}. Export the archive again.") from error
     if not isinstance(value, dict):
-        raise InvalidInput(f"{place} is no JSON object. Export the archive again.")
+        raise InvalidInput(f"{position} is no JSON object. Export the archive again.")
     return value
 
 
@@ -287,21 +289,15 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-# --- own json -------------------------------------------------------------------------------------
-# The JSON that an export of this product writes (`exports/json_file.py`), from this or another installation.
-#
-# An array of conversations, read one at a time; a long one has several entries.
-
-
-JSON_FORMAT = "convmemory-conversations"
-
-
 @dataclass(frozen=True, slots=True)
 class OwnJsonImporter:
-    """Reads one exported document."""
+    """Reads the JSON that this or another installation exports (`exports/json_file.py`).
+
+    It is an array of conversations, read one at a time; a long one has several entries.
+    """
 
     name: str = "convmemory-json"
-    checked: Checked = Checked("convmemory's JSON", str(VERSION))
+    checked: Checked = Checked("convmemory's JSON", str(FORMAT_VERSION))
     reads: Reads = Reads(suffixes=frozenset({".json"}))
 
     def sniff(self, source: Source) -> int | None:

@@ -39,8 +39,8 @@ _EVENTS = "transcript_events"
 _OPENCLAW = (".openclaw", ".clawdbot", ".moltbot")
 _SYSTEM = frozenset({"compaction", "branch_summary", "custom_message"})
 _SILENT = frozenset({"session", "model_change", "thinking_level_change", "label", "session_info", "custom"})
-_Place = tuple[int, int, int]
-_ReadAt = Callable[[Iterable[_Place]], Iterator[JsonObject]]
+_Address = tuple[int, int, int]
+_ReadAt = Callable[[Iterable[_Address]], Iterator[JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class PiImporter:
                     events = list(_events(database, session_id, report))
                     if len(events) < count:
                         report.note(f"{session_id}: {count - len(events)} of {count} events could not be read")
-                    yield from self._session(source, report, events, partial(_at_places, events), session_id)
+                    yield from self._session(source, report, events, partial(_at_addresses, events), session_id)
             return
         end = source.path.stat().st_size
         records = read_objects(source.path, on_issue=report.line_issue)
@@ -78,10 +78,10 @@ class PiImporter:
     def _session(
         self, source: Source, report: FileReport, records: Iterable[JsonObject], at: _ReadAt, session_id: str
     ) -> Iterator[ConversationDraft]:
-        """Yield a session's conversation; `at` reads its records again, at their places."""
+        """Yield a session's conversation; `at` reads its records again, at their addresses."""
         # A first pass: the header, and the positions of the entries.
         header: Mapping[str, Any] = {}
-        nodes: list[Node[_Place]] = []
+        nodes: list[Node[_Address]] = []
         title = last = ""
         for item in records:
             kind = text_of(item.value.get("type"))
@@ -122,10 +122,10 @@ def _sessions(database: Database, report: FileReport) -> dict[str, int]:
         counts[text_of(row["session_id"])] = counts.get(text_of(row["session_id"]), 0) + 1
     if database.has("session_windows", "session_id", "created_at"):
         listed = database.rows("rows", columns="session_id", table="session_windows", order="created_at")
-        known = [text_of(row["session_id"]) for row in listed]
-        if gone := sum(name not in counts for name in known):
+        listed_ids = [text_of(row["session_id"]) for row in listed]
+        if gone := sum(name not in counts for name in listed_ids):
             report.note(f"{gone} sessions have no events in it: OpenClaw keeps those in archives of their own")
-        return {name: counts[name] for name in (*known, *counts) if name in counts}
+        return {name: counts[name] for name in (*listed_ids, *counts) if name in counts}
     return counts
 
 
@@ -133,7 +133,7 @@ def _events(database: Database, session_id: str, report: FileReport) -> Iterator
     columns = f"seq, event_json, {database.columns(_EVENTS, ['event_zstd'])}"
     read = 0
     for row in database.rows("rows_of", [session_id], columns=columns, table=_EVENTS, by="session_id", order="seq"):
-        place, data = f"{session_id}, event {row['seq']}", row["event_json"]
+        position, data = f"{session_id}, event {row['seq']}", row["event_json"]
         try:
             if isinstance(row["event_zstd"], bytes):
                 data = decompressed(row["event_zstd"]).decode("utf-8", "replace")
@@ -141,35 +141,35 @@ def _events(database: Database, session_id: str, report: FileReport) -> Iterator
             if not isinstance(value, dict):
                 raise InvalidInput("no JSON object, or one of too many values")
         except InvalidInput as error:
-            report.skip(place, str(error))
+            report.skip(position, str(error))
             continue
         raw = dumped(value)
         read += len(raw)
         if read > MAX_SESSION_BYTES:
-            report.skip(place, f"what follows the first {MAX_SESSION_BYTES // 1024**2} MB of a session is not read")
+            report.skip(position, f"what follows the first {MAX_SESSION_BYTES // 1024**2} MB of a session is not read")
             return
         yield JsonObject(number=row["seq"] if type(row["seq"]) is int else 0, index=0, offset=0, value=value, raw=raw)
 
 
-def _at_places(events: list[JsonObject], places: Iterable[_Place]) -> Iterator[JsonObject]:
+def _at_addresses(events: list[JsonObject], addresses: Iterable[_Address]) -> Iterator[JsonObject]:
     by_number = {event.number: event for event in events}
-    return (by_number[number] for _, number, _ in places)
+    return (by_number[number] for _, number, _ in addresses)
 
 
 def _key(item: JsonObject) -> str:
     return key_of(text_of(item.value.get("id")) or f"line:{item.number}.{item.index}")
 
 
-def _messages(at: _ReadAt, order: list[Placed[_Place]], report: FileReport) -> Iterator[MessageDraft]:
+def _messages(at: _ReadAt, order: list[Placed[_Address]], report: FileReport) -> Iterator[MessageDraft]:
     superseded = {entry.value[1:]: entry.superseded for entry in order}
     answer = ""
     for item in at([entry.value for entry in order]):
         for draft in _entry(item, report):
-            if draft.role == "assistant" and (said := spoken_text(draft.parts)):
-                if draft.model == MIRROR and said == answer:
+            if draft.role == "assistant" and (text := spoken_text(draft.parts)):
+                if draft.model == MIRROR and text == answer:
                     continue
-                answer = said
-            yield replace(draft, superseded=superseded.get(item.place, False))
+                answer = text
+            yield replace(draft, superseded=superseded.get(item.position, False))
 
 
 def _entry(item: JsonObject, report: FileReport) -> Iterator[MessageDraft]:
@@ -202,8 +202,8 @@ def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         return
     if role == "bashExecution":
         failed = message.get("exitCode") not in (0, None)
-        said = f"$ {text_of(message.get('command'))}\n{text_of(message.get('output'))}"
-        yield Block.result(id="", name="bash", content=said, is_error=failed)
+        output = f"$ {text_of(message.get('command'))}\n{text_of(message.get('output'))}"
+        yield Block.result(id="", name="bash", content=output, is_error=failed)
         return
     content = message.get("content") or message.get("summary")
     for item in content if isinstance(content, list) else [content]:

@@ -25,20 +25,20 @@ _CLOSERS = {b"{": b"}", b"[": b"]"}
 
 def first(value: object, places: Iterable[str]) -> Any:
     """Return the first value that is not empty at any of the places, None without one."""
-    for place in places:
-        plain = _plain_steps(place)
-        for found in values_at(value, place) if plain is None else (_at_plain_steps(value, plain),):
-            if found or found is False or found == 0:  # neither None nor an empty text, list or object
-                return found
+    for path in places:
+        plain = _plain_steps(path)
+        for item in values_at(value, path) if plain is None else (_at_plain_steps(value, plain),):
+            if item or item is False or item == 0:  # neither None nor an empty text, list or object
+                return item
     return None
 
 
-def values_at(value: object, place: str) -> list[Any]:
+def values_at(value: object, path: str) -> list[Any]:
     """Return all values at the place, at most `MAX_FOUND`."""
-    found = [value]
-    for step in _steps(place):
-        found = [item for held in found for item in _at_step(held, step)][:MAX_FOUND]
-    return found
+    values = [value]
+    for step in _steps(path):
+        values = [item for node in values for item in _at_step(node, step)][:MAX_FOUND]
+    return values
 
 
 def _at_plain_steps(value: object, steps: tuple[str, ...]) -> Any:
@@ -56,25 +56,25 @@ def _at_plain_steps(value: object, steps: tuple[str, ...]) -> Any:
 
 
 @lru_cache(maxsize=MAX_PLACES)
-def _plain_steps(place: str) -> tuple[str, ...] | None:
+def _plain_steps(path: str) -> tuple[str, ...] | None:
     """Return the steps of a place that leads to one value by names and numbers alone, None for any other."""
-    steps = _steps(place)
+    steps = _steps(path)
     return None if any(step == "@json" or step.endswith(("*", "]")) for step in steps) else steps
 
 
 @lru_cache(maxsize=MAX_PLACES)
-def _steps(place: str) -> tuple[str, ...]:
-    return () if place in ("", ".") else tuple(place.split("."))
+def _steps(path: str) -> tuple[str, ...]:
+    return () if path in ("", ".") else tuple(path.split("."))
 
 
-def _at_step(held: object, step: str) -> Iterable[Any]:
+def _at_step(value: object, step: str) -> Iterable[Any]:
     if step == "*":
-        return held.values() if isinstance(held, Mapping) else list_of(held)
+        return value.values() if isinstance(value, Mapping) else list_of(value)
     if step == "@json":
-        return (column_json(held),)
-    if isinstance(held, list):
-        return held[int(step) : int(step) + 1] if step.isdigit() else ()
-    fields = mapping_of(held)
+        return (column_json(value),)
+    if isinstance(value, list):
+        return value[int(step) : int(step) + 1] if step.isdigit() else ()
+    fields = mapping_of(value)
     if step.endswith("*"):
         return [item for name, item in fields.items() if name.startswith(step[:-1])]
     if step.endswith("]"):

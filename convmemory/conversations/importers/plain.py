@@ -80,17 +80,17 @@ class _Names:
 
     def named(self, draft: ConversationDraft, value: Mapping[str, Any], opening: Iterable[object]) -> ConversationDraft:
         """Return the draft with the id in `value` if that is long enough to be unique, else with its beginning's."""
-        given = next((text for text in map(name_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
-        if len(given) >= MIN_GLOBAL_ID_CHARS and not given.isdigit():
-            name = key_of(given, max_chars=MAX_ID_CHARS)
-            draft = replace(draft, source_id=name, has_weak_id=not is_global_id(given))
+        native_id = next((text for text in map(name_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
+        if len(native_id) >= MIN_GLOBAL_ID_CHARS and not native_id.isdigit():
+            name = key_of(native_id, max_chars=MAX_ID_CHARS)
+            draft = replace(draft, source_id=name, has_weak_id=not is_global_id(native_id))
         else:
             # Earlier versions named it by its file.
-            former = f"{self.stem}:{given or short_hash(_dumped(list(opening)))}"
+            former = f"{self.stem}:{native_id or short_hash(_dumped(list(opening)))}"
             self._former[former] += 1
             count = self._former[former]
             name = key_of(former if count == 1 else f"{former}:{count}", max_chars=MAX_ID_CHARS)
-            draft = named_by_opening(draft, scope=given, former_ids=(name,))
+            draft = named_by_opening(draft, scope=native_id, former_ids=(name,))
         return told_apart(draft, self._used)
 
 
@@ -114,8 +114,8 @@ def names_speaker(value: Mapping[str, Any]) -> bool:
 
 def _usual(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a message with speaker and text under the names that the APIs use."""
-    given = next((value[name] for name in ("role", *_SPEAKERS) if value.get(name)), None)
-    role = known_role(text_of(mapping_of(given).get("role")) or text_of(given))
+    speaker = next((value[name] for name in ("role", *_SPEAKERS) if value.get(name)), None)
+    role = known_role(text_of(mapping_of(speaker).get("role")) or text_of(speaker))
     content = value.get("content")
     inner = content if isinstance(content, Mapping) and "type" not in content else {}
     if inner:
@@ -165,7 +165,7 @@ def _document(value: Any, names: _Names, report: FileReport) -> Iterator[Convers
         if not isinstance(item, Mapping):
             report.skip(f"item {number}", "neither a message nor a conversation")
         elif _messages_in(item) is not None:
-            yield from _listed(item, names, report, place=f"item {number}, " if len(items) > 1 else "", raw=b"")
+            yield from _listed(item, names, report, prefix=f"item {number}, " if len(items) > 1 else "", raw=b"")
         else:
             loose.append((f"message {number}", item, b""))
     if loose:
@@ -190,7 +190,7 @@ def _lines(source: Source, names: _Names, report: FileReport) -> Iterator[Conver
         return
     for item in every:
         if _messages_in(item.value) is not None:
-            yield from _listed(item.value, names, report, place=f"{_line(item.number, item.index)}, ", raw=item.raw)
+            yield from _listed(item.value, names, report, prefix=f"{_line(item.number, item.index)}, ", raw=item.raw)
         else:
             report.skip(item.number, "no conversation, while the file's first line is one")
 
@@ -200,12 +200,12 @@ def _line(number: int, index: int) -> str:
 
 
 def _listed(
-    value: Mapping[str, Any], names: _Names, report: FileReport, *, place: str, raw: bytes
+    value: Mapping[str, Any], names: _Names, report: FileReport, *, prefix: str, raw: bytes
 ) -> Iterator[ConversationDraft]:
     """Yield a conversation object. Its line is stored with its first message."""
     messages = _messages_in(value) or ()
     listed = [item if isinstance(item, Mapping) else {"content": item} if item else {} for item in messages]
-    entries = ((f"{place}message {number}", item, b"") for number, item in enumerate(listed, 1))
+    entries = ((f"{prefix}message {number}", item, b"") for number, item in enumerate(listed, 1))
     yield from _conversation(value, entries, names, report, raw=raw)
 
 
@@ -243,7 +243,7 @@ def system_prompt(content: object, report: FileReport) -> Iterator[MessageDraft]
 def messages_of(entries: Iterable[Entry], report: FileReport, raw: bytes = b"") -> Iterator[MessageDraft]:
     """Yield the messages of a list. `raw` is the source of the first one, of others without source bytes their JSON."""
     used: set[str] = set()
-    for number, (place, entry, line) in enumerate(entries, 1):
+    for number, (position, entry, line) in enumerate(entries, 1):
         value = _usual(entry)
         # The fields of a message in which there is text, unless it has a content of its own.
         if value.get("content"):
@@ -256,10 +256,10 @@ def messages_of(entries: Iterable[Entry], report: FileReport, raw: bytes = b"") 
         draft, skipped = MessageDraft("system", ()), report.skipped
         # Content in a form of another program is no text of the message.
         if not (unread and "role" in value and value.keys().isdisjoint(_CONTENT_KEYS)):
-            draft = kept_message(value, unknown=report.unknown, refused=partial(report.line_issue, place))
+            draft = kept_message(value, unknown=report.unknown, refused=partial(report.line_issue, position))
         if not draft.parts:
             if unread and report.skipped == skipped:
-                report.skip(place, f"the text of the message is in fields that are not known: {', '.join(unread)}")
+                report.skip(position, f"the text of the message is in fields that are not known: {', '.join(unread)}")
             continue
         key = next((text for text in (text_of(value.get(name)) for name in ("id", "uuid")) if text), "")
         key = key if key and key not in used else f"message:{number}"

@@ -144,15 +144,15 @@ class Database:
     def _read(self, size: int, deadline: float) -> bytes:
         assert self.process.stdout
         file = self.process.stdout.fileno()
-        found = bytearray()
-        while len(found) < size:
+        content = bytearray()
+        while len(content) < size:
             if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 self.process.kill()
                 raise InvalidInput(
                     f"{self._path.name} cannot be read as an SQLite database: it returned no row for {STALL_S:.0f} s. "
                     "Open it with its own program, have that program compact or export it, and import the result."
                 )
-            chunk = os.read(file, min(_CHUNK, size - len(found)))
+            chunk = os.read(file, min(_CHUNK, size - len(content)))
             if not chunk:
                 name = self._path.name
                 if self.process.wait() == EXIT_MEMORY:
@@ -162,8 +162,8 @@ class Database:
                 else:
                     reason = f"{name} is a damaged SQLite database: it ended the process that read it."
                 raise InvalidInput(reason)
-            found += chunk
-        return bytes(found)
+            content += chunk
+        return bytes(content)
 
 
 @contextmanager
@@ -301,13 +301,13 @@ def decompressed(data: bytes) -> bytes:
     Raises: InvalidInput if the frame is damaged, cut off or too large; TooLarge for the upload as a whole.
     """
     reader = zstandard.ZstdDecompressor(max_window_size=MAX_VALUE_BYTES * 2).stream_reader(data)
-    found = bytearray()
+    content = bytearray()
     try:
         while chunk := reader.read(_CHUNK):
             count_decoded(len(chunk))
-            found += chunk
-            if len(found) > MAX_VALUE_BYTES:
+            content += chunk
+            if len(content) > MAX_VALUE_BYTES:
                 raise InvalidInput(f"it holds more than {MAX_VALUE_BYTES // 1024**2} MB")
     except zstandard.ZstdError as error:
         raise InvalidInput(f"its compressed data is damaged: {error}") from error
-    return bytes(found)
+    return bytes(content)

@@ -70,8 +70,10 @@ def _open(database: sqlite3.Connection) -> dict[str, list[str]]:
         database.execute("PRAGMA writable_schema = ON")
     database.execute("BEGIN")  # one consistent state for the whole reading
     names = [str(name) for (name,) in database.execute(_TABLES, [MAX_TABLES])]
-    found = {name: list(database.execute(_COLUMNS, [name])) for name in names}
-    readable = {name: [str(column) for column, kind in rows if kind not in _GENERATED] for name, rows in found.items()}
+    columns = {name: list(database.execute(_COLUMNS, [name])) for name in names}
+    readable = {
+        name: [str(column) for column, kind in rows if kind not in _GENERATED] for name, rows in columns.items()
+    }
 
     def authorize(action: int, table: str | None, column: str | None, *_rest: str | None) -> int:
         is_allowed = action == sqlite3.SQLITE_SELECT or (

@@ -39,16 +39,16 @@ class Placed(Generic[T]):
 
 
 def order_thread(
-    nodes: Iterable[Node[T]], *, report: FileReport, current: str = "", place: str = "thread"
+    nodes: Iterable[Node[T]], *, report: FileReport, current: str = "", position: str = "thread"
 ) -> list[Placed[T]]:
     """Return all nodes: the branch that ends in `current`, with each other branch after the node where it forks.
 
     Without a known `current`, the last unanswered message ends the current branch. A node whose parent is missing
-    follows the node before it; a cycle is cut. Both are reported at `place` as repaired.
+    follows the node before it; a cycle is cut. Both are reported at `position` as repaired.
     """
     listed = list(nodes)
-    parents = _parents(listed, report, place)
-    leaf = _leaf(listed, parents, current, report, place)
+    parents = _parents(listed, report, position)
+    leaf = _leaf(listed, parents, current, report, position)
     branch: list[int] = []
     while leaf is not None:
         branch.append(leaf)
@@ -74,15 +74,15 @@ def read_thread(
     read: Callable[[T], Iterable[MessageDraft]],
     report: FileReport,
     current: str = "",
-    place: str = "thread",
+    position: str = "thread",
 ) -> Iterator[MessageDraft]:
     """Yield the messages that `read` yields for each node, in the order of `order_thread`, superseded ones marked."""
-    for placed in order_thread(nodes, report=report, current=current, place=place):
+    for placed in order_thread(nodes, report=report, current=current, position=position):
         for draft in read(placed.value):
             yield replace(draft, superseded=True) if placed.superseded else draft
 
 
-def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[int | None]:
+def _parents(nodes: Sequence[Node[T]], report: FileReport, position: str) -> list[int | None]:
     """Return for each node the index of its parent in the list; one that is its own ancestor has none."""
     places: dict[str, int] = {}
     for at, node in enumerate(nodes):
@@ -91,7 +91,7 @@ def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[i
     for at, node in enumerate(nodes):
         parent = places.get(node.parent) if node.parent else None
         if node.parent and parent is None and at:
-            report.repair(place, f"{node.id[:80]!r} follows a message that is missing: put behind the one before it")
+            report.repair(position, f"{node.id[:80]!r} follows a message that is missing: put behind the one before it")
             parent = at - 1
         parents.append(parent)
     settled = [False] * len(parents)
@@ -105,7 +105,7 @@ def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[i
             on_chain.add(link)
             above = parents[link]
             if above in on_chain:
-                report.repair(place, "its messages follow one another in a circle: cut open")
+                report.repair(position, "its messages follow one another in a circle: cut open")
                 parents[link] = above = None
             link = above
         for step in chain:
@@ -114,14 +114,14 @@ def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[i
 
 
 def _leaf(
-    nodes: Sequence[Node[T]], parents: Sequence[int | None], current: str, report: FileReport, place: str
+    nodes: Sequence[Node[T]], parents: Sequence[int | None], current: str, report: FileReport, position: str
 ) -> int | None:
     """Return the end of the current branch; None without nodes."""
     if current:
-        found = next((at for at, node in enumerate(nodes) if node.id == current), None)
-        if found is not None:
-            return found
-        report.repair(place, f"its current message {current[:80]!r} is missing: the last branch counts as current")
+        leaf = next((at for at, node in enumerate(nodes) if node.id == current), None)
+        if leaf is not None:
+            return leaf
+        report.repair(position, f"its current message {current[:80]!r} is missing: the last branch counts as current")
     answered = set(parents)
     return next((at for at in reversed(range(len(nodes))) if at not in answered), None)
 
@@ -152,12 +152,12 @@ class Timeline:
 
     def rewind_to(self, key: str) -> int:
         """Supersede this message and all after it, everything if it is not known; returns how many."""
-        found = key in self._opens_turn
+        is_known = key in self._opens_turn
         taken = 0
         while self._current:
             last = self._take_back()
             taken += 1
-            if found and last == key:
+            if is_known and last == key:
                 break
         return taken
 
@@ -178,12 +178,12 @@ class Timeline:
         return key
 
 
-def named(draft: ConversationDraft, given: str, *, former: str = "") -> ConversationDraft:
+def named(draft: ConversationDraft, native_id: str, *, former: str = "") -> ConversationDraft:
     """Return the draft with the id that its producer gave, or without one with an id that its first messages give.
 
     `former` is the name that earlier versions gave to such a conversation.
     """
-    own_id = key_of(given, max_chars=MAX_ID_CHARS)
+    own_id = key_of(native_id, max_chars=MAX_ID_CHARS)
     if own_id:
         return replace(draft, source_id=own_id, has_weak_id=not is_global_id(own_id))
     return named_by_opening(draft, former_ids=filter(None, [key_of(former, max_chars=MAX_ID_CHARS)]))

@@ -31,6 +31,21 @@ SHOWN_DATE = re.compile(rb'(?:^|["\n>]|\*\* )(\d{1,2})/(\d{1,2})/\d{4},? \d{1,2}
 DayOrder = Literal["day first", "month first", ""]
 """The order of day and month in dates such as 5/1/2026, "" if nothing tells."""
 
+MIN_BASE64_CHARS = 1024
+MAX_DEPTH = 60
+TOO_DEEP = f"[nested deeper than {MAX_DEPTH} levels]"
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]*)*;base64,([A-Za-z0-9+/_%-]{64,}={0,2})")
+_RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{MIN_BASE64_CHARS},}}={{0,2}}")
+_URL_SAFE_RUN = re.compile(rf"[A-Za-z0-9_-]{{{MIN_BASE64_CHARS},}}={{0,2}}")
+_WRAPPED = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,128}(?:\r?\n|\\n)){12,}(?:[A-Za-z0-9+/]{0,128}={1,2})?", re.ASCII
+)
+_SAMPLE_CHARS = 4096  # of a run, to judge its alphabet
+_MIN_DISTINCT = 20
+_MAX_QUICK_CHARS = 1_000_000  # longer texts are searched without the quick check
+_MIN_LINE_CHARS = 60
+
 
 def time_of(value: object, order: DayOrder = "") -> datetime | None:
     """Return an ISO time, an epoch in seconds, milli-, micro- or nanoseconds, or a time as browsers show it.
@@ -38,18 +53,18 @@ def time_of(value: object, order: DayOrder = "") -> datetime | None:
     None if missing or implausible, or if day and month of 5/1/2026 can be either and no `order` is given.
     """
     try:
-        found = _read_time(value, order)
+        time = _read_time(value, order)
     except (ValueError, OverflowError, OSError):
         return None
-    if found is None or not EARLIEST <= found <= datetime.now(UTC) + MAX_CLOCK_SKEW:
+    if time is None or not EARLIEST <= time <= datetime.now(UTC) + MAX_CLOCK_SKEW:
         return None
-    return found
+    return time
 
 
 def seconds_of(value: object, order: DayOrder = "") -> float:
     """Return the same time in seconds since 1970, 0 if there is none: a key to sort by."""
-    found = time_of(value, order)
-    return found.timestamp() if found else 0.0
+    time = time_of(value, order)
+    return time.timestamp() if time else 0.0
 
 
 def _read_time(value: object, order: DayOrder = "") -> datetime | None:
@@ -71,22 +86,22 @@ def _read_time(value: object, order: DayOrder = "") -> datetime | None:
     return None
 
 
-def _shown_time(given: Mapping[str, str | None], order: DayOrder) -> datetime | None:
+def _shown_time(fields: Mapping[str, str | None], order: DayOrder) -> datetime | None:
     """Return the time that the parts of a shown date give; None if its day and month are not certain."""
-    first, second, third = (int(given.get(name) or 0) for name in ("first", "second", "third"))
-    if given.get("month"):
-        year, month, day = third, _MONTHS.index(str(given["month"])[:3].lower()) + 1, second
+    first, second, third = (int(fields.get(name) or 0) for name in ("first", "second", "third"))
+    if fields.get("month"):
+        year, month, day = third, _MONTHS.index(str(fields["month"])[:3].lower()) + 1, second
     elif first > 31:
         year, month, day = first, second, third
     else:
-        order = day_order_of(first, second, str(given["mark"])) or order
+        order = day_order_of(first, second, str(fields["mark"])) or order
         if not order:
             return None
         year, month, day = (third, second, first) if order == "day first" else (third, first, second)
-    hour, half = int(given["hour"] or 0), (given["half"] or given.get("before") or "").lower()
+    hour, half = int(fields["hour"] or 0), (fields["half"] or fields.get("before") or "").lower()
     if half and hour <= 12:
         hour = hour % 12 + (12 if half.startswith(("p", "下")) else 0)
-    return datetime(year, month, day, hour, int(given["minute"] or 0), int(given["second_"] or 0), tzinfo=UTC)
+    return datetime(year, month, day, hour, int(fields["minute"] or 0), int(fields["second_"] or 0), tzinfo=UTC)
 
 
 def day_order_of(first: int, second: int, mark: str = "/") -> DayOrder:
@@ -101,8 +116,8 @@ def day_order(chunks: Iterable[bytes]) -> DayOrder:
     orders: set[DayOrder] = set()
     end = b""
     for chunk in chunks:
-        for found in SHOWN_DATE.finditer(end + chunk):
-            orders.add(day_order_of(int(found[1]), int(found[2])))
+        for match in SHOWN_DATE.finditer(end + chunk):
+            orders.add(day_order_of(int(match[1]), int(match[2])))
         end = chunk[-_MAX_TIME_CHARS:]
     orders.discard("")
     return next(iter(orders)) if len(orders) == 1 else ""
@@ -145,28 +160,6 @@ def short_hash(text: str, chars: int = 12) -> str:
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:chars]
 
 
-# --- payloads -------------------------------------------------------------------------------------
-# Replaces base64 data in stored text: images, documents and other payloads.
-#
-# A short marker with type and size replaces them; the raw line keeps the bytes.
-
-
-MIN_BASE64_CHARS = 1024
-MAX_DEPTH = 60
-TOO_DEEP = f"[nested deeper than {MAX_DEPTH} levels]"
-
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]*)*;base64,([A-Za-z0-9+/_%-]{64,}={0,2})")
-_RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{MIN_BASE64_CHARS},}}={{0,2}}")
-_URL_SAFE_RUN = re.compile(rf"[A-Za-z0-9_-]{{{MIN_BASE64_CHARS},}}={{0,2}}")
-_WRAPPED = re.compile(
-    r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,128}(?:\r?\n|\\n)){12,}(?:[A-Za-z0-9+/]{0,128}={1,2})?", re.ASCII
-)
-_SAMPLE_CHARS = 4096  # of a run, to judge its alphabet
-_MIN_DISTINCT = 20
-_MAX_QUICK_CHARS = 1_000_000  # longer texts are searched without the quick check
-_MIN_LINE_CHARS = 60
-
-
 def base64_size(payload: str) -> int:
     """Return the number of bytes that the base64 text encodes."""
     length = len(payload) - payload.count("\n") - payload.count("\r")
@@ -179,7 +172,7 @@ def marker(media_type: str, size_bytes: int) -> str:
 
 
 def without_payloads(text: str) -> str:
-    """Return `text` with data: URLs and long base64 replaced by markers."""
+    """Return `text` with data: URLs and long base64 replaced by markers; the raw line keeps the bytes."""
     if "base64," in text:
         text = _DATA_URL.sub(lambda match: marker(match[1] or "", base64_size(match[2])), text)
     if len(text) < MIN_BASE64_CHARS:

@@ -2,7 +2,7 @@
 
 The lines are a log of changes to one JSON value, which is replayed. The project's folder is in `workspace.json`.
 
-Source: microsoft/vscode `objectMutationLog.ts`, `chatModel.ts`.
+Source: microsoft/vscode `chatModel.ts`.
 """
 
 import re
@@ -34,6 +34,10 @@ _LOG = re.compile(
     rb'\A(?:\xef\xbb\xbf)?\s{0,9}\{"kind"\s?:\s?(?:0|[1-3](?=.{0,64000}"requests"))\s?,\s?"[vk]"', re.DOTALL
 )
 
+MAX_LOG_BYTES = 128 * 1024**2
+MAX_STEPS = 64  # the longest path of a change
+INITIAL, SET, PUSH, DELETE = range(4)
+
 
 @dataclass(frozen=True, slots=True)
 class VSCodeCopilotImporter:
@@ -48,8 +52,8 @@ class VSCodeCopilotImporter:
         head = source.head
         if _LOG.search(head):
             return 90
-        known = b'"responderUsername"' in head or b'"requesterUsername"' in head or b'"creationDate"' in head
-        return 85 if b'"requests"' in head and b'"message"' in head and known else None
+        has_session_keys = b'"responderUsername"' in head or b'"requesterUsername"' in head or b'"creationDate"' in head
+        return 85 if b'"requests"' in head and b'"message"' in head and has_session_keys else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
@@ -113,29 +117,31 @@ def _question(request: Mapping[str, Any]) -> Iterator[Block]:
 
 def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     """Yield the answer's items; consecutive pieces of text are joined."""
-    said: list[str] = []
+    texts: list[str] = []
     for item in list_of(request.get("response")):
         value = {"value": item} if isinstance(item, str) else mapping_of(item)
         # The text that an item adds to the answer.
         kind = text_of(value.get("kind"))
         if kind == "inlineReference":
             reference = mapping_of(value.get("inlineReference"))
-            place = mapping_of(reference.get("location")).get("uri") or reference
+            location = mapping_of(reference.get("location")).get("uri") or reference
             path = (
-                text_of(value.get("name")) or text_of(reference.get("name")) or text_of(mapping_of(place).get("path"))
+                text_of(value.get("name"))
+                or text_of(reference.get("name"))
+                or text_of(mapping_of(location).get("path"))
             )
             text = f"`{path}`" if path else ""
         else:
             text = _words(value.get("content") or value.get("value")) if kind in _TEXTS else ""
         if text:
-            said.append(text)
+            texts.append(text)
             continue
         blocks = list(_other(value, report))
-        if blocks and said:
-            yield Block.text("".join(said))
-            said = []
+        if blocks and texts:
+            yield Block.text("".join(texts))
+            texts = []
         yield from blocks
-    yield Block.text("".join(said))
+    yield Block.text("".join(texts))
     error = text_of(mapping_of(mapping_of(request.get("result")).get("errorDetails")).get("message"))
     yield Block.text(error)
 
@@ -151,18 +157,18 @@ def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         id, name = item.get("toolCallId"), item.get("toolId")
         data, details = mapping_of(item.get("toolSpecificData")), item.get("resultDetails")
         line = mapping_of(data.get("commandLine"))
-        given = {
+        arguments = {
             "command": text_of(line.get("toolEdited")) or text_of(line.get("original")) or text_of(data.get("command")),
             "input": text_of(mapping_of(details).get("input")) or text_of(data.get("rawInput")),
             "message": _words(item.get("invocationMessage")),
         }
-        yield Block.call(id=id, name=name, input={key: value for key, value in given.items() if value})
+        yield Block.call(id=id, name=name, input={key: value for key, value in arguments.items() if value})
         terminal = text_of(mapping_of(data.get("terminalCommandOutput")).get("text"))
         listed = map(mapping_of, list_of(mapping_of(details).get("output")))
         shown = [text_of(output.get("value")) for output in listed if output.get("isText")]
-        said = terminal or "\n".join(filter(None, shown)) or _words(item.get("pastTenseMessage"))
-        if said:
-            yield Block.result(id=id, name=name, content=said, is_error=mapping_of(details).get("isError") is True)
+        result = terminal or "\n".join(filter(None, shown)) or _words(item.get("pastTenseMessage"))
+        if result:
+            yield Block.result(id=id, name=name, content=result, is_error=mapping_of(details).get("isError") is True)
     elif kind not in _SILENT | _TEXTS | {"inlineReference"}:
         report.unknown(kind)
 
@@ -172,22 +178,14 @@ def _words(value: object) -> str:
     return text_of(value) or text_of(mapping_of(value).get("value"))
 
 
-# --- mutation log ---------------------------------------------------------------------------------
-# Replays VS Code's log of changes to one JSON value: `{"kind": 0, "v": …}` sets it, then changes come at paths `k`.
-#
-# Kind 1 sets a place, 2 cuts a list at `i` and appends to it, 3 deletes a place. Changes at unknown paths are
-# skipped.
-#
-# Source: microsoft/vscode `src/vs/workbench/contrib/chat/common/model/objectMutationLog.ts`.
-
-
-MAX_LOG_BYTES = 128 * 1024**2
-MAX_STEPS = 64  # the longest path of a change
-INITIAL, SET, PUSH, DELETE = range(4)
-
-
 def replayed(path: Path, report: FileReport) -> Any:
-    """Return the final value of the log; None for an empty one. Raises: TooLarge, InvalidInput."""
+    """Return the final value of the log; None for an empty one. Raises: TooLarge, InvalidInput.
+
+    `{"kind": 0, "v": …}` sets the value, then changes come at paths `k`: kind 1 sets a place, 2 cuts a list at `i` and
+    appends to it, 3 deletes a place. Changes at unknown paths are skipped.
+
+    Source: microsoft/vscode `src/vs/workbench/contrib/chat/common/model/objectMutationLog.ts`.
+    """
     if path.stat().st_size > MAX_LOG_BYTES:
         raise TooLarge(f"A chat's log is read only up to {MAX_LOG_BYTES // 1024**2} MB: export the chat instead.")
     root: dict[str, Any] = {}

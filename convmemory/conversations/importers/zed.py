@@ -27,7 +27,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.parts import Role
 from convmemory.core.errors import InvalidInput
 
-VERSION = "0.3.0"
+THREAD_VERSION = "0.3.0"
 _TEXT_THREAD = re.compile(rb'"zed"\s*:\s*"context"')
 _COLUMNS = ("parent_id", "folder_paths", "created_at")
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -38,7 +38,7 @@ class ZedImporter:
     """Reads one database of threads."""
 
     name: str = "zed"
-    checked: Checked = Checked("Zed's thread format", VERSION)
+    checked: Checked = Checked("Zed's thread format", THREAD_VERSION)
     reads: Reads = Reads(suffixes=frozenset({".db", ".json"}))
 
     def sniff(self, source: Source) -> int | None:
@@ -106,18 +106,18 @@ def _messages_of_text(thread: Mapping[str, Any], report: FileReport) -> Iterator
     ordered = sorted(zip(starts, listed, strict=True), key=lambda pair: pair[0])
     for (start, value), end in zip(ordered, [*sorted(starts)[1:], len(text)], strict=True):
         described = mapping_of(value.get("metadata")) or mapping_of(metadata.get(str(value.get("id"))))
-        role, said = (
+        role, spoken = (
             _ROLES.get(text_of(described.get("role")).lower()),
             text[start:end].decode("utf-8", "replace").strip(),
         )
-        if not said:
+        if not spoken:
             continue
         if role is None:
             report.unknown(f"role {text_of(described.get('role'))}")
         yield from record_messages(
             role=role or "system",
-            blocks=[Block.text(said)],
-            key=keys.key(role or "system", said),
+            blocks=[Block.text(spoken)],
+            key=keys.key(role or "system", spoken),
             unknown=report.unknown,
             injected=role not in ("user", "assistant"),
             raw=dumped(value),
@@ -131,8 +131,8 @@ def _messages(thread: Mapping[str, Any], report: FileReport) -> Iterator[Message
     model = text_of(mapping_of(thread.get("model")).get("model"))
     values = thread.get("messages")
     # "Resume" is a marker without content.
-    known = [value for value in values if value != "Resume"] if isinstance(values, list) else []
-    for value in objects_in(known, "message", report):
+    listed = [value for value in values if value != "Resume"] if isinstance(values, list) else []
+    for value in objects_in(listed, "message", report):
         role, inner = _role(value)
         if role is None:
             report.unknown(next(iter(value), "(empty)"))
@@ -169,11 +169,11 @@ def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     for result in map(mapping_of, results.values() if isinstance(results, dict) else results or ()):
         content = result.get("content")
         inner = mapping_of(content)
-        said = inner.get("Text", content) if "Image" not in inner else "an image"
-        if isinstance(said, Mapping):
-            said = said.get("text")
+        output = inner.get("Text", content) if "Image" not in inner else "an image"
+        if isinstance(output, Mapping):
+            output = output.get("text")
         yield Block.result(
-            id=result.get("tool_use_id"), name=result.get("tool_name"), content=said or result.get("output") or "",
+            id=result.get("tool_use_id"), name=result.get("tool_name"), content=output or result.get("output") or "",
             is_error=result.get("is_error") is True,
         )  # fmt: skip
 

@@ -5,10 +5,13 @@ here.
 """
 
 import uuid
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any, Self
 
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.core.config import config
@@ -191,6 +194,15 @@ class Import(models.Model):
 
     def __str__(self) -> str:
         return f"import {self.pk}"  # no name: the admin shows this, and staff may not read names
+
+    @classmethod
+    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any], **options: Any) -> Self:
+        """Read a row; one that a command renews, stored as interrupted in case the command is killed, is running."""
+        row = super().from_db(db, field_names, values, **options)
+        is_whole = {"state", "failure", "lease_until"}.issubset(field_names)
+        if is_whole and row.failure == cls.Failure.INTERRUPTED and row.lease_until and row.lease_until > timezone.now():
+            row.state, row.failure, row.error = cls.State.RUNNING, "", ""
+        return row
 
     @property
     def is_unfinished(self) -> bool:

@@ -7,11 +7,15 @@ whether it grew, was rewritten or is unchanged. Unchanged files are not opened.
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 
+from django.db import DatabaseError
 from django.utils import timezone
 
 from convmemory.accounts.auditing import Action, record
@@ -235,9 +239,12 @@ def _source_of(change: Change) -> Path:
 # --- command imports ------------------------------------------------------------------------------
 # Imports started by a command, listed and undone like uploads.
 #
-# The row is created at the start as an interrupted import, so that it can be undone however the command ends.
+# The row is created at the start as an interrupted import, so that it can be undone however the command ends. It is
+# shown as running as long as the command renews its lease.
 
 
+COMMAND_LEASE = timedelta(minutes=3)  # a single file may take so long
+RENEW_EVERY_S = 2.0
 INTERRUPTED = "The command was interrupted: what it had read until then is stored. Run it again, or undo this."
 
 
@@ -248,13 +255,32 @@ def import_undoably(
     row = Import.objects.create(
         archive_id=caller.archive_id, name=storable(name)[:255], format=format, size=0, state=Import.State.FAILED,
         failure=Import.Failure.INTERRUPTED, error=INTERRUPTED, started_at=timezone.now(), ended_at=timezone.now(),
-        started_by=acting.current().adds_for,
+        started_by=acting.current().adds_for, lease_until=timezone.now() + COMMAND_LEASE,
     )  # fmt: skip
-    report = run(partial(record_conversation, row))
+    listed = Import.objects.filter(pk=row.pk, state=Import.State.FAILED)
+    messages: Counter[str] = Counter()
+    renew_at = time.monotonic()
+
+    def note(file: FileReport, result: SyncResult) -> None:
+        nonlocal renew_at
+        record_conversation(row, file, result)
+        messages[file.path] += result.added + result.updated + result.unchanged
+        if time.monotonic() >= renew_at:
+            renew_at = time.monotonic() + RENEW_EVERY_S
+            lease = timezone.now() + COMMAND_LEASE
+            listed.update(lease_until=lease, files_read=len(messages), messages_read=messages.total())
+
+    try:
+        report = run(note)
+    except BaseException:
+        with suppress(DatabaseError):  # it may be the reason
+            listed.update(lease_until=None, ended_at=timezone.now())
+        raise
     if ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).exists():
-        Import.objects.filter(pk=row.pk, state=Import.State.FAILED).update(
-            state=Import.State.DONE, failure="", error="", ended_at=timezone.now(), files_read=len(report.files),
-            messages_read=report.messages_read, report=json_storable(report.to_stored_json()),
+        listed.update(
+            state=Import.State.DONE, failure="", error="", lease_until=None, ended_at=timezone.now(),
+            files_read=len(report.files), messages_read=report.messages_read,
+            report=json_storable(report.to_stored_json()),
         )  # fmt: skip
         record(Action.CHANGED, what=f"import {row.pk}", person_id=caller.person_id, about_id=caller.archive_id)
     else:

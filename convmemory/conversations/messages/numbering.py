@@ -7,17 +7,18 @@ import json
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
+from convmemory.conversations.messages.edits import edits_in, path_in_project
 from convmemory.conversations.messages.outcomes import Spoken, outcome_of
 from convmemory.conversations.messages.parts import part_from_json
 from convmemory.conversations.messages.titling import choose_title
 from convmemory.conversations.messages.turns import TurnMessage, number_turns
-from convmemory.conversations.models import OUTCOME_VERSION, Conversation
+from convmemory.conversations.models import HAS_OLD_OUTCOMES, OUTCOME_VERSION, Conversation
 from convmemory.conversations.signals import conversation_changed
 from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable
@@ -86,29 +87,42 @@ def announce(conversation: Conversation, *, first_turn: int | None = None) -> No
 
 
 def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> None:
-    """Store the outcomes of a conversation's turns, from one turn on, with the messages that open them."""
+    """Store the outcomes of a conversation's turns, from one on, with the messages that open them; and edits."""
     rows = conversation.messages.filter(superseded=False, turn_number__gte=from_turn).order_by("position")
-    needed = rows.values_list("turn_number", "pk", "is_real_user", "role", "parts")
+    needed = rows.values_list("turn_number", "pk", "is_real_user", "role", "parts", "created_at")
     outcomes = []
-    for _, turn in groupby(needed.iterator(chunk_size=MESSAGES_AT_ONCE), key=itemgetter(0)):
+    edits: list[dict[str, Any]] = []
+    for number, turn in groupby(needed.iterator(chunk_size=MESSAGES_AT_ONCE), key=itemgetter(0)):
         openings: list[tuple[bool, int, int]] = []
-        messages: list[Spoken] = []
-        for _, pk, is_real_user, role, parts in turn:
+        messages: dict[int, Spoken] = {}
+        dates: dict[int, datetime | None] = {}
+        for _, pk, is_real_user, role, parts, created_at in turn:
             openings.append((not is_real_user, len(openings), pk))
-            messages.append(Spoken(role, tuple(map(part_from_json, parts))))
+            messages[pk] = Spoken(role, tuple(map(part_from_json, parts)))
+            dates[pk] = created_at
         *_, opening = min(openings)
-        outcomes.append({"message": opening, "outcome": outcome_of(messages).to_json()})
-    for start in range(0, len(outcomes), MESSAGES_AT_ONCE):
-        parameters = {"owner": conversation.archive_id, "conversation": conversation.pk}
-        batch = json_storable(outcomes[start : start + MESSAGES_AT_ONCE])
+        outcomes.append({"message": opening, "outcome": outcome_of(messages.values()).to_json()})
+        for message, part, edit in edits_in((pk, spoken.parts) for pk, spoken in messages.items()):
+            path = path_in_project(edit.path, conversation.worktree, conversation.project)
+            at = dates[message] or conversation.updated_at
+            row = {"message": message, "part": part, "turn": number, "path": path, "created_at": at.isoformat()}
+            edits.append(row | {"name": path.rpartition("/")[2]})
+    for start in range(0, max(len(outcomes), 1), MESSAGES_AT_ONCE):
+        batch = outcomes[start : start + MESSAGES_AT_ONCE]
+        parameters = {
+            "owner": conversation.archive_id,
+            "conversation": conversation.pk,
+            "from_turn": None if start else from_turn,
+            "edits": json.dumps(json_storable([] if start else edits)),
+            "outcomes": json.dumps(json_storable(batch)),
+        }
         with connection.cursor() as cursor:
-            statement = load_sql("convmemory.conversations", "set_outcomes")
-            cursor.execute(statement, parameters | {"outcomes": json.dumps(batch)})
+            cursor.execute(load_sql("convmemory.conversations", "set_outcomes"), parameters)
 
 
 def renew_outcomes(*, limit: int) -> int:
-    """Make the outcomes of conversations that an older version stored; return how many rows were looked at."""
-    old = Conversation.objects.filter(outcome_version=None).order_by("pk")
+    """Make the outcomes and the edits of conversations that an older version stored; return how many were looked at."""
+    old = Conversation.objects.filter(HAS_OLD_OUTCOMES).order_by("pk")
     ids = list(old.values_list("pk", flat=True)[:limit])
     for number in ids:
         with transaction.atomic():

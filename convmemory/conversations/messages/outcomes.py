@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from convmemory.conversations.messages.echo import is_own_call
+from convmemory.conversations.messages.edits import edits_of
 from convmemory.conversations.messages.parts import (
     Part,
     TextPart,
@@ -26,10 +27,8 @@ ERROR_CHARS = 120
 OK = "ok"
 SHORT_CHARS = 40  # "Done." says less than the text before it
 
-_EDITS = re.compile(r"(?:^|[_.])(?:edit|multiedit|write|create|patch|replace|notebookedit)|str_replace", re.IGNORECASE)
 _COMMANDS = re.compile(r"bash|shell|exec|terminal|run_command|run_in", re.IGNORECASE)
 _PATHS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file", "filename", "file")
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,300})$", re.MULTILINE)
 _EXIT_CODE = re.compile(
     r"(?:exited with code|exit(?:ed)?[ _]?code[\"']?:?|exit status|returncode[\"']?:) ?(-?\d{1,5})", re.IGNORECASE
 )
@@ -57,7 +56,10 @@ class Spoken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not."""
+    """What a turn came to; `passed` and `failed` are its last command that ended well, and the last that did not.
+
+    If both are the same command, it ended well at last.
+    """
 
     conclusion: str = ""
     files: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
             elif isinstance(part, ToolResultPart):
                 command = calls.get(part.call_id, last)
                 if command and has_failed(part):
-                    failed = command
+                    failed, passed = command, "" if passed == command else passed
                 elif command:
                     passed = command
             elif isinstance(part, TextPart) and message.role == "assistant" and said_text(part).strip():
@@ -112,14 +114,7 @@ def command_of(call: ToolCallPart) -> str:
 
 def changed_files(call: ToolCallPart) -> Iterator[str]:
     """Yield the paths of files that a call changes."""
-    command = call.input.get("command", "")
-    texts = (value for value in call.input.values() if isinstance(value, str) and "*** " in value)
-    yield from (match[1].strip()[:PATH_CHARS] for text in texts for match in _PATCHED.finditer(text))
-    # `view` of an editor that also edits changes nothing.
-    if _EDITS.search(call.name) and command != "view":
-        path = next((call.input[name] for name in _PATHS if isinstance(call.input.get(name), str)), "")
-        if path:
-            yield one_line(path, PATH_CHARS)
+    yield from dict.fromkeys(one_line(edit.path, PATH_CHARS) for edit in edits_of(call))
 
 
 def has_failed(result: ToolResultPart) -> bool:

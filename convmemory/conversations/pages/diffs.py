@@ -1,8 +1,7 @@
 """The changes that a tool call makes to a file, as removed and added lines. Takes parameters, returns plain values.
 
-Edits are recognised by their parameters, not by the tool's name: an old and a new text, several of these, a patch, or a
-whole file. Lines that both texts share at the start and the end are omitted except for a few; nothing else is compared,
-so the work is linear in the length of the texts.
+`messages/edits.py` recognises the edits. Lines that both texts share at the start and the end are omitted except for a
+few; nothing else is compared, so the work is linear in the length of the texts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,31 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal
 
+from convmemory.conversations.messages.edits import content_in, patch_in, path_in, replacements_in
+
 LineKind = Literal["added", "removed", "same", "heading"]
 
 CONTEXT_LINES = 3
-_OLD_AND_NEW = (
-    ("old_string", "new_string"),
-    ("old_str", "new_str"),
-    ("oldString", "newString"),
-    ("oldText", "newText"),
-)
-_PATHS = ("file_path", "path", "filePath", "target_file", "filename", "notebook_path", "absolute_path", "relative_path")
-_PATCHES = ("patch", "diff", "input", "command", "patchText")
-_WHOLE_FILES = ("content", "file_text", "contents")
-_WRITING_TOOLS = frozenset(
-    {
-        "write", "write_file", "create_file", "write_to_file", "str_replace_editor", "create", "fs_write",
-        "text_editor", "developer__text_editor",
-    }
-)  # fmt: skip
-_PATCH_STARTS = ("*** Begin Patch", "diff --git ", "--- a/", "--- /dev/null")
 _HEADINGS = ("*** ", "diff --git ", "--- ", "+++ ", "@@", "index ")
-_BEGIN_PATCH, _END_PATCH = "*** Begin Patch", "*** End Patch"
-# Blocks of a text to search for and its replacement, as Cline and Aider write them.
-_SEARCH, _BETWEEN, _REPLACE = (
-    frozenset({"<<<<<<< SEARCH", "------- SEARCH"}), "=======", frozenset({">>>>>>> REPLACE", "+++++++ REPLACE"}),
-)  # fmt: skip
 MARKED_LINES, MIN_MARKED_CHARS = 20, 4
 _NO_NEW_LINE = "\\ No newline at end of file"
 
@@ -95,9 +75,10 @@ def _is_said(line: str, wanted: Sequence[str]) -> bool:
 
 def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
     """Return the changes that the call makes; None if it does not edit a file."""
-    path = next((text for name in _PATHS if (text := _text(parameters.get(name)))), "")
-    lines = [line for edit in _edits(parameters) for line in edit]
-    if not lines and (patch := _patch(parameters)):
+    path = path_in(parameters)
+    lines: list[DiffLine] = []
+    replaced = list(replacements_in(parameters))
+    if not replaced and (patch := patch_in(parameters)):
         for line in patch.splitlines():
             if line.startswith(_HEADINGS):
                 lines.append(DiffLine("heading", line))
@@ -107,58 +88,10 @@ def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
                 lines.append(DiffLine("removed", line[1:]))
             elif line != _NO_NEW_LINE:
                 lines.append(DiffLine("same", line.removeprefix(" ")))
-    lines = lines or list(_replacements(parameters))
-    if not lines and path and tool.lower() in _WRITING_TOOLS:
-        content = next((text for name in _WHOLE_FILES if (text := _text(parameters.get(name)))), "")
-        lines = [DiffLine("added", line) for line in content.splitlines()]
+    lines = lines or [line for each in replaced for line in compare(each.removed, each.added)]
+    if not lines and path:
+        lines = [DiffLine("added", line) for line in content_in(tool, parameters).splitlines()]
     return Diff(path, tuple(lines)) if lines else None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _edits(parameters: Mapping[str, Any]) -> Iterator[list[DiffLine]]:
-    """Yield the lines of each edit in the call."""
-    many = parameters.get("edits")
-    for edit in [parameters, *(many if isinstance(many, list) else [])]:
-        if not isinstance(edit, Mapping):
-            continue
-        for old, new in _OLD_AND_NEW:
-            if isinstance(edit.get(old), str) and isinstance(edit.get(new), str):
-                yield list(compare(edit[old], edit[new]))
-                break
-
-
-def _patch(parameters: Mapping[str, Any]) -> str:
-    """Return the patch among the parameters, under any of the names that tools use."""
-    for name in _PATCHES:
-        value = parameters.get(name)
-        for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and text.lstrip().startswith(_PATCH_STARTS):
-                return text.strip()
-            if isinstance(text, str) and "apply_patch" in text and _BEGIN_PATCH in text:  # a shell's here-document
-                patch, end, _ = text[text.index(_BEGIN_PATCH) :].partition(_END_PATCH)
-                return patch + end
-    return ""
-
-
-def _replacements(parameters: Mapping[str, Any]) -> Iterator[DiffLine]:
-    """Yield the lines of blocks that name a text to search for and its replacement."""
-    text = _text(parameters.get("diff")) or _text(parameters.get("content"))
-    old: list[str] = []
-    new: list[str] | None = None
-    is_inside = False
-    for line in text.splitlines():
-        if line.rstrip() in _SEARCH:
-            old, new, is_inside = [], None, True
-        elif is_inside and line.rstrip() == _BETWEEN:
-            new = []
-        elif is_inside and line.rstrip() in _REPLACE:
-            yield from compare("\n".join(old), "\n".join(new or []))
-            is_inside = False
-        elif is_inside:
-            (old if new is None else new).append(line)
 
 
 def compare(old: str, new: str) -> Iterator[DiffLine]:

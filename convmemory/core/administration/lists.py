@@ -143,7 +143,7 @@ def user_id_of(name: str) -> int:
 
 
 def whole_number(value: str) -> int:
-    """The number in `value`. Text without one, or a number too large for a key, gives 0, which no row has."""
+    """Return the number in `value`; 0, which no row has, without one or if it is too large for a key."""
     return parse_number(value) or 0
 
 

@@ -131,16 +131,16 @@ class MetadataAdmin(AnyModelAdmin):
         return [name for name in self.search_by if name not in ("archive", "person") or name in fields]
 
     def search_condition(self, term: str) -> Q:
-        found = Q(pk__in=[])
+        condition = Q(pk__in=[])
         number, digest = whole_number(term), hash_bytes(term)
         for name in self._searched():
             if name in ("archive", "person"):
-                found |= Q(**{f"{name}_id": user_id_of(term)})
+                condition |= Q(**{f"{name}_id": user_id_of(term)})
             elif name == "content_hash" and digest:
-                found |= self.hash_condition(digest)
+                condition |= self.hash_condition(digest)
             elif name != "content_hash" and number:
-                found |= Q(**{name: number})
-        return found
+                condition |= Q(**{name: number})
+        return condition
 
     def hash_condition(self, digest: bytes) -> Q:
         return Q(content_hash=digest)

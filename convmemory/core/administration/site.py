@@ -20,12 +20,11 @@ class StaffAdminConfig(apps.SimpleAdminConfig):
     default_site = "convmemory.core.administration.site.StaffSite"
 
 
-# --- admin site -----------------------------------------------------------------------------------
-# The administration site: everyone it admits uses the maintenance log-in, which sees all owners.
-
-
 class StaffSite(AdminSite):
-    """Django's administration site. Each of its views calls `has_permission` before it does anything else."""
+    """Django's administration site: everyone it admits uses the maintenance log-in, which sees all owners.
+
+    Each of its views calls `has_permission` before it does anything else.
+    """
 
     def has_permission(self, request: HttpRequest | Any) -> bool:
         admitted = super().has_permission(request)

@@ -27,26 +27,32 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI, OpenAI, OpenAIError
 
+OPENAI_URL = "https://api.openai.com/v1"
+CONNECT_TIMEOUT_S = 10.0
+MAX_RETRIES = 2
 
-# --- openai errors --------------------------------------------------------------------------------
-# Classifies failures of an OpenAI-compatible endpoint, and explains them in one sentence that says what to do.
-#
-# Everything that calls such an endpoint (chat, proxy, summaries, embeddings) uses it, so that the same failure has
-# the same consequence and reads the same.
+_NO_KEY = "none"  # never None, or the client would send the key from OPENAI_API_KEY to whatever server this is
+_NEWER_LIMIT_HOSTS = ("api.openai.com", ".azure.com")
 
-
-SAID_CHARS = 200
+MESSAGE_CHARS = 200
 _OF_THE_REQUEST = frozenset({400, 413, 422})
 _PASSING = frozenset({408, 409, 423, 425, 429})
 _TOO_MUCH = "too many requests, or the account's quota is used up: try later or check the account"
 
 
 class FailureKind(Enum):
-    """The meaning of an endpoint's HTTP status for a retry."""
+    """The meaning of an endpoint's HTTP status for a retry, the same for chat, proxy, summaries and embeddings."""
 
     OF_THE_REQUEST = "the endpoint does not take this request: it would refuse it again"
     OURS = "the settings are wrong (key, model, address): every request fails until they are changed"
     PASSING = "the endpoint is busy or broken: a later request may succeed"
+
+
+_ERROR_CLASSES: Mapping[FailureKind, type[EndpointError]] = {
+    FailureKind.OF_THE_REQUEST: EndpointRefused,
+    FailureKind.OURS: EndpointMisconfigured,
+    FailureKind.PASSING: EndpointUnavailable,
+}
 
 
 def failure_kind(status_code: int) -> FailureKind:
@@ -83,44 +89,33 @@ def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
     from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
     if not isinstance(error, APIError):
-        return f"{where} cannot be used: {quoted(one_line(masked(str(error)), SAID_CHARS))}"
-    said = quoted(one_line(masked(error.message), SAID_CHARS))
+        return f"{where} cannot be used: {quoted(one_line(masked(str(error)), MESSAGE_CHARS))}"
+    message = quoted(one_line(masked(error.message), MESSAGE_CHARS))
     if isinstance(error, APITimeoutError):
         return f"{where} gave no answer in time: try again, or raise {names.timeout}."
     if isinstance(error, APIConnectionError):
         return f"{where} cannot be reached: check {names.base_url} and the network."
     if not isinstance(error, APIStatusError):
-        return f"{where} answered with something unreadable: {said}"
-    return explain_status(error.status_code, said=said, where=where, names=names)
+        return f"{where} answered with something unreadable: {message}"
+    return explain_status(error.status_code, message=message, where=where, names=names)
 
 
-def explain_status(status_code: int, *, said: str, where: str, names: SettingNames) -> str:
-    """Return the sentence of `explain` for an HTTP status; `said` is the endpoint's message, quoted and without
+def explain_status(status_code: int, *, message: str, where: str, names: SettingNames) -> str:
+    """Return the sentence of `explain` for an HTTP status; `message` is the endpoint's message, quoted and without
     secrets.
     """
     remedies = {
-        400: f"it does not take the request ({said})",
+        400: f"it does not take the request ({message})",
         401: f"the key is wrong or missing: set {names.api_key}",
         403: f"the key may not use this model: check {names.api_key} and {names.model}",
         404: f"no such model or address: check {names.model} and {names.base_url}",
-        413: f"the request is too large ({said})",
-        422: f"it does not take the request ({said})",
+        413: f"the request is too large ({message})",
+        422: f"it does not take the request ({message})",
         429: _TOO_MUCH,
     }
     is_ours = failure_kind(status_code) is FailureKind.OURS
-    other = f"check {names.base_url}" if is_ours else f"try later ({said})"
+    other = f"check {names.base_url}" if is_ours else f"try later ({message})"
     return f"{where} answered {status_code}: {remedies.get(status_code, other)}."
-
-
-# --- completions ----------------------------------------------------------------------------------
-
-
-OPENAI_URL = "https://api.openai.com/v1"
-CONNECT_TIMEOUT_S = 10.0
-MAX_RETRIES = 2
-
-_NO_KEY = "none"  # never None, or the client would send the key from OPENAI_API_KEY to whatever server this is
-_NEWER_LIMIT_HOSTS = ("api.openai.com", ".azure.com")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +166,7 @@ class Completion:
 
 
 def endpoint_from_settings() -> Endpoint | None:
-    """The endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
+    """Return the endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
     if not config.chat_model or not (config.chat_base_url or config.chat_api_key):
         return None
     return Endpoint(
@@ -235,19 +230,12 @@ def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
 
     from convmemory.core.endpoints.http import retry_after_s
 
-    said = explain(error, where=endpoint.where, names=endpoint.names)
+    message = explain(error, where=endpoint.where, names=endpoint.names)
     if isinstance(error, RateLimitError):
-        return EndpointBusy(said, retry_after_s=retry_after_s(error.response.headers))
+        return EndpointBusy(message, retry_after_s=retry_after_s(error.response.headers))
     if not isinstance(error, APIStatusError):
-        return EndpointUnavailable(said)
-    return _ERROR_OF[failure_kind(error.status_code)](said)
-
-
-_ERROR_OF: Mapping[FailureKind, type[EndpointError]] = {
-    FailureKind.OF_THE_REQUEST: EndpointRefused,
-    FailureKind.OURS: EndpointMisconfigured,
-    FailureKind.PASSING: EndpointUnavailable,
-}
+        return EndpointUnavailable(message)
+    return _ERROR_CLASSES[failure_kind(error.status_code)](message)
 
 
 def complete(

@@ -87,7 +87,7 @@ def _limit(response: httpx2.Response, *, stream: bool, max_body_bytes: int) -> i
         return 0 if is_compressed else MAX_ERROR_BYTES
     if is_compressed:
         raise ResponseRefused(
-            f"The endpoint {_place(response)} compresses its answer, although it was asked not to: turn compression "
+            f"The endpoint {_address(response)} compresses its answer, although it was asked not to: turn compression "
             "off there."
         )
     return None if stream else max_body_bytes
@@ -99,7 +99,7 @@ def _refusal(response: httpx2.Response, limit: int) -> ResponseRefused | None:
         return None
     size = f"{limit // 1024**2} MB"
     return ResponseRefused(
-        f"The endpoint {_place(response)} answers with more than {size}, which this server does not read."
+        f"The endpoint {_address(response)} answers with more than {size}, which this server does not read."
     )
 
 
@@ -112,7 +112,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-def _place(response: httpx2.Response) -> str:
+def _address(response: httpx2.Response) -> str:
     return masked(str(response.request.url))
 
 

@@ -276,9 +276,9 @@ def _scores(sample: bytes) -> Iterator[tuple[float, str, str]]:
     names = dict.fromkeys(name for writing in (*WRITINGS, *EAST_ASIAN) for name in writing.encodings)
     texts = {name: text for name in names if (text := _decoded(sample, name))}
     for writing in WRITINGS:
-        for place, name in enumerate(writing.encodings):
+        for rank, name in enumerate(writing.encodings):
             if name in texts:
-                yield _letters_score(texts[name], writing) - 0.03 * place, name, texts[name]
+                yield _letters_score(texts[name], writing) - 0.03 * rank, name, texts[name]
     for east_asian in EAST_ASIAN:
         for name in east_asian.encodings:
             if name in texts:
@@ -290,7 +290,7 @@ def _scores(sample: bytes) -> Iterator[tuple[float, str, str]]:
 
 
 def _letters_score(text: str, writing: _Writing) -> float:
-    worth = {letter: 1 - 0.5 * place / len(writing.letters) for place, letter in enumerate(writing.letters)}
+    worth = {letter: 1 - 0.5 * rank / len(writing.letters) for rank, letter in enumerate(writing.letters)}
     total, count, before = 0.0, 0, " "
     for char in text:
         if char > "\x7f":

@@ -42,6 +42,12 @@ def private_folder(path: Path) -> None:
         sync_folder(folder.parent)
 
 
+def mount_of(path: Path) -> Path:
+    """Return the mount point of the file system that the path lies on, or would lie on."""
+    path = path.resolve()
+    return next(parent for parent in (path, *path.parents) if os.path.ismount(parent))
+
+
 def sync_folder(path: Path) -> None:
     """Flush the folder's entries to the disk, so that a file renamed into it survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -61,19 +67,19 @@ class UnfinishedFile:
     path: Path
     file: IO[bytes]
 
-    def move_to(self, place: Path, *, replaces: bool = True) -> None:
+    def move_to(self, path: Path, *, replaces: bool = True) -> None:
         """Flush the file to the disk and move it to its place.
 
         Raises: OSError; FileExistsError if there is a file and `replaces` is False.
         """
         self.file.flush()
         os.fsync(self.file.fileno())
-        private_folder(place.parent)
+        private_folder(path.parent)
         if replaces:
-            self.path.replace(place)
+            self.path.replace(path)
         else:
-            os.link(self.path, place)
-        sync_folder(place.parent)
+            os.link(self.path, path)
+        sync_folder(path.parent)
 
 
 @contextmanager
@@ -89,19 +95,19 @@ def new_draft(folder: Path, *, name: str = "draft", mode: int = FILE_MODE) -> It
 
 
 @contextmanager
-def written_whole(place: Path, *, mode: int = FILE_MODE, replaces: bool = True) -> Iterator[IO[bytes]]:
-    """Give the block a file to write, which appears at `place` when the block has ended without an error.
+def written_whole(path: Path, *, mode: int = FILE_MODE, replaces: bool = True) -> Iterator[IO[bytes]]:
+    """Give the block a file to write, which appears at `path` when the block has ended without an error.
 
     Raises: OSError; FileExistsError if there is a file and `replaces` is False.
     """
-    with new_draft(place.parent, name=place.name, mode=mode) as draft:
+    with new_draft(path.parent, name=path.name, mode=mode) as draft:
         yield draft.file
-        draft.move_to(place, replaces=replaces)
+        draft.move_to(path, replaces=replaces)
 
 
-def drop_drafts_of(place: Path) -> None:
+def drop_drafts_of(path: Path) -> None:
     """Delete drafts that killed processes left of earlier attempts to write this file. Raises: OSError."""
-    for draft in place.parent.glob(f"{glob.escape(place.name[:NAME_CHARS])}.*{DRAFT_SUFFIX}"):
+    for draft in path.parent.glob(f"{glob.escape(path.name[:NAME_CHARS])}.*{DRAFT_SUFFIX}"):
         draft.unlink(missing_ok=True)
 
 

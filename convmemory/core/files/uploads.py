@@ -54,12 +54,10 @@ class NamelessFileUploadHandler(FileUploadHandler):
             self.file.close()
 
 
-# --- private storage ------------------------------------------------------------------------------
-# A storage for files that only the server's user can read, each complete or absent.
-
-
 class PrivateStorage(FileSystemStorage):
-    """Files in `folder`, whose setting is read at each use. Names are made by the program, never by clients.
+    """Files in `folder`, each complete or absent, that only the server's user can read.
+
+    The setting of the folder is read at each use. Names are made by the program, never by clients.
 
     Saving under an existing name replaces the file: names are digests or random.
     """

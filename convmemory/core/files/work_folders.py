@@ -28,14 +28,23 @@ logger = logging.getLogger(__name__)
 NO_OWNER = 0
 
 
+class _ProcessFolder:
+    """The folder in which this process makes all its folders, if it has called `work_inside`."""
+
+    path: Path | None = None
+
+
+_process_folder = _ProcessFolder()
+
+
 @contextmanager
 def work_folder(kind: str, *, archive_id: int = NO_OWNER, claim: object = "") -> Iterator[Path]:
     """Create a new empty folder for the block, named by the owner and the claim (a task, import or document).
 
     In a child process that has called `work_inside`, the folder is in that process's own folder.
     """
-    if _own.folder is not None:
-        with tempfile.TemporaryDirectory(prefix=f"{kind}-", dir=_own.folder) as inner:
+    if _process_folder.path is not None:
+        with tempfile.TemporaryDirectory(prefix=f"{kind}-", dir=_process_folder.path) as inner:
             yield Path(inner)
         return
     parent = _root() / _host()
@@ -52,13 +61,13 @@ def work_folder(kind: str, *, archive_id: int = NO_OWNER, claim: object = "") ->
 
 def work_inside(folder: Path) -> None:
     """Put all temporary files of this process into `folder`, which its parent made for it and deletes."""
-    _own.folder = folder
+    _process_folder.path = folder
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
 
 
 def is_temporary(path: Path) -> bool:
     """Return whether the path is inside a folder for temporary files, of this program or of the system."""
-    folders = [_root(), Path(tempfile.gettempdir()), *([_own.folder] if _own.folder else [])]
+    folders = [_root(), Path(tempfile.gettempdir()), *([_process_folder.path] if _process_folder.path else [])]
     return any(path.resolve().is_relative_to(folder.resolve()) for folder in folders)
 
 
@@ -82,12 +91,12 @@ def sweep_work_folders() -> int:
 
 def drop_work_folders(archive_id: int) -> int:
     """Delete all work folders of one person, on every host; returns how many there were. Raises: OSError."""
-    found = list(_root().glob(f"*/*-{archive_id}-*"))
-    found = [folder for folder in found if folder.name.split("-")[1] == str(archive_id)]
-    for folder in found:
+    folders = list(_root().glob(f"*/*-{archive_id}-*"))
+    folders = [folder for folder in folders if folder.name.split("-")[1] == str(archive_id)]
+    for folder in folders:
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
-    return len(found)
+    return len(folders)
 
 
 def _is_over(folder: Path) -> bool:
@@ -116,10 +125,3 @@ def _root() -> Path:
 def _host() -> str:
     """Return the name of this machine as a path component."""
     return "".join(char if char.isalnum() or char in "-." else "_" for char in socket.gethostname())[:100] or "host"
-
-
-class _Own:
-    folder: Path | None = None
-
-
-_own = _Own()

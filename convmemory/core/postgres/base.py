@@ -41,12 +41,18 @@ from convmemory.core.postgres.layout import Layout, layout_of, note_layout
 from convmemory.core.postgres.validation import DatabaseValidation
 from convmemory.core.processes import child_limits
 
-# --- client ---------------------------------------------------------------------------------------
-# `manage.py dbshell` on the embedded server, with its own `psql`.
+CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before this process leaves the embedded server
+
+POOLS: dict[Login, dict[str, Any]] = {}
+"""The pools of this process by log-in and alias; a forked child abandons its parent's."""
+
+CONNECT_TIMEOUT_S = 10
+MEASURED_WAIT_S = 0.1  # for a connection; shorter waits are usual, and the thread that stores counts waits, too
+NO_ROLE = "none"
 
 
 class EmbeddedDatabaseClient(DatabaseClient):
-    """Finds the embedded server's socket and `psql`; Django itself handles an external database."""
+    """Finds the embedded server's socket and `psql` for `manage.py dbshell`; Django handles an external database."""
 
     @classmethod
     def settings_to_cmd_args_env(
@@ -58,17 +64,6 @@ class EmbeddedDatabaseClient(DatabaseClient):
         address = {"HOST": str(socket_dir), "PORT": configuration.PORT}
         arguments, environment = super().settings_to_cmd_args_env({**settings_dict, **address}, parameters)
         return [str(server.binary("psql")), *arguments[1:]], environment
-
-
-# --- pools ----------------------------------------------------------------------------------------
-# The connection pools of this process: one for each log-in; a forked child abandons its parent's.
-
-
-CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before this process leaves the embedded server
-
-
-POOLS: dict[Login, dict[str, Any]] = {}
-"""Pools by log-in and alias."""
 
 
 def close_pools() -> None:
@@ -93,13 +88,6 @@ def _leave_pools_to_the_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_pools_to_the_parent)
-
-# --- base -----------------------------------------------------------------------------------------
-
-
-CONNECT_TIMEOUT_S = 10
-MEASURED_WAIT_S = 0.1  # for a connection; shorter waits are usual, and the thread that stores counts waits, too
-NO_ROLE = "none"
 
 
 def _identity_statement(archive_id: int | None, person_id: int | None = None) -> str:
@@ -173,12 +161,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().init_connection_state()
         if self._groups and self._groups.in_transaction in self.execute_wrappers:  # of the connection before
             self.execute_wrappers.remove(self._groups.in_transaction)
-        found = layout_of(self.connection)
-        self._groups = GroupedConnection(self, found) if found.groups and self.alias != NO_DB_ALIAS else None
+        layout = layout_of(self.connection)
+        self._groups = GroupedConnection(self, layout) if layout.groups and self.alias != NO_DB_ALIAS else None
         if self._groups:
             self.execute_wrappers.append(self._groups.in_transaction)
-
-    # --- the identity of the session ----------------------------------------------------------------
 
     def ensure_connection(self) -> None:
         """Connect as the current identity. Runs before each cursor and each transaction."""
@@ -237,9 +223,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _refuse_in_transaction(self) -> None:
         blocks: list[Any] = self.atomic_blocks
         if blocks and not blocks[0]._from_testcase:
-            raise ChangedInTransaction("A transaction ends as whom it began: change before it, or after.")
-
-    # --- the ends of transactions -----------------------------------------------------------------------
+            raise ChangedInTransaction("The identity cannot change inside a transaction.")
 
     def _commit(self) -> None:
         with named_as_they_are(self.connection) if self.connection and self._groups else nullcontext():
@@ -275,8 +259,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 connection.close()
         self._session = FRESH_SESSION
         super()._close()  # type: ignore[misc]
-
-    # --- connecting -----------------------------------------------------------------------------------
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         self._session = FRESH_SESSION

@@ -97,10 +97,6 @@ def was_discreet(folder: Path) -> bool:
     return False
 
 
-# --- memory size ----------------------------------------------------------------------------------
-# The memory of the machine, container or service in which this process runs.
-
-
 def memory_size(root: Path = Path("/")) -> int:
     """Return the usable bytes of memory: the machine's, or the lowest limit on this process's control groups.
 

@@ -49,8 +49,8 @@ def join(folder: Path, options: Mapping[str, str] | None = None) -> Path:
     """
     folder = folder.resolve()
     with _memberships_lock:
-        if (known := _memberships.get(folder)) is not None:
-            return known.socket_dir
+        if (existing := _memberships.get(folder)) is not None:
+            return existing.socket_dir
         with _readable(folder), _start_lock(folder):
             users_fd = os.open(_beside(folder, "users"), os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(users_fd, fcntl.LOCK_SH)
@@ -130,16 +130,16 @@ def apply_policies(connection: psycopg.Connection) -> None:
     Requires the owner of the tables. The functions are created once, after all the tables that they read; the rest is
     created in each owner group.
     """
-    found = layout.layout_of(connection) if layout.is_noted(connection) else layout.note_layout(connection)
+    distribution = layout.layout_of(connection) if layout.is_noted(connection) else layout.note_layout(connection)
     is_migrated = _answer(connection, "is_migrated")
     with connection.transaction():
         before = _answer(connection, "search_path")
-        for path in found.paths:
+        for path in distribution.paths:
             _choose_path(connection, path)
             for step in ROW_SECURITY:
-                if step != DEFINER_FUNCTIONS or (is_migrated and path == found.home_path):
+                if step != DEFINER_FUNCTIONS or (is_migrated and path == distribution.home_path):
                     connection.execute(sql.SQL(load_sql("convmemory.core", step)))
-        if found.groups:
+        if distribution.groups:
             connection.execute(sql.SQL(load_sql("convmemory.core.postgres", "grant_over_all")))
         _choose_path(connection, before)
 

@@ -12,8 +12,14 @@ from psycopg.errors import Diagnostic
 
 from convmemory.core.errors import DatabaseUnavailable
 
-VIOLATION = "23"
+VIOLATION_CLASS = "23"
 """The first digits of the codes of constraint violations."""
+
+PASSING_CODES = frozenset({"0A000", "25006", "25P03", "25P04"})
+"""SQLSTATEs of other errors that pass: a migration made a connection's plans outdated, the server became a standby, or
+it ended a transaction that took too long."""
+
+UNMIGRATED = "The database lacks tables of this version: run `manage.py migrate`."
 
 
 @contextmanager
@@ -21,9 +27,9 @@ def named_as_they_are(link: psycopg.Connection) -> Iterator[None]:
     """Convert a commit failure in the block to IntegrityError if a node reported a violated constraint."""
     violations: list[str] = []
 
-    def note(said: Diagnostic) -> None:
-        if (said.sqlstate or "").startswith(VIOLATION):
-            violations.append(said.message_primary or "")
+    def note(diagnostic: Diagnostic) -> None:
+        if (diagnostic.sqlstate or "").startswith(VIOLATION_CLASS):
+            violations.append(diagnostic.message_primary or "")
 
     link.add_notice_handler(note)
     try:
@@ -36,23 +42,14 @@ def named_as_they_are(link: psycopg.Connection) -> Iterator[None]:
         link.remove_notice_handler(note)
 
 
-PASSING = frozenset({"0A000", "25006", "25P03", "25P04"})
-"""SQLSTATEs of other errors that pass: a migration made a connection's plans outdated, the server became a standby, or
-it ended a transaction that took too long."""
-
-
 def is_passing(error: BaseException) -> bool:
     """Return whether a later try may succeed: the connection was lost, a timeout ran out, the server is a standby."""
     if isinstance(error, (DatabaseUnavailable, OperationalError, InterfaceError)):
         return True
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
     return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or (
-        isinstance(cause, psycopg.Error) and cause.sqlstate in PASSING
+        isinstance(cause, psycopg.Error) and cause.sqlstate in PASSING_CODES
     )
-
-
-# --- failures -------------------------------------------------------------------------------------
-# Failures of a connection to the database, as errors that say what to do.
 
 
 class DatabaseUnreachable(DatabaseUnavailable, OperationalError):
@@ -64,9 +61,9 @@ class ChangedInTransaction(DatabaseError):
 
 
 def unreachable_message(conn_params: dict[str, Any], reason: psycopg.OperationalError) -> str:
-    place = f"{conn_params.get('host', 'localhost')}:{conn_params.get('port', 5432)}/{conn_params.get('dbname', '')}"
+    address = f"{conn_params.get('host', 'localhost')}:{conn_params.get('port', 5432)}/{conn_params.get('dbname', '')}"
     return (
-        f"The database at {place} does not accept a connection: {str(reason).partition(chr(10))[0]}. "
+        f"The database at {address} does not accept a connection: {str(reason).partition(chr(10))[0]}. "
         "Check DATABASE_URL (or leave it empty for the embedded PostgreSQL) and that the server runs."
     )
 
@@ -75,6 +72,3 @@ def missing_migrations() -> list[str]:
     """Return the names of the migrations that the database lacks, in their order."""
     executor = MigrationExecutor(connection)
     return [str(migration) for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
-
-
-UNMIGRATED = "The database lacks tables of this version: run `manage.py migrate`."

@@ -75,16 +75,16 @@ class GroupedConnection:
         return self.layout.home_path if who.login == Login.APP else self.layout.path_over_all
 
     def _group_of(self, archive_id: int) -> int | None:
-        known, wrapper = self.layout.known, self._wrapper
-        if archive_id not in known:
+        owner_groups, wrapper = self.layout.owner_groups, self._wrapper
+        if archive_id not in owner_groups:
             with self._outside_new_transactions():
                 wrapper.send_owner(archive_id)  # the row that names the group is visible to its owner alone
                 statement = load_sql("convmemory.core.postgres", "group_of_owner")
                 row = wrapper.connection.execute(statement, [archive_id]).fetchone()
             if row is None:
                 return None
-            known[archive_id] = row[0]
-        return known[archive_id]
+            owner_groups[archive_id] = row[0]
+        return owner_groups[archive_id]
 
     @contextmanager
     def _outside_new_transactions(self) -> Iterator[None]:

@@ -22,8 +22,8 @@ OWNER = "archive"
 
 def layout() -> Layout:
     """Return the distribution of owners over groups in this database."""
-    found: Layout = connection.layout  # type: ignore[attr-defined]
-    return found
+    current: Layout = connection.layout  # type: ignore[attr-defined]
+    return current
 
 
 def is_grouped(model: type[models.Model]) -> bool:

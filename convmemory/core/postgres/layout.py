@@ -22,13 +22,13 @@ OVER_ALL = "every_group"
 class Layout:
     """The numbers of the groups, none on one server; the schema of shared tables; and the search path to it.
 
-    `known` caches the groups of owners that this connection has looked up: no owner ever changes groups.
+    `owner_groups` caches the groups of owners that this connection has looked up: no owner ever changes groups.
     """
 
     groups: tuple[int, ...] = ()
     home: str = "public"
     home_path: str = ""
-    known: dict[int, int] = field(default_factory=dict)
+    owner_groups: dict[int, int] = field(default_factory=dict)
 
     def path_to(self, group: int | None) -> str:
         """Return the search path to a group; None (an owner without a group) and 0 lead to no owner's tables."""
@@ -63,10 +63,10 @@ def note_layout(connection: psycopg.Connection[Any]) -> Layout:
     row = connection.execute(load_sql("convmemory.core.postgres", "layout").encode()).fetchone()
     assert row is not None
     numbers, home, home_path = row
-    _layouts[connection] = found = Layout(tuple(numbers), home, home_path)
-    if found.groups:
+    _layouts[connection] = layout = Layout(tuple(numbers), home, home_path)
+    if layout.groups:
         connection.execute(load_sql("convmemory.core.postgres", "pass_settings_on").encode())
-    return found
+    return layout
 
 
 def is_noted(connection: psycopg.Connection[Any]) -> bool:

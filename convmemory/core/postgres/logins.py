@@ -19,8 +19,8 @@ def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
     """
     if bool(app_url) != bool(maintenance_url):
         raise SettingError("Set both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL, or neither: each needs the other.")
-    given = {Login.APP: app_url, Login.MAINTENANCE: maintenance_url} if app_url else {}
-    return {login: _parameters(url) for login, url in given.items()}
+    urls = {Login.APP: app_url, Login.MAINTENANCE: maintenance_url} if app_url else {}
+    return {login: _parameters(url) for login, url in urls.items()}
 
 
 def _parameters(url: str) -> dict[str, Any]:

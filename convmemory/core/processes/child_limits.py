@@ -23,6 +23,11 @@ EXIT_DISK = 71  # and of one that could not write because the disk was full
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 
+PATIENCE_S = 60.0  # an idle server ends after this time and frees its memory
+
+NICENESS = 10
+AUTOGROUP = Path("/proc/self/autogroup")
+
 
 def limit_this_process(*, memory_mb: int, timeout_s: int, parent_pid: int) -> None:
     """Limit this process to `memory_mb` of memory and `timeout_s` of time, without core dumps, and to its parent's
@@ -97,21 +102,13 @@ def run_limited(
         sys.exit(safe_traceback(error))
 
 
-# --- fork server ----------------------------------------------------------------------------------
-# A process that has loaded the program once and forks a child process for each piece of work.
-#
-# Loading Python and Django takes longer than reading most uploads. Such a process runs `serve`; `ForkServer` in
-# `child_process.py` starts it. They exchange lines: the server receives the child's arguments and limits as JSON, and
-# returns the child's process id and then its exit status. There is one child at a time. Imports nothing from Django.
-
-
-PATIENCE_S = 60.0  # an idle server ends after this time and frees its memory
-
-
 def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) -> None:
     """Call `prepare` once, then `work` in a forked child for each line received.
 
-    The process's argument is the process id of its starter.
+    Loading Python and Django takes longer than reading most uploads, so that this process loads the program once;
+    `ForkServer` in `child_process.py` starts it. They exchange lines: this one receives the child's arguments and
+    limits as JSON, and returns the child's process id and then its exit status. There is one child at a time. The
+    process's argument is the process id of its starter.
     """
     end_with_parent(int(sys.argv[1]))
     if is_background():  # like its starter: a new session does not inherit the session's priority
@@ -151,16 +148,8 @@ def _say(number: int) -> None:
     os.write(sys.stdout.fileno(), b"%d\n" % number)
 
 
-# --- background -----------------------------------------------------------------------------------
-# Gives interactive work, such as pages and searches, priority over background work.
-
-
-NICENESS = 10
-AUTOGROUP = Path("/proc/self/autogroup")
-
-
 def step_back() -> None:
-    """Lower this process's priority, so that it gets less processor time while others are busy.
+    """Lower this process's priority, so that pages and searches get the processor first while they are busy.
 
     Linux first weighs whole sessions against each other, and niceness only within one. A process that leads its own
     session, such as the supervisor's children, therefore lowers the session's priority too. Source: sched(7), "The

@@ -35,6 +35,10 @@ GRACE_S = 30  # after the limit, the kernel ends a child that its worker should 
 
 logger = logging.getLogger(__name__)
 
+_idle_servers: list["ForkServer"] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle_servers.clear)  # they belong to the parent
+
 
 class Ending(Enum):
     """The outcome of the child process."""
@@ -204,11 +208,6 @@ class ForkedChild:
             except BrokenPipeError:
                 self.status = -signal.SIGKILL
         return self.status
-
-
-_idle_servers: list[ForkServer] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle_servers.clear)  # they belong to the parent
 
 
 def touched_at(path: Path) -> int:

@@ -161,19 +161,16 @@ def has_seccomp() -> bool:
     return Path("/proc/sys/kernel/seccomp").is_dir() and platform.machine() in _PROCESSORS and sys.maxsize > 2**32
 
 
-# --- files, TCP, signals ---------------------------------------------------------------------------
-
-
 def _rights(access: Access) -> Iterator[tuple[Path, int]]:
     run = _EXECUTE if access.programs else 0
     # The folders of Python and its packages, without the folder of the installation's own files.
     prefixes = {Path(prefix) for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)}
-    own = {prefix / name for prefix in prefixes for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
+    python_paths = {prefix / name for prefix in prefixes for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
     searched = {Path(entry) for entry in sys.path if entry}
     loaded = [module for name, module in sys.modules.items() if "." not in name]
-    packages = {Path(place).resolve() for module in loaded for place in getattr(module, "__path__", ())}
+    packages = {Path(folder).resolve() for module in loaded for folder in getattr(module, "__path__", ())}
     installed = {_PACKAGE} | {path for path in packages if path.parent == _PACKAGE.parent}
-    environment = own | installed | {path for path in searched if path.resolve() not in _PACKAGE.parents}
+    environment = python_paths | installed | {path for path in searched if path.resolve() not in _PACKAGE.parents}
     for path in (*environment, *map(Path, _SYSTEM)):
         yield path, _READ | run
     for path in map(Path, os.get_exec_path() if access.programs else ()):
@@ -188,18 +185,15 @@ def _rights(access: Access) -> Iterator[tuple[Path, int]]:
 def _allow(rules: int, path: Path, rights: int) -> None:
     """Add a rule for the file or folder at `path`, if it exists."""
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
         rights &= ~0 if path.is_dir() else _OF_FILES
-        rule = struct.pack("=Qi", rights, place)
+        rule = struct.pack("=Qi", rights, descriptor)
         _called(_libc().syscall(_LANDLOCK_ADD, rules, _RULE_PATH, rule, 0), f"Landlock for {path}")
     finally:
-        os.close(place)
-
-
-# --- system calls ------------------------------------------------------------------------------------
+        os.close(descriptor)
 
 
 @functools.cache

@@ -94,9 +94,6 @@ def unrecorded(function: Task) -> Task:
     return function
 
 
-# --- enqueueing ---------------------------------------------------------------------------------------
-
-
 def enqueue_for(
     archive_id: int,
     func: str,
@@ -173,17 +170,14 @@ def task_key(func: str, args: Sequence[Any], *, archive_id: int | None = None) -
 
     A single argument is the number of a row, which belongs to one owner.
     """
-    said = str(args[0]) if len(args) == 1 else ""
+    argument = str(args[0]) if len(args) == 1 else ""
     hashed = content_hash(json.dumps([archive_id, *args])).hex()[:KEY_CHARS]
-    return f"{func}:{said if 0 < len(said) <= KEY_CHARS else hashed}"
+    return f"{func}:{argument if 0 < len(argument) <= KEY_CHARS else hashed}"
 
 
 def slice_end() -> float:
-    """The `time.monotonic()` at which a task that starts now should make room for others."""
+    """Return the `time.monotonic()` at which a task that starts now should make room for others."""
     return time.monotonic() + float(config.task_slice_s)
-
-
-# --- working --------------------------------------------------------------------------------------
 
 
 def work() -> dict[str, Any]:
@@ -242,7 +236,7 @@ def _limit_time() -> None:
 
 
 def claim(now: datetime | None = None) -> OwnerTask | None:
-    """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
+    """Lease the next task to this worker and return it; None if none is due. Workers choose one after the other."""
     now = now or timezone.now()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [AdvisoryLock.CLAIM])
@@ -306,8 +300,8 @@ def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
 def function_of(path: str) -> Task | None:
     """Return the `owner_task` of that name; None for any other code, which a row must not be able to name."""
     app, _, name = path.rpartition(".")[0].rpartition(".")
-    found = locate(path) if name == "tasks" and app in config.installed_apps else None
-    return found if callable(found) and getattr(found, OWNER_TASK, False) else None
+    task = locate(path) if name == "tasks" and app in config.installed_apps else None
+    return task if callable(task) and getattr(task, OWNER_TASK, False) else None
 
 
 def is_task(name: object) -> bool:
@@ -318,8 +312,8 @@ def is_task(name: object) -> bool:
 def find_task(name: object) -> Task | None:
     """Return the task of the installation or of an owner with this name; None for any other function."""
     module, _, function = str(name).rpartition(".")
-    found = locate(f"{MOVED.get(module, module)}.{function}") if is_task(name) else None
-    return found if callable(found) else None
+    task = locate(f"{MOVED.get(module, module)}.{function}") if is_task(name) else None
+    return task if callable(task) else None
 
 
 def _cluster() -> str:
@@ -329,9 +323,6 @@ def _cluster() -> str:
 
 def _host() -> str:
     return socket.gethostname()[:80]
-
-
-# --- waiting tasks ------------------------------------------------------------------------------------
 
 
 def release_leases() -> None:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 register = template.Library()
 
-MAX_CHARS = 4_000  # of a message; a longer one is not ours
+MAX_MESSAGE_CHARS = 4_000  # of a message; a longer one is not ours
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _SETTING_IN_BRACKETS = re.compile(r" ?\((?:see )?[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,60}(?:=\w{1,20})?\)")
 _OF_THE_OPERATOR = re.compile(r"manage\.py|\b[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,60}\b|\bpip install\b")
@@ -21,10 +21,10 @@ _OF_THE_OPERATOR = re.compile(r"manage\.py|\b[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,60}
 @register.filter
 def for_people(message: object, reader: object = None) -> str:
     """Return the message in words for this reader; HTML, such as a sentence with a link, stays as it is."""
-    said = getattr(message, "message", message)
-    if isinstance(said, SafeString):
-        return said
-    text = str(message or "")[:MAX_CHARS].replace("`", "")
+    shown = getattr(message, "message", message)
+    if isinstance(shown, SafeString):
+        return shown
+    text = str(message or "")[:MAX_MESSAGE_CHARS].replace("`", "")
     if getattr(reader, "is_staff", False):
         return text
     sentences = _SENTENCE_END.split(_SETTING_IN_BRACKETS.sub("", text))
@@ -36,7 +36,7 @@ def for_people(message: object, reader: object = None) -> str:
         else:
             head, colon, _rest = sentence.partition(": ")
             kept.append(f"{head}." if colon and not _OF_THE_OPERATOR.search(head) else "")
-    said = " ".join(filter(None, kept))
-    if kept != sentences and "who runs this server" not in said:
-        said = f"{said} " + _("Ask who runs this server.")
-    return said
+    shown = " ".join(filter(None, kept))
+    if kept != sentences and "who runs this server" not in shown:
+        shown = f"{shown} " + _("Ask who runs this server.")
+    return shown

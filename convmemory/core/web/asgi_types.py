@@ -11,16 +11,14 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# --- wire -----------------------------------------------------------------------------------------
-# Readers of the headers and the path of an ASGI request.
-
-
 DISCONNECT: Message = {"type": "http.disconnect"}
+
+MCP_PATHS = frozenset({"/mcp", "/token", "/register", "/revoke"})
 
 
 def header(scope: Scope, name: bytes) -> str:
     """Return the first header of that name (in lower case), empty if there is none."""
-    return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
+    return next((value.decode("latin-1") for header_name, value in scope["headers"] if header_name == name), "")
 
 
 def with_bearer(scope: Scope) -> Scope:
@@ -39,12 +37,9 @@ def has_body(scope: Scope) -> bool:
     )
 
 
-OF_MCP = frozenset({"/mcp", "/token", "/register", "/revoke"})
-
-
 def is_for_programs(path: str) -> bool:
     """Return whether the API, SCIM, MCP, its OAuth or the capture proxy answers there: with JSON, never with a page."""
-    return path.startswith(("/api/", "/v1/", "/scim/", "/.well-known/")) or path.rstrip("/") in OF_MCP
+    return path.startswith(("/api/", "/v1/", "/scim/", "/.well-known/")) or path.rstrip("/") in MCP_PATHS
 
 
 def site_of(scheme: str, headers: Mapping[str, str]) -> str:

@@ -8,13 +8,16 @@ from collections import OrderedDict
 from hashlib import blake2b
 from threading import Lock
 
-KNOWN = 20_000  # remembered credentials, some 150 bytes each
+MAX_KNOWN_CALLERS = 20_000  # remembered credentials, some 150 bytes each
+
+MAX_OTHER_ADDRESS_CHARS = 100  # of text that is no address: clients choose it, and it is stored
+IPV6_PREFIX = 64  # the least that a provider gives a customer, who can use every address in it
 
 
 class KnownCallers:
     """The users of recently valid credentials."""
 
-    def __init__(self, size: int = KNOWN) -> None:
+    def __init__(self, size: int = MAX_KNOWN_CALLERS) -> None:
         self._users: OrderedDict[bytes, int] = OrderedDict()
         self._size = size
         self._lock = Lock()  # requests end in threads
@@ -41,24 +44,16 @@ def _digest(credential: str) -> bytes:
     return blake2b(credential.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-# --- addresses ------------------------------------------------------------------------------------
-# Client network addresses, reduced to the part that tells one client from another.
-
-
-MAX_CHARS = 100  # of text that is no address: clients choose it, and it is stored
-IPV6_PREFIX = 64  # the least that a provider gives a customer, who can use every address in it
-
-
 def network_of(address: str) -> str:
     """Return the key to count by: an IPv4 address unchanged, the /64 of an IPv6 address, or the start of any other
     text.
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address[:MAX_CHARS]
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((found, IPV6_PREFIX), strict=False))
+        return address[:MAX_OTHER_ADDRESS_CHARS]
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, IPV6_PREFIX), strict=False))

@@ -24,80 +24,9 @@ if TYPE_CHECKING:
 
 ENGLISH_PATHS = ("/api/", "/scim/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metrics", "/static/")
 
-
-def languages() -> dict[str, str]:
-    """The languages to choose from, by code, each in its own words; "" follows the browser."""
-    return {"": translation.gettext("As the browser has it"), **dict(config.languages)}
-
-
-def chosen_language(request: HttpRequest) -> str:
-    """The code of the language that the reader chose; "" if the browser decides."""
-    code = request.COOKIES.get(config.language_cookie_name, "")
-    return code if code in dict(config.languages) else ""
-
-
-class LanguageMiddleware(Inline, locale.LocaleMiddleware):
-    """Activates the page's language for pages, and English for everything else."""
-
-    def process_request(self, request: HttpRequest) -> None:
-        if request.path_info.startswith(ENGLISH_PATHS):
-            request.LANGUAGE_CODE = config.language_code
-            translation.activate(request.LANGUAGE_CODE)
-        else:
-            super().process_request(request)
-
-    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        if request.path_info.startswith(ENGLISH_PATHS):
-            return response
-        return super().process_response(request, response)
-
-
-# --- appearance -----------------------------------------------------------------------------------
-# The appearance of pages for one person: light or dark, density, and language.
-#
-# Stored in browser cookies and read with each page.
-
-
 THEMES: Mapping[str, "StrOrPromise"] = {"": _("As the system has it"), "light": _("Light"), "dark": _("Dark")}
 DENSITIES: Mapping[str, "StrOrPromise"] = {"": _("Comfortable"), "compact": _("Compact")}
-KEPT_S = 365 * 24 * 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Appearance:
-    """Keys of `THEMES`, `DENSITIES` and `languages()`; "" if nothing was chosen."""
-
-    theme: str = ""
-    density: str = ""
-    language: str = ""
-
-
-def appearance_of(request: HttpRequest) -> Appearance:
-    """Return the choices in the browser's cookies; an unknown value counts as not chosen."""
-    theme, density = request.COOKIES.get("theme", ""), request.COOKIES.get("density", "")
-    return Appearance(
-        theme if theme in THEMES else "", density if density in DENSITIES else "", chosen_language(request)
-    )
-
-
-def remember(response: HttpResponse, chosen: Appearance, *, is_secure: bool) -> None:
-    """Set the cookies, and delete those that are no longer needed."""
-    language = config.language_cookie_name
-    for name, value in (("theme", chosen.theme), ("density", chosen.density), (language, chosen.language)):
-        if value:
-            response.set_cookie(name, value, max_age=KEPT_S, samesite="Lax", httponly=True, secure=is_secure)
-        else:
-            response.delete_cookie(name, samesite="Lax")
-
-
-def context(request: HttpRequest) -> dict[str, Appearance]:
-    """Return `languages` for every template."""
-    return {"appearance": appearance_of(request)}
-
-
-# --- script words ---------------------------------------------------------------------------------
-# The texts of the pages' scripts; `static/js/words.js` looks them up in the page.
-
+COOKIE_AGE_S = 365 * 24 * 3600
 
 SCRIPT_WORDS = (
     gettext_noop("Copied"),
@@ -134,8 +63,67 @@ SCRIPT_WORDS = (
 )
 
 
+def languages() -> dict[str, str]:
+    """Return the languages to choose from, by code, each in its own words; "" follows the browser."""
+    return {"": translation.gettext("As the browser has it"), **dict(config.languages)}
+
+
+def chosen_language(request: HttpRequest) -> str:
+    """Return the code of the language that the reader chose; "" if the browser decides."""
+    code = request.COOKIES.get(config.language_cookie_name, "")
+    return code if code in dict(config.languages) else ""
+
+
+class LanguageMiddleware(Inline, locale.LocaleMiddleware):
+    """Activates the page's language for pages, and English for everything else."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        if request.path_info.startswith(ENGLISH_PATHS):
+            request.LANGUAGE_CODE = config.language_code
+            translation.activate(request.LANGUAGE_CODE)
+        else:
+            super().process_request(request)
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if request.path_info.startswith(ENGLISH_PATHS):
+            return response
+        return super().process_response(request, response)
+
+
+@dataclass(frozen=True, slots=True)
+class Appearance:
+    """The choices of one person, stored in cookies: keys of `THEMES`, `DENSITIES` and `languages()`, "" without one."""
+
+    theme: str = ""
+    density: str = ""
+    language: str = ""
+
+
+def appearance_of(request: HttpRequest) -> Appearance:
+    """Return the choices in the browser's cookies; an unknown value counts as not chosen."""
+    theme, density = request.COOKIES.get("theme", ""), request.COOKIES.get("density", "")
+    return Appearance(
+        theme if theme in THEMES else "", density if density in DENSITIES else "", chosen_language(request)
+    )
+
+
+def remember(response: HttpResponse, chosen: Appearance, *, is_secure: bool) -> None:
+    """Set the cookies, and delete those that are no longer needed."""
+    language = config.language_cookie_name
+    for name, value in (("theme", chosen.theme), ("density", chosen.density), (language, chosen.language)):
+        if value:
+            response.set_cookie(name, value, max_age=COOKIE_AGE_S, samesite="Lax", httponly=True, secure=is_secure)
+        else:
+            response.delete_cookie(name, samesite="Lax")
+
+
+def context(request: HttpRequest) -> dict[str, Appearance]:
+    """Return `languages` for every template."""
+    return {"appearance": appearance_of(request)}
+
+
 def translated_words() -> dict[str, str]:
-    """Return the texts that differ in the page's language, keyed by the English ones."""
+    """Return the scripts' texts that differ in the page's language, by the English ones that `words.js` looks up."""
     if get_language() == "en":
         return {}
-    return {word: said for word in SCRIPT_WORDS if (said := gettext(word)) != word}
+    return {word: translation for word in SCRIPT_WORDS if (translation := gettext(word)) != word}

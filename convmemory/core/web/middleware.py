@@ -30,6 +30,8 @@ logger = logging.getLogger("convmemory.requests")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNCOUNTED = frozenset({"/health", "/ready", "/metrics"})  # polled every few seconds
 
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
     "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
@@ -139,20 +141,14 @@ class RequestTraceMiddleware(EitherMiddleware):
         report(Measurement("response", f"{response.status_code // 100}xx", seconds))
 
 
-# --- inline middleware ----------------------------------------------------------------------------
-# Django's own middlewares, run in the event loop instead of in a thread for each hook.
-#
-# Under ASGI Django moves every hook of every middleware into a thread and back, in case it waits for the database.
-# For a request that starts a stream, that is most of the work. The hooks here only compute, and the two that can wait
-# use a thread when they are about to. Under WSGI and in tests nothing differs. Reasons:
-# docs/adr/0019-event-loop-middleware.md.
-
-
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-
-
 class Inline(MiddlewareMixin):
-    """Runs a middleware's hooks in the event loop; `may_wait` selects the responses whose hook runs in a thread."""
+    """Runs a middleware's hooks in the event loop; `may_wait` selects the responses whose hook runs in a thread.
+
+    Under ASGI Django moves every hook of every middleware into a thread and back, in case it waits for the database.
+    For a request that starts a stream, that is most of the work. The hooks here only compute, and the two that can wait
+    use a thread when they are about to. Under WSGI and in tests nothing differs. Reasons:
+    docs/adr/0019-event-loop-middleware.md.
+    """
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         hooks: Any = self

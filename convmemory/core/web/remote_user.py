@@ -41,20 +41,20 @@ def remote_user_of(request: HttpRequest) -> RemoteUser | None:
         return None
     if not config.remote_staff_groups:
         return RemoteUser(name, None)
-    said = _only(scope, config.remote_groups_header)[:MOST_GROUPS_CHARS]
-    groups = {group.strip() for group in said.split(",")}
+    group_names = _only(scope, config.remote_groups_header)[:MOST_GROUPS_CHARS]
+    groups = {group.strip() for group in group_names.split(",")}
     return RemoteUser(name, not groups.isdisjoint(config.remote_staff_groups))
 
 
 def is_trusted(address: str) -> bool:
     """Return whether the address is one of the proxies in `FORWARDED_ALLOW_IPS`."""
     try:
-        found = ipaddress.ip_address(address)
+        peer = ipaddress.ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    return any(found in network for network in _networks(tuple(config.forwarded_allow_ips)))
+    if isinstance(peer, ipaddress.IPv6Address) and peer.ipv4_mapped is not None:
+        peer = peer.ipv4_mapped
+    return any(peer in network for network in _networks(tuple(config.forwarded_allow_ips)))
 
 
 @lru_cache(maxsize=8)
@@ -64,5 +64,5 @@ def _networks(proxies: Sequence[str]) -> list[Network]:
 
 def _only(scope: Scope, name: str) -> str:
     """Return the value of a header; "" if there are several, of which the proxy has set one alone."""
-    values = [value for given, value in scope["headers"] if given == name.lower().encode("ascii")]
+    values = [value for header_name, value in scope["headers"] if header_name == name.lower().encode("ascii")]
     return storable(values[0].decode("utf-8", "replace")).strip() if len(values) == 1 else ""

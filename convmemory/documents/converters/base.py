@@ -36,6 +36,22 @@ MAX_BLOCKS = 500_000
 
 DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
 
+MAX_ENTRIES = 20_000
+CHUNK_BYTES = 1024 * 1024
+OFFICE_PARTS = {
+    "docx": re.compile(r"word/document\d{0,3}\.xml"),
+    "pptx": re.compile(r"ppt/presentation\d{0,3}\.xml"),
+    "xlsx": re.compile(r"xl/workbook\d{0,3}\.(?:xml|bin)"),
+}
+# Archives of these kinds begin with an entry that names them.
+DECLARED_KINDS = {
+    b"application/epub+zip": "epub",
+    b"application/vnd.oasis.opendocument.text": "odt",
+    b"application/vnd.oasis.opendocument.presentation": "odp",
+    b"application/vnd.oasis.opendocument.spreadsheet": "ods",
+}
+_BROKEN = "The file is damaged and cannot be unpacked: save it again from the program that made it."
+
 T = TypeVar("T")
 
 
@@ -121,7 +137,7 @@ def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
 
     Raises: Unreadable.
     """
-    found: list[Block] = []
+    kept: list[Block] = []
     chars, limits = 0, file.limits
     for block in file.watched(blocks):
         chars += len(block.text)
@@ -130,12 +146,12 @@ def collected(blocks: Iterable[Block], file: SourceFile) -> list[Block]:
                 "too_large",
                 f"The document has more than {limits.max_chars:,} characters (MAX_DOCUMENT_CHARS): split it.",
             )
-        if len(found) == MAX_BLOCKS:
+        if len(kept) == MAX_BLOCKS:
             raise Unreadable(
                 "too_large", f"The document has more than {MAX_BLOCKS:,} headings, paragraphs and rows: split it."
             )
-        found.append(block)
-    return found
+        kept.append(block)
+    return kept
 
 
 def joined_row(cells: Iterable[str]) -> str:
@@ -144,27 +160,6 @@ def joined_row(cells: Iterable[str]) -> str:
     while kept and not kept[-1]:
         kept.pop()
     return " | ".join(kept)
-
-
-# --- packed ---------------------------------------------------------------------------------------
-# Checks zip files before a library unpacks them: their unpacked size, and the kind of document they contain.
-
-
-MAX_ENTRIES = 20_000
-CHUNK_BYTES = 1024 * 1024
-OFFICE_PARTS = {
-    "docx": re.compile(r"word/document\d{0,3}\.xml"),
-    "pptx": re.compile(r"ppt/presentation\d{0,3}\.xml"),
-    "xlsx": re.compile(r"xl/workbook\d{0,3}\.(?:xml|bin)"),
-}
-# Archives of these kinds begin with an entry that names them.
-DECLARED_KINDS = {
-    b"application/epub+zip": "epub",
-    b"application/vnd.oasis.opendocument.text": "odt",
-    b"application/vnd.oasis.opendocument.presentation": "odp",
-    b"application/vnd.oasis.opendocument.spreadsheet": "ods",
-}
-_BROKEN = "The file is damaged and cannot be unpacked: save it again from the program that made it."
 
 
 def open_packed(file: SourceFile) -> zipfile.ZipFile:

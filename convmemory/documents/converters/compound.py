@@ -50,16 +50,16 @@ class CompoundFile:
 
     def folder(self, entry: Entry) -> dict[str, Entry]:
         """Return the entries of a folder by name."""
-        found, waiting, seen = {}, [entry.child], set[int]()
+        by_name, waiting, seen = {}, [entry.child], set[int]()
         while waiting:
             number = waiting.pop()
             if number >= len(self.entries) or number in seen:
                 continue
             seen.add(number)
             child = self.entries[number]
-            found[child.name] = child
+            by_name[child.name] = child
             waiting += (child.left, child.right)
-        return found
+        return by_name
 
     def stream(self, entry: Entry) -> bytes:
         """Return the bytes of a stream."""

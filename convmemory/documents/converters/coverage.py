@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-Place = tuple[str, int | str]
+Location = tuple[str, int | str]
 """Where a part is: a unit and its number or name, as ("page", 4) or ("sheet", "Prices")."""
 
 MAX_PLACES = 20
@@ -27,7 +27,7 @@ class Coverage:
     """The parts of one file by kind, named in the singular: "page", "picture", "footnote"."""
 
     read: Counter[str] = field(default_factory=Counter)
-    missed: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    missed: dict[str, list[Location]] = field(default_factory=lambda: defaultdict(list))
 
     def miss(self, part: str, unit: str = "", name: int | str = "") -> None:
         """Count a part that was seen and not read."""
@@ -57,7 +57,7 @@ def plural_of(part: str, count: int) -> str:
     return f"{part}es" if part.endswith(("x", "s", "ch")) else f"{part}s"
 
 
-def _note(part: str, places: Sequence[Place], read: int) -> str:
+def _note(part: str, places: Sequence[Location], read: int) -> str:
     count = len(places)
     subject = f"{count:,} of {count + read:,} pages" if part == "page" else f"{count:,} {plural_of(part, count)}"
     verb = "was" if count == 1 else "were"
@@ -65,7 +65,7 @@ def _note(part: str, places: Sequence[Place], read: int) -> str:
     return " ".join(filter(None, (f"{subject} {verb} not read{_where(places)}{reason}.", ADVICE.get(part, ""))))
 
 
-def _where(places: Iterable[Place]) -> str:
+def _where(places: Iterable[Location]) -> str:
     """Return the places in order, each once: " (pages 4, 7-9; sheet Prices)"."""
     names: dict[str, dict[int | str, None]] = defaultdict(dict)
     for unit, name in places:

@@ -25,7 +25,7 @@ _QUOTED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 def convert_email(file: SourceFile) -> Converted:
     """Convert a mail, or each mail of a mailbox: subject and senders, then the text. Raises: Unreadable."""
     data = file.path.read_bytes()
-    starts = [found.span() for found in _POSTMARK.finditer(data)]
+    starts = [match.span() for match in _POSTMARK.finditer(data)]
     mails = [data]
     if starts and starts[0][0] == 0:
         ends = [start for start, _ in starts[1:]] + [len(data)]

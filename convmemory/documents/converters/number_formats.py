@@ -186,8 +186,8 @@ def _date(tokens: Tokens, value: datetime | date | time) -> str | None:
     around = ["", *(unit for _, unit in units), ""]
     minutes = {
         index
-        for place, (index, unit) in enumerate(units)
-        if unit == "m" and (around[place] == "h" or around[place + 2] == "s")
+        for unit_number, (index, unit) in enumerate(units)
+        if unit == "m" and (around[unit_number] == "h" or around[unit_number + 2] == "s")
     }
     is_twelve = any(kind == "ampm" for kind, _ in tokens)
     day = date(1900, 1, 1) if isinstance(value, time) else value

@@ -19,7 +19,7 @@ from convmemory.documents.converters.base import (
     open_packed,
     parsed_xml,
 )
-from convmemory.documents.converters.coverage import MAX_PLACES, Coverage, Place
+from convmemory.documents.converters.coverage import MAX_PLACES, Coverage, Location
 from convmemory.documents.converters.flow import Flow
 from convmemory.documents.converters.ooxml import attribute, events, name_of
 from convmemory.documents.structure import Block
@@ -121,7 +121,7 @@ def _slides(content: Any, coverage: Coverage) -> Iterator[Block]:
             yield from _flowing(notes, Coverage(), number, ("slide", number))
 
 
-def _flowing(root: Any, coverage: Coverage, page: int | None, place: Place) -> Iterator[Block]:
+def _flowing(root: Any, coverage: Coverage, page: int | None, location: Location) -> Iterator[Block]:
     """Yield paragraphs and tables below an element, each followed by the notes, comments and text boxes in it."""
     flow = Flow()
     skipping: Any = None
@@ -135,7 +135,7 @@ def _flowing(root: Any, coverage: Coverage, page: int | None, place: Place) -> I
                 skipping = node
                 continue
             flow.begin(name)
-            _count(name, node, coverage, place)
+            _count(name, node, coverage, location)
             if flow.paragraphs:
                 flow.paragraphs[-1].append(_text_of(name, node))
             elif name in ("title", "desc") and node is not root and (node.text or "").strip():
@@ -155,14 +155,14 @@ def _flowing(root: Any, coverage: Coverage, page: int | None, place: Place) -> I
             flow.paragraphs[-1].append(node.tail)
 
 
-def _count(name: str, node: Any, coverage: Coverage, place: Place) -> None:
+def _count(name: str, node: Any, coverage: Coverage, location: Location) -> None:
     if name in COUNTED:
         coverage.read[COUNTED[name]] += 1
         return
     before = node.getprevious() if name == "image" else None
     # A picture after an object stands for it.
     if name in MISSED and (before is None or name_of(before) not in MISSED):
-        coverage.miss(MISSED[name], *place)
+        coverage.miss(MISSED[name], *location)
 
 
 def _text_of(name: str, node: Any) -> str:
@@ -197,7 +197,7 @@ def _sheets(content: Any, coverage: Coverage) -> Iterator[Block]:
             yield from _flowing(shapes, coverage, number, ("sheet", name))
 
 
-def _row(row: Any, coverage: Coverage, place: Place, number: int) -> tuple[str, int, list[Block]]:
+def _row(row: Any, coverage: Coverage, location: Location, number: int) -> tuple[str, int, list[Block]]:
     """Return a row as one line, the number of its cells up to the last with text, and what is attached to them."""
     texts: list[str] = []
     beside: list[Block] = []
@@ -206,13 +206,13 @@ def _row(row: Any, coverage: Coverage, place: Place, number: int) -> tuple[str, 
         if name_of(cell) not in ("table-cell", "covered-table-cell"):
             continue
         times = _repeated(cell, "number-columns-repeated")
-        paragraphs = [_paragraph(each) for each in cell.iterchildren("{*}p")]
+        paragraphs = ["".join(each.itertext()) for each in cell.iterchildren("{*}p")]
         text = " ".join(paragraphs).strip()
         if not text and attribute(cell, "formula"):
-            coverage.miss("formula without a stored value", *place)
+            coverage.miss("formula without a stored value", *location)
         for attached in cell:
             if name_of(attached) != "p":
-                beside += _flowing(attached, coverage, number, place)
+                beside += _flowing(attached, coverage, number, location)
         if not text:
             empty += times
             continue
@@ -222,10 +222,6 @@ def _row(row: Any, coverage: Coverage, place: Place, number: int) -> tuple[str, 
             return "", MAX_CELLS + 1, []
         texts += [text] * times
     return joined_row(texts), len(texts), beside
-
-
-def _paragraph(node: Any) -> str:
-    return "".join(node.itertext())
 
 
 def _repeated(node: Any, name: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from convmemory.documents.converters.base import DAMAGED, SourceFile, Unreadable, joined_row, open_packed, parsed_xml
-from convmemory.documents.converters.coverage import Coverage, Place
+from convmemory.documents.converters.coverage import Coverage, Location
 from convmemory.documents.structure import Block
 
 Event = tuple[bool, str, Any]
@@ -53,7 +53,7 @@ class Package:
 
     @classmethod
     def open(cls, file: SourceFile) -> "Package":
-        """Raises: Unreadable."""
+        """Open the package of a file. Raises: Unreadable."""
         archive = open_packed(file)
         return cls(archive, _names={name.lower(): name for name in archive.namelist()})
 
@@ -106,12 +106,12 @@ class Package:
                 return next((node.text or "" for node in root.iter("{*}title")), "")
         return ""
 
-    def miss_parts_of(self, part: str, place: Place = ("", "")) -> None:
+    def miss_parts_of(self, part: str, location: Location = ("", "")) -> None:
         """Count the embedded files, recordings and macros that a part names."""
         for relation in self.relations(part):
             if kind := MISSED.get(relation.kind):
                 name = posixpath.basename(relation.target)
-                self.coverage.miss(kind, *(place if place[0] else ("", name)))
+                self.coverage.miss(kind, *(location if location[0] else ("", name)))
 
     def drawing_text(self, relations: dict[str, Relation], node: Any) -> list[str]:
         """Return the texts of the chart or diagram that a drawing names."""
@@ -157,7 +157,7 @@ def attribute(node: Any, name: str) -> str:
 
 
 def drawing_blocks(
-    package: Package, root: Any, part: str, page: int, place: Place, *, without_title: bool = False
+    package: Package, root: Any, part: str, page: int, location: Location, *, without_title: bool = False
 ) -> Iterator[Block]:
     """Yield text boxes, tables, charts and diagrams, and count pictures."""
     relations = {relation.id: relation for relation in package.relations(part)}
@@ -168,7 +168,7 @@ def drawing_blocks(
             if name in ("sp", "graphicFrame"):
                 words = []
             elif name == "pic":
-                package.coverage.miss("picture", *place)
+                package.coverage.miss("picture", *location)
             elif name == "cNvPr":
                 text = node.get("descr", "").strip()
             else:

@@ -82,7 +82,8 @@ def convert(file: SourceFile) -> Converted:
         notes = parts.notes
         if sum(len(line.text) for page in pages for line in page) < MIN_CHARS_PER_PAGE * count:
             parts.scans = [number for number, lines_of_page in enumerate(pages, 1) if not lines_of_page]
-            _require_ocr(file)
+            if not file.limits.ocr:
+                raise Unreadable("no_text", f"The PDF holds pictures of pages and no text. {ADVICE['page']}")
         if parts.scans and file.limits.ocr:
             for number, text in _by_ocr(pdf, parts.scans, file):
                 pages[number - 1] += text
@@ -122,9 +123,6 @@ def _outline_of(pdf: Any) -> dict[int, list[tuple[int, str]]]:
             if target is not None:
                 outline.setdefault(target + 1, []).append((entry.level + 1, entry.get_title()))
     return outline
-
-
-# --- lines ----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -286,9 +284,6 @@ def with_whole_words(lines: Sequence[str]) -> list[str]:
     return [_SPLIT_WORD.sub(whole, line).replace(_HYPHEN, "-") if _HYPHEN in line else line for line in lines]
 
 
-# --- blocks ---------------------------------------------------------------------------------------
-
-
 def _blocks(pages: Sequence[Sequence[Line]], outline: Mapping[int, Sequence[tuple[int, str]]]) -> Iterator[Block]:
     levels = {} if outline else _levels_by_height(pages)
     for number, lines in enumerate(pages, 1):
@@ -319,12 +314,12 @@ def _paragraph(lines: Sequence[str], page: int) -> Block:
 
 def _level_in_outline(line: Line, waiting: list[tuple[int, str]]) -> int:
     """Return the level of the outline's entry for this line, and remove the entry from `waiting`."""
-    said = _squeezed(line.text)
-    for place, (level, title) in enumerate(waiting[:8]):
-        wanted = _squeezed(title)
-        is_numbered = len(wanted) > 8 and said.endswith(wanted) and len(said) - len(wanted) < 12
-        if wanted and (said == wanted or is_numbered):
-            del waiting[place]
+    line_text = _squeezed(line.text)
+    for index, (level, title) in enumerate(waiting[:8]):
+        title_text = _squeezed(title)
+        is_numbered = len(title_text) > 8 and line_text.endswith(title_text) and len(line_text) - len(title_text) < 12
+        if title_text and (line_text == title_text or is_numbered):
+            del waiting[index]
             return level
     return 0
 
@@ -343,16 +338,7 @@ def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
         return {}
     body = chars.most_common(1)[0][0]
     larger = sorted((height for height in chars if body and height >= body * HEADING_SCALE), reverse=True)
-    return {height: min(place, 3) for place, height in enumerate(larger, 1)}
-
-
-# --- pictures of text -----------------------------------------------------------------------------
-
-
-def _require_ocr(file: SourceFile) -> None:
-    """Raise Unreadable for a PDF of pictures where OCR is not available."""
-    if not file.limits.ocr:
-        raise Unreadable("no_text", f"The PDF holds pictures of pages and no text. {ADVICE['page']}")
+    return {height: min(level, 3) for level, height in enumerate(larger, 1)}
 
 
 def _by_ocr(pdf: Any, numbers: Sequence[int], file: SourceFile) -> Iterator[tuple[int, list[Line]]]:

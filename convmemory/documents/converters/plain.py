@@ -35,8 +35,8 @@ _DEFINITION = re.compile(
 def convert_markdown(file: SourceFile) -> Converted:
     """Convert Markdown: headings are `#` lines and underlined lines, but not inside code fences."""
     text = file.text()
-    found = next(_markdown_headings(text), None)
-    return Converted(collected(markdown_blocks(text), file), title=found[3][:TITLE_CHARS] if found else "")
+    heading = next(_markdown_headings(text), None)
+    return Converted(collected(markdown_blocks(text), file), title=heading[3][:TITLE_CHARS] if heading else "")
 
 
 def convert_text(file: SourceFile) -> Converted:
@@ -83,23 +83,23 @@ def _markdown_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
     fence, before = "", (0, "")
     position = end_of_fields(text)
     for line in text[position:].splitlines(keepends=True):
-        said = line.rstrip()
-        mark = _FENCE.match(said)
+        stripped = line.rstrip()
+        mark = _FENCE.match(stripped)
         if fence:
-            fence = "" if mark and mark[1].startswith(fence) and not said.strip().strip(fence[0]) else fence
+            fence = "" if mark and mark[1].startswith(fence) and not stripped.strip().strip(fence[0]) else fence
         elif mark:
             fence = mark[1]
-        elif heading := _ATX.match(said):
-            yield position, position + len(line), len(heading[1]), said.strip().strip("#").strip()
-        elif set(said.strip()) in ({"="}, {"-"}) and _is_paragraph_line(before[1]):
-            yield before[0], position + len(line), 1 if "=" in said else 2, before[1].strip()
-        before = (position, "" if fence or mark else said)
+        elif heading := _ATX.match(stripped):
+            yield position, position + len(line), len(heading[1]), stripped.strip().strip("#").strip()
+        elif set(stripped.strip()) in ({"="}, {"-"}) and _is_paragraph_line(before[1]):
+            yield before[0], position + len(line), 1 if "=" in stripped else 2, before[1].strip()
+        before = (position, "" if fence or mark else stripped)
         position += len(line)
 
 
-def _is_paragraph_line(said: str) -> bool:
-    start = said.lstrip()
-    return bool(start) and len(said) <= MAX_LINE_CHARS and not start.startswith(("#", ">", "|", "-", "*"))
+def _is_paragraph_line(line: str) -> bool:
+    start = line.lstrip()
+    return bool(start) and len(line) <= MAX_LINE_CHARS and not start.startswith(("#", ">", "|", "-", "*"))
 
 
 def _between(text: str, headings: list[tuple[int, int, int, str]]) -> Iterator[Block]:

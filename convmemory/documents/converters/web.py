@@ -124,9 +124,9 @@ def html_blocks(root: Any, coverage: Coverage) -> Iterator[Block]:
 
 
 def _flushed(words: list[str], level: int) -> Iterator[Block]:
-    said = " ".join("".join(words).split()).strip("| ")
-    if said:
-        yield Block(f"{said}\n\n", level=level, title=said if level else "")
+    text = " ".join("".join(words).split()).strip("| ")
+    if text:
+        yield Block(f"{text}\n\n", level=level, title=text if level else "")
 
 
 def _events(root: Any, coverage: Coverage) -> Iterator[tuple[str, str, str]]:

@@ -152,12 +152,12 @@ def _cells_of_parts(file: SourceFile) -> Iterator[int]:
         for entry in file.watched(archive.infolist()):
             last_row = last_column = 0
             with suppress(zipfile.BadZipFile, zlib.error, EOFError, OSError), archive.open(entry) as part:
-                held = b""  # calamine reports the error of a damaged part
+                rest = b""  # calamine reports the error of a damaged part
                 while chunk := part.read(SCANNED_BYTES):
-                    found = CELL.findall(held + chunk)
-                    last_row = max([last_row, *(int(row) for _, row in found)])
-                    last_column = max([last_column, *map(_column_number, {column for column, _ in found})])
-                    held = chunk[-LONGEST_CELL_BYTES:]
+                    cells = CELL.findall(rest + chunk)
+                    last_row = max([last_row, *(int(row) for _, row in cells)])
+                    last_column = max([last_column, *map(_column_number, {column for column, _ in cells})])
+                    rest = chunk[-LONGEST_CELL_BYTES:]
             yield last_row * last_column
 
 
@@ -288,10 +288,10 @@ class SheetParts:
 
 def _codes_of(styles: Any) -> Iterator[str]:
     """Yield the code of each cell format, "" for those without one."""
-    own = {node.get("numFmtId"): node.get("formatCode", "") for node in styles.iter("{*}numFmt")}
+    custom_codes = {node.get("numFmtId"): node.get("formatCode", "") for node in styles.iter("{*}numFmt")}
     for node in styles.iterfind("{*}cellXfs/{*}xf"):
         number = node.get("numFmtId", "0")
-        code = own.get(number) or (BUILT_IN.get(int(number), "") if number.isdigit() else "")
+        code = custom_codes.get(number) or (BUILT_IN.get(int(number), "") if number.isdigit() else "")
         yield "" if code.lower() in ("general", "@") else code
 
 

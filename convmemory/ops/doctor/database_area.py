@@ -14,11 +14,9 @@ from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.postgres.validation import server_problems
 from convmemory.core.sql import load_sql
 from convmemory.core.upgrading import newer_database
-from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.groups.checking import check_groups
-from search import vector_index
 from search.retrieval import plans
 
 BUSY_SHARE = 0.8
@@ -200,7 +198,6 @@ DATABASE = Area(
 
 
 PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
-OURS = "passage_codes_"
 # With fewer passages, the statistics of freshly filled tables decide between plans of equal speed.
 PLANNED_PASSAGES = 1_000
 
@@ -217,13 +214,11 @@ def check_validity() -> Iterator[Finding]:
         cursor.execute(load_sql("convmemory.ops.doctor", "invalid_indexes"))
         found = cursor.fetchall()
     for (name,) in found:
-        mine = name.startswith(OURS)
         yield Finding(
             "indexes.invalid",
             Severity.ERROR,
             f"The index {name} is invalid, most likely left by an interrupted build: it slows down writes only.",
-            "Run `manage.py doctor --fix`, or in the database: "
-            + (f"DROP INDEX CONCURRENTLY {name}" if mine else f"REINDEX INDEX CONCURRENTLY {name}"),
+            f"Run `manage.py doctor --fix`, or in the database: REINDEX INDEX CONCURRENTLY {name}",
             partial(_rebuild, name),
         )
 
@@ -241,24 +236,6 @@ def check_declared() -> Iterator[Finding]:
         for constraint in model._meta.constraints:
             if isinstance(constraint, models.UniqueConstraint) and constraint.name not in present:
                 yield _missing(model, constraint.name, None)
-
-
-def check_vector_index() -> Iterator[Finding]:
-    space = active_space()
-    if not vector_index.lacks_passage_index(space):
-        return
-
-    def build() -> str:
-        vector_index.ensure_passage_index(space)
-        return f"Built the index {vector_index.index_name(space)}."
-
-    yield Finding(
-        "indexes.no-vector-index",
-        Severity.WARNING,
-        "Somebody's archive has outgrown scans, and the active space has no vector index: searches are slow.",
-        "A worker builds it within the hour; `manage.py doctor --fix` builds it now.",
-        build,
-    )
 
 
 def check_plans() -> Iterator[Finding]:
@@ -293,19 +270,9 @@ def _create(model: type[models.Model], index: models.Index) -> str:
 
 
 def _rebuild(name: str) -> str:
-    quoted = connection.ops.quote_name(name)
-    if not name.startswith(OURS):
-        with connection.cursor() as cursor:
-            cursor.execute(f"REINDEX INDEX CONCURRENTLY {quoted}")
-        return f"The index {name} is built again."
-    space = EmbeddingSpace.objects.filter(pk=name.removeprefix(OURS), is_active=True).first()
-    if space and vector_index.ensure_passage_index(space, even_if_small=True):
-        return f"The index {name} is built again."
     with connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}")
-    return f"Dropped the index {name}."
+        cursor.execute(f"REINDEX INDEX CONCURRENTLY {connection.ops.quote_name(name)}")
+    return f"The index {name} is built again."
 
 
-INDEXES = Area(
-    "indexes", indexes_facts, (check_validity, check_declared, check_vector_index, check_plans), by_archives=True
-)
+INDEXES = Area("indexes", indexes_facts, (check_validity, check_declared, check_plans), by_archives=True)

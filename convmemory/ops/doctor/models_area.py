@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, RerankerUnavailable
 from convmemory.embeddings import model_folder
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.local import model_name
 from convmemory.embeddings.model_folder import DEFAULT_MODEL, ModelFiles, find_model, fresh_digest, model_file
 from convmemory.embeddings.models import EmbeddingSpace
@@ -190,7 +191,7 @@ def _weights() -> Iterator[tuple[str, ModelFiles]]:
     for name, location in dict.fromkeys(models):
         try:
             if name == DEFAULT_MODEL:
-                yield name, ModelFiles.of_bert(model_folder.default_folder())
+                yield name, ModelFiles.of_bert(default_folder())
             elif location:
                 yield name, find_model(Path(location))
         except EmbedderUnavailable:

@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.mail import notify
-from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
+from convmemory.conversations.importers.own_export import FORMAT, FORMAT_VERSION, MANIFEST, table_file
 from convmemory.core.acting import in_archive_of
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.files.private_files import private_folder
@@ -95,7 +95,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
             json.dumps(
                 {
                     "format": FORMAT,
-                    "version": VERSION,
+                    "version": FORMAT_VERSION,
                     "username": user.get_username(),
                     "exported_at": timezone.now().isoformat(),
                     "tables": {

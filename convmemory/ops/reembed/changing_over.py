@@ -1,4 +1,4 @@
-"""The steps of a change of model: build the space and its index, switch to it, delete the old one."""
+"""The steps of a change of model: build the space, switch to it, delete the old one."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,12 +12,11 @@ from django.utils import timezone
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres.archives import for_all_archives
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.spaces import active_space, start_building
+from convmemory.embeddings.spaces import start_building
 from convmemory.ops.reembed.progress import ReembedProgress
 from convmemory.ops.reembed.running import Totals, embed_all
 from search.indexing.sweeping import DEFECTS, Defect, SourceSelection, select_active, select_building
-from search.indexing.switching import NotBuilt, build_vector_index, switch_to
-from search.vector_index import drop_passage_index
+from search.indexing.switching import NotBuilt, switch_to
 
 # Sources that arrive faster than they are embedded must not keep the command running for ever.
 SWITCH_ATTEMPTS = 100
@@ -63,8 +62,6 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
     for _ in range(SWITCH_ATTEMPTS):
         chosen = selected(partial(select_building, space, SourceSelection(), DEFECTS))
         _embed(chosen, space, totals, workers, show)
-        if build_vector_index(space, like=active_space()):
-            tell("The vector index of the new space is built.")
         try:
             switch_to(space)
         except NotBuilt:
@@ -122,7 +119,7 @@ def count_rows(space: EmbeddingSpace) -> int:
 
 
 def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[[float], None] = time.sleep) -> int:
-    """Delete all rows and the index of a retired space, then the space itself; return the number of rows.
+    """Delete all rows of a retired space, then the space itself; return the number of rows.
 
     Raises: InvalidInput if the space is active or being built.
     """
@@ -132,7 +129,6 @@ def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[
     if left_s > 0:
         tell(f"Waiting {left_s:.0f} s for searches that began before the switch ...")
         wait(left_s)
-    list(for_all_archives(partial(drop_passage_index, space)))
     deleted = 0
     for model, field in rows_of_spaces():
         deleted += sum(for_all_archives(partial(_delete_rows, model, field, space)))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.core.errors import ConvMemoryError
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.embedder import Embedder, ModelCard
 from convmemory.embeddings.local import LocalSentenceEmbedder
 from convmemory.embeddings.model_folder import (
@@ -19,7 +20,6 @@ from convmemory.embeddings.model_folder import (
     GRAPH_FOLDER,
     GRAPH_SUFFIX,
     ModelFiles,
-    default_folder,
 )
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.onnx_graph import write_int8
@@ -138,7 +138,7 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
     else:
         sources = select_building(target or EmbeddingSpace(pk=0), everything, DEFECTS)
     found = estimate(sources, target=target, active=active)
-    # The bytes from the bytes per row in docs/scaling.md, with the vector index if one would be needed.
+    # The bytes from the bytes per row in docs/scaling.md.
     if not found.items:
         database_bytes = 0
     else:
@@ -150,5 +150,5 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
             token_dimensions=key["token_dimensions"],
         )
         whole = capacity.estimate(load)
-        database_bytes = whole.hnsw_bytes + sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)
+        database_bytes = sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)
     return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, database_bytes)

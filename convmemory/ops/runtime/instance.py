@@ -20,6 +20,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from convmemory.accounts.callers import Caller, acting_as
+from convmemory.core import program
 from convmemory.core.config import Config, config
 from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError
@@ -204,9 +205,9 @@ def web_command(host: str, port: int) -> list[str]:
 
 
 def worker_command() -> list[str]:
-    return [sys.executable, str(Path(config.base_dir) / "manage.py"), "worker"]
+    return [*program.command(), "worker"]
 
 
 def backup_command() -> list[str]:
-    command = [sys.executable, str(Path(config.base_dir) / "manage.py"), "backup", "--to", config.backup_folder]
+    command = [*program.command(), "backup", "--to", config.backup_folder]
     return [*command, "--every", str(config.backup_every_h), "--keep", str(config.backup_keep), "--yes"]

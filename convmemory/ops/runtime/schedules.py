@@ -16,7 +16,6 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "trash": ("convmemory.retention.tasks.sweep", 10),
     "retention": ("convmemory.retention.tasks.sweep_old", 10),
     "summaries": ("summaries.tasks.sweep", 1),
-    "vector index": ("search.tasks.build_vector_index", 60),
     "index sample": ("convmemory.ops.dashboard_tasks.sample_index", 10),
     "alerts": ("convmemory.ops.tasks.send_alerts", 60),
     "erasures": ("convmemory.ops.tasks.finish_erasures", 10),
@@ -26,7 +25,11 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
 
 
 def ensure_schedules() -> None:
-    """Create one row for each periodic task; running it again, or on several machines at once, adds none."""
+    """Create one row for each periodic task, and delete those of earlier versions.
+
+    Running it again, or on several machines at once, adds none.
+    """
+    Schedule.objects.exclude(name__in=SCHEDULES).delete()
     for name, (function, minutes) in SCHEDULES.items():
         row = {"func": function, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1}
         first, *doubles = Schedule.objects.filter(name=name).order_by("pk") or [None]

@@ -41,21 +41,21 @@ def locomo(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_locomo_is_counted_by_messages_sessions_and_turns(locomo: Path) -> None:
-    found = protocols.report("locomo", locomo)
-    assert found["questions"] == 3
-    assert found["sessions"]["any@1"] == found["sessions"]["all@5"] == 1
-    assert found["turns"]["all"]["recall@1"] == found["turns"]["single-hop"]["recall@1"] == 1
-    assert found["lmeb"]["adversarial"]["questions"] == 1
-    assert found["lmeb"]["single_hop"] == {"questions": 3, "ndcg@10": 1, "recall@10": 1}
+    report = protocols.report("locomo", locomo)
+    assert report["questions"] == 3
+    assert report["sessions"]["any@1"] == report["sessions"]["all@5"] == 1
+    assert report["turns"]["all"]["recall@1"] == report["turns"]["single-hop"]["recall@1"] == 1
+    assert report["lmeb"]["adversarial"]["questions"] == 1
+    assert report["lmeb"]["single_hop"] == {"questions": 3, "ndcg@10": 1, "recall@10": 1}
     assert not User.objects.exists()
 
 
 def test_ablation_asks_same_questions_without_each_part(locomo: Path) -> None:
     loaded = ablation.load("locomo", list(read_dataset("locomo", locomo)))
-    found = ablation.report(loaded, PARTS, "locomo")
-    assert found["questions"] == 3
-    assert found["complete"]["hit@1"]["mean"] == 1
-    assert [row["without"] for row in found["without"]] == [part.title for part in PARTS]
-    for row in found["without"]:
+    report = ablation.report(loaded, PARTS, "locomo")
+    assert report["questions"] == 3
+    assert report["complete"]["hit@1"]["mean"] == 1
+    assert [row["without"] for row in report["without"]] == [part.title for part in PARTS]
+    for row in report["without"]:
         assert row["change"]["hit@1"]["mean"] == pytest.approx(row["quality"]["hit@1"]["mean"] - 1, abs=1e-3)
-    assert set(found["weights"]) == {"fitted", "left out"}
+    assert set(report["weights"]) == {"fitted", "left out"}

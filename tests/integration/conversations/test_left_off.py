@@ -9,7 +9,7 @@ from convmemory.accounts.keys import create_key
 from convmemory.conversations.left_off import MAX_TOKENS, left_off
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
-from convmemory.core.tokens import count_tokens
+from convmemory.core.tokens import likely_tokens
 from convmemory.push.repositories import Repository
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -61,7 +61,7 @@ def test_text_keeps_its_budget_and_its_fence(owner: User) -> None:
     )  # fmt: skip
     stopped = left_off(caller=Caller.of(owner), project="/a/barn")
     assert stopped
-    assert count_tokens(stopped.text, encoding="estimate") <= MAX_TOKENS
+    assert likely_tokens(stopped.text) <= MAX_TOKENS
     assert "</recalled-memory>" not in stopped.text
     assert "\u200b" not in stopped.text
     assert stopped.resume == ""

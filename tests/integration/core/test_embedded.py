@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from convmemory.core.postgres import server
-from tests.support.prepared_folder import copy_prepared_folder
+from tests.support.prepared_folder import copy_prepared_folder, write_key
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +59,8 @@ class ServerUser:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("house") / "a folder, with 'signs'" / "postgres"
     yield folder
-    if found := server.find(folder):
-        os.kill(found.pid, signal.SIGQUIT)
+    if running := server.find(folder):
+        os.kill(running.pid, signal.SIGQUIT)
 
 
 def test_processes_that_start_together_share_one_server_and_last_stops_it(folder: Path) -> None:
@@ -103,6 +103,18 @@ def test_killed_server_starts_again(folder: Path) -> None:
     assert server.find(folder) is None
 
 
+def test_command_on_new_data_folder_names_installation_that_runs(folder: Path, tmp_path: Path) -> None:
+    user = ServerUser(folder)
+    user.facts()
+    write_key(folder.parent)
+    command = [sys.executable, "manage.py", "help"]
+    for var, is_named in ((tmp_path, True), (folder.parent, False)):
+        environment = os.environ | {"CONVMEMORY_VAR": str(var)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert (f"This uses the data folder {var}, where nothing is stored yet." in done.stderr) == is_named
+    user.end()
+
+
 def test_left_pid_file_with_number_of_living_process_does_not_matter(folder: Path) -> None:
     (folder / "postmaster.pid").write_text(f"{os.getpid()}\n{folder}\n1700000000\n5432\n{folder}\n\n  1 2\nready\n")
     assert server.find(folder) is None
@@ -119,6 +131,23 @@ def test_path_too_long_for_socket_works(tmp_path: Path) -> None:
 
     assert user.facts()["vector"] == 1
     user.end()
+
+
+@pytest.mark.parametrize("damaged", ["global/pg_control", "pg_wal/*"])
+def test_damaged_database_is_refused_with_the_last_backup(tmp_path: Path, damaged: str) -> None:
+    folder = tmp_path / "postgres"
+    copy_prepared_folder(folder)
+    for path in folder.glob(damaged):
+        if path.is_file():
+            path.write_bytes(bytes(path.stat().st_size))
+    backup = tmp_path / "backups" / "convmemory-20260101T000000.zip"
+    backup.parent.mkdir()
+    backup.touch()
+    user = ServerUser(folder)
+    _, errors = user.process.communicate("")
+    assert "Its files are damaged; check the disk. Then restore the last backup:" in errors
+    assert f"mv {folder} {folder}.damaged\n  manage.py restore {backup} --yes\n" in errors
+    assert "PANIC" not in errors
 
 
 def test_folder_of_another_version_is_refused_with_remedy(tmp_path: Path) -> None:

@@ -86,9 +86,6 @@ def numbers_of(*tasks: OwnerTask | None) -> list[int | None]:
     return [task.args[0] if task else None for task in tasks]
 
 
-# --- whose task is next -----------------------------------------------------------------------------
-
-
 def test_owners_take_turns_however_much_one_asked_for() -> None:
     ada, bob, cy = make_user(), make_user(), make_user()
     ask(ada, *range(100, 120))
@@ -191,9 +188,6 @@ def test_lease_is_renewed_while_child_process_runs(answer: Callable[[Answer], No
     assert after is not None
     assert after > before
     assert not OwnerTask.objects.exists(), "the lease is still this worker's"
-
-
-# --- nothing is lost, nothing is done twice ---------------------------------------------------------
 
 
 def test_task_enqueued_twice_is_stored_once() -> None:
@@ -328,9 +322,6 @@ def test_history_shows_task_and_not_entry_of_broker(answer: Callable[[Answer], N
     assert (idle["func"], idle["save"]) == (brokers.run_next, False)
 
 
-# --- the broker -------------------------------------------------------------------------------------
-
-
 def test_every_task_is_done_in_rounds(broker: FairBroker, answer: Callable[[Answer], None]) -> None:
     ada, bob = make_user(), make_user()
     done: list[int] = []
@@ -414,9 +405,6 @@ def test_task_is_visible_to_workers_once_its_transaction_commits(broker: FairBro
     assert take(broker)
 
 
-# --- tasks of the installation ----------------------------------------------------------------------
-
-
 def test_installation_goes_first_and_leaves_worker_for_owners(settings: Any) -> None:
     settings.WORKERS = 3
     ask(make_user(), 1)
@@ -459,9 +447,6 @@ def test_failed_task_of_installation_is_tried_again(monkeypatch: pytest.MonkeyPa
     task = OwnerTask.objects.get()
     assert (task.attempts, task.leased_until) == (1, None)
     assert task.due_at > timezone.now() + timedelta(minutes=1)
-
-
-# --- whose task it is: the person's and the archive's -----------------------------------------------
 
 
 def make_spaces(person: User, count: int) -> list[int]:

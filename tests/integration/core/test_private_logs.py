@@ -65,9 +65,6 @@ STATEMENTS = {
 }
 
 
-# --- the embedded server --------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A server of its own, for its log and for what is done to it. A version that logged texts ran it before."""
@@ -86,10 +83,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def connect(folder: Path) -> psycopg.Connection:
     running = server.wait_until_settled(folder)
     assert running
-    place = {"host": str(running.socket_dir), "port": configuration.PORT, "user": "postgres", "dbname": "convmemory"}
+    parameters = {
+        "host": str(running.socket_dir),
+        "port": configuration.PORT,
+        "user": "postgres",
+        "dbname": "convmemory",
+    }
     for _ in range(2_400):
         with suppress(psycopg.OperationalError):  # it recovers
-            return psycopg.connect(**place, autocommit=True)  # type: ignore[arg-type]
+            return psycopg.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
         time.sleep(0.05)
     raise AssertionError("the server does not come back")
 
@@ -162,8 +164,8 @@ def test_process_that_is_killed_at_work_leaves_nothing_in_server_s_log(folder: P
 def _wait_until_active(folder: Path, pid: int) -> None:
     with connect(folder) as watcher:
         for _ in range(2_400):
-            found = watcher.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
-            if found == ("active",):
+            row = watcher.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
+            if row == ("active",):
                 return
             time.sleep(0.05)
     raise AssertionError("the statement does not begin")
@@ -189,9 +191,6 @@ def test_erasing_person_empties_server_s_log(monkeypatch: pytest.MonkeyPatch, tm
     receipt = erase_user(user=make_user("ada"))
     assert log_of(tmp_path) == ""
     assert receipt.deleted["logs of the embedded server"] == 2
-
-
-# --- the program ----------------------------------------------------------------------------------
 
 
 def say_row_twice() -> None:
@@ -328,9 +327,9 @@ def test_error_of_postgresql_keeps_code_and_constraint() -> None:
 def test_samples_of_index_keep_no_quotes() -> None:
     ada = make_user("ada")
     conversation = make_conversation(ada, exchange(("a", "b")))
-    said = f"The endpoint answered 400: it does not take the request ({quoted(MARKER)})."
+    error = f"The endpoint answered 400: it does not take the request ({quoted(MARKER)})."
     SourceIndex.objects.update_or_create(
-        source_id=source_id(conversation), archive_id=ada.pk, space=active_space(), defaults={"error": said}
+        source_id=source_id(conversation), archive_id=ada.pk, space=active_space(), defaults={"error": error}
     )
     (reason,) = failure_reasons()
     assert reason["reason"] == "The endpoint answered 400: it does not take the request (“…”)."

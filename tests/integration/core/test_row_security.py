@@ -76,8 +76,8 @@ def rolled_back() -> Iterator[None]:
 def index_under_construction() -> Iterator[None]:
     """An index that is not valid yet, because its build waits for a transaction to end."""
     values = connection.get_connection_params()
-    place = {name: values[name] for name in ("host", "port", "dbname")} | {"user": "postgres"}
-    with psycopg.connect(**place) as writer, psycopg.connect(**place, autocommit=True) as builder:
+    parameters = {name: values[name] for name in ("host", "port", "dbname")} | {"user": "postgres"}
+    with psycopg.connect(**parameters) as writer, psycopg.connect(**parameters, autocommit=True) as builder:
         writer.execute("LOCK TABLE conversations_conversation IN ROW EXCLUSIVE MODE")
         building = Thread(target=builder.execute, args=(BUILD,))
         building.start()
@@ -234,12 +234,12 @@ class TestLogins:
 def space(people: tuple[int, int]) -> Iterator[int]:
     """A space with a conversation, a manager, a contributor and a reader, seen by the product's own log-ins."""
     manager, contributor, reader = (make_user(name) for name in ("manager", "contributor", "reader"))
-    found = spaces.create_space(person=manager, name="Boat house")
+    space = spaces.create_space(person=manager, name="Boat house")
     for person, role in ((contributor, "contributor"), (reader, "reader")):
-        add_member(person=manager, space_id=found.pk, username=person.username, role=role)
-    make_conversation(found, exchange(("where is the key?", "under the mat")), title="shared")
+        add_member(person=manager, space_id=space.pk, username=person.username, role=role)
+    make_conversation(space, exchange(("where is the key?", "under the mat")), title="shared")
     with own_logins():
-        yield found.pk
+        yield space.pk
 
 
 def number_of(username: str) -> int:
@@ -342,8 +342,8 @@ class TestSpaces:
 
 def leave_by_another_connection(person_id: int) -> None:
     values = connection.get_connection_params()
-    place = {name: values[name] for name in ("host", "port", "dbname")} | {"user": "postgres"}
-    with psycopg.connect(**place, autocommit=True) as other:
+    parameters = {name: values[name] for name in ("host", "port", "dbname")} | {"user": "postgres"}
+    with psycopg.connect(**parameters, autocommit=True) as other:
         other.execute("DELETE FROM accounts_membership WHERE person_id = %s", [person_id])
 
 
@@ -364,40 +364,40 @@ class TestExternalServers:
 
     @pytest.fixture(autouse=True)
     def own_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        place = connection.get_connection_params()
+        parameters = connection.get_connection_params()
         monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", None)
-        monkeypatch.setitem(connection.settings_dict, "HOST", place["host"])
-        monkeypatch.setitem(connection.settings_dict, "PORT", place["port"])
+        monkeypatch.setitem(connection.settings_dict, "HOST", parameters["host"])
+        monkeypatch.setitem(connection.settings_dict, "PORT", parameters["port"])
 
     def test_statements_are_printed_with_settings(self) -> None:
-        said = StringIO()
-        call_command("setup_roles", stdout=said)
-        assert "CREATE ROLE convmemory_app LOGIN NOSUPERUSER NOBYPASSRLS" in said.getvalue()
-        assert "ALTER ROLE convmemory_maintenance PASSWORD 'SCRAM-SHA-256$" in said.getvalue()
-        url = next(line for line in said.getvalue().splitlines() if line.startswith("DATABASE_APP_URL="))
+        output = StringIO()
+        call_command("setup_roles", stdout=output)
+        assert "CREATE ROLE convmemory_app LOGIN NOSUPERUSER NOBYPASSRLS" in output.getvalue()
+        assert "ALTER ROLE convmemory_maintenance PASSWORD 'SCRAM-SHA-256$" in output.getvalue()
+        url = next(line for line in output.getvalue().splitlines() if line.startswith("DATABASE_APP_URL="))
         password = urlsplit(url.partition("=")[2]).password
         assert password
-        assert said.getvalue().count(password) == 1  # the server gets a verifier alone
+        assert output.getvalue().count(password) == 1  # the server gets a verifier alone
 
     def test_printed_statements_run_by_psql(self, tmp_path: Path) -> None:
         script = tmp_path / "roles.sql"
         with script.open("w") as file:
             call_command("setup_roles", stdout=file)
         values = connection.settings_dict
-        place = ["--host", str(values["HOST"]), "--port", str(values["PORT"]), "--username", values["USER"]]
+        server_options = ["--host", str(values["HOST"]), "--port", str(values["PORT"]), "--username", values["USER"]]
         options = ["--set", "ON_ERROR_STOP=1", "--no-psqlrc", "--file", script]
-        command = [server.binary("psql"), *place, *options, values["NAME"]]
-        found = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert (found.returncode, "ERROR" in found.stderr) == (0, False), found.stderr
+        command = [server.binary("psql"), *server_options, *options, values["NAME"]]
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (completed.returncode, "ERROR" in completed.stderr) == (0, False), completed.stderr
 
     def test_applied_roles_can_log_in_with_printed_settings(self) -> None:
-        said = StringIO()
-        call_command("setup_roles", apply=True, stdout=said)
-        urls = dict(line.split("=", 1) for line in said.getvalue().splitlines() if line.startswith("DATABASE_"))
+        output = StringIO()
+        call_command("setup_roles", apply=True, stdout=output)
+        urls = dict(line.split("=", 1) for line in output.getvalue().splitlines() if line.startswith("DATABASE_"))
         connection.close()
-        found = logins.external(urls["DATABASE_APP_URL"], urls["DATABASE_MAINTENANCE_URL"])
+        parameters = logins.external(urls["DATABASE_APP_URL"], urls["DATABASE_MAINTENANCE_URL"])
         for login, role in logins.ROLES.items():
-            with psycopg.connect(**found[login]) as visitor:
+            with psycopg.connect(**parameters[login]) as visitor:
                 assert visitor.execute("SELECT current_user::text").fetchone() == (role,)
 
     def test_setup_roles_requires_migrations(self, monkeypatch: pytest.MonkeyPatch) -> None:

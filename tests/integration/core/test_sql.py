@@ -42,7 +42,7 @@ def test_connection_lost_in_pipeline_is_error_of_django_also_without_reading() -
 
 
 def test_connection_whose_plan_a_migration_made_outdated_is_not_reused() -> None:
-    def said() -> list[str]:
+    def notes() -> list[str]:
         return [row[0] for row in PendingQuery("SELECT said FROM note", {}, keeps_plan=True).rows()]
 
     def as_owner(statement: str) -> None:
@@ -52,12 +52,12 @@ def test_connection_whose_plan_a_migration_made_outdated_is_not_reused() -> None
     with own_logins():
         as_owner("CREATE TABLE note (said varchar(40)); GRANT SELECT ON note TO convmemory_app")
         try:
-            assert said() == []
+            assert notes() == []
             as_owner("ALTER TABLE note ALTER said TYPE varchar(60)")
             with pytest.raises(NotSupportedError):
-                said()
+                notes()
             close_old_connections()  # as a request does at its end
-            assert said() == []
+            assert notes() == []
         finally:
             as_owner("DROP TABLE note")
 

@@ -82,14 +82,14 @@ def test_uploaded_name_is_no_part_of_path(owner: User) -> None:
 
 def test_foreign_and_unknown_documents_are_not_found_without_policies(owner: User) -> None:
     """The tests' own queries run as the tables' owner, like an installation with one log-in: the filters alone hold."""
-    known, stranger = upload(owner, GUIDE).pk, make_user()
-    for number in (known, known + 1):
+    document_id, stranger = upload(owner, GUIDE).pk, make_user()
+    for number in (document_id, document_id + 1):
         for find in (library.get_document, library.delete_document, library.retry_document):
             with pytest.raises(NotFound, match=f"no document {number}"):
                 find(caller=Caller.of(stranger), document_id=number)
         with pytest.raises(NotFound, match=f"no document {number}"):
             library.own_documents(caller=Caller.of(stranger), document_ids=[number])
-    assert library.get_document(caller=Caller.of(owner), document_id=known).pk == known
+    assert library.get_document(caller=Caller.of(owner), document_id=document_id).pk == document_id
 
 
 def test_deleting_document_deletes_its_file_and_rows(owner: User, django_capture_on_commit_callbacks: Any) -> None:
@@ -138,7 +138,7 @@ def test_file_that_is_another_document_is_no_new_version(owner: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "failure", "said"),
+    ("ending", "failure", "remedy"),
     [
         (Ending.OUT_OF_TIME, "time", "DOCUMENT_TIMEOUT_S"),
         (Ending.OUT_OF_MEMORY, "memory", "DOCUMENT_MEMORY_MB"),
@@ -146,12 +146,12 @@ def test_file_that_is_another_document_is_no_new_version(owner: User) -> None:
     ],
 )
 def test_child_that_ends_badly_is_failure_with_remedy(
-    owner: User, monkeypatch: pytest.MonkeyPatch, ending: Ending, failure: str, said: str
+    owner: User, monkeypatch: pytest.MonkeyPatch, ending: Ending, failure: str, remedy: str
 ) -> None:
     monkeypatch.setattr(processing, "run_child", lambda document, target: ending)
     document = read(upload(owner, GUIDE))
     assert (document.status, document.failure) == ("failed", failure)
-    assert said in document.error
+    assert remedy in document.error
     monkeypatch.setattr(processing, "run_child", convert_here)
     assert read(library.retry_document(caller=Caller.of(owner), document_id=document.pk)).status == "ready"
 

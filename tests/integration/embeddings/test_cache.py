@@ -75,10 +75,10 @@ def test_vectors_stored_ahead_are_found_again_and_first_ones_stay(
     store_vectors(space, stored, archive_id=ADA)
     store_vectors(space, {digest: -vector for digest, vector in stored.items()}, archive_id=ADA)
     with django_assert_num_queries(1):
-        found = vectors_ahead(space, ["b", "c", "a"], archive_id=ADA)
-    assert set(found) == {"a", "b"}
-    assert found["a"].dtype == np.float32
-    np.testing.assert_allclose(found["a"], stored[content_hash("a")], atol=1e-3)
+        cached = vectors_ahead(space, ["b", "c", "a"], archive_id=ADA)
+    assert set(cached) == {"a", "b"}
+    assert cached["a"].dtype == np.float32
+    np.testing.assert_allclose(cached["a"], stored[content_hash("a")], atol=1e-3)
     assert len(bytes(CachedVector.objects.earliest("pk").vector)) == 2 * DIMENSIONS
     with django_assert_num_queries(1):
         assert unknown_texts(space, ["c", "b", "c", "d"], archive_id=ADA) == ["c", "d"]
@@ -111,9 +111,9 @@ def test_query_vector_is_cached_per_owner(space: EmbeddingSpace, embedder: Scrip
 def test_default_model_end_to_end() -> None:
     space = active_space()
     texts = ["The worker restarts by itself.", "Paris is lovely in spring."]
-    found: Any = embedder_for(space).embed_passages(texts) @ query_vector(
+    similarities: Any = embedder_for(space).embed_passages(texts) @ query_vector(
         space, "how does the worker start again?", archive_id=ADA
     )
-    assert found[0] > 0.4 > found[1]
+    assert similarities[0] > 0.4 > similarities[1]
     tokens = query_embedding(space, "how does the worker start again?", archive_id=ADA)
     assert tokens.token_vectors.shape == (8 - 1, space.dimensions)

@@ -76,8 +76,8 @@ def test_concurrent_first_callers_get_same_space() -> None:
             connection.close()
 
     with ThreadPoolExecutor(6) as pool:
-        found = set(pool.map(ask, range(6)))
-    assert len(found) == 1
+        spaces_seen = set(pool.map(ask, range(6)))
+    assert len(spaces_seen) == 1
     assert EmbeddingSpace.objects.count() == 1
 
 
@@ -125,11 +125,11 @@ def test_space_of_earlier_version_keeps_its_own_uncentred_tokens(settings: Setti
     folder = write_tiny_bert(tmp_path / "tiny")
     settings.EMBEDDING_MODEL_PATH = str(folder)
     key = spaces.space_key(EmbeddingOptions.from_settings())
-    own = {"token_model": key["model"], "token_dimensions": key["dimensions"], "token_location": str(folder)}
-    space = EmbeddingSpace.objects.create(**key | own, location=str(folder), is_active=True)
+    token_fields = {"token_model": key["model"], "token_dimensions": key["dimensions"], "token_location": str(folder)}
+    space = EmbeddingSpace.objects.create(**key | token_fields, location=str(folder), is_active=True)
     plain = open_small_model(folder, tmp_path / "cache").embed_query_tokens("the cat sat")
-    found = query_embedding(space, "the cat sat", archive_id=1)
-    np.testing.assert_allclose(found.token_vectors, plain.token_vectors, atol=1e-6)
+    embedding = query_embedding(space, "the cat sat", archive_id=1)
+    np.testing.assert_allclose(embedding.token_vectors, plain.token_vectors, atol=1e-6)
     [warning] = check_active_space(None, databases=["default"])
     assert warning.hint == "Run `manage.py reembed` to change over."
 

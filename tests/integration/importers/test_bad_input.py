@@ -49,7 +49,7 @@ def imported(owner: User, path: Path) -> ImportReport:
     return report
 
 
-def said(source_id: str) -> list[str]:
+def message_texts(source_id: str) -> list[str]:
     rows = Conversation.objects.get(source_id=source_id).messages.order_by("position")
     return [row.parts[0]["text"] for row in rows]
 
@@ -76,7 +76,7 @@ def test_two_files_of_one_session_become_one_conversation_without_duplicates(own
     write_lines(good.parents[1] / "second" / f"{FIRST}.jsonl", [*opening, user_line("u2", "two?")])
     for _ in range(2):
         imported(owner, good.parents[1])
-        assert said(FIRST) == ["one?", "1", "two?"]
+        assert message_texts(FIRST) == ["one?", "1", "two?"]
 
 
 def test_clock_in_future_gives_no_date(owner: User, good: Path) -> None:
@@ -86,9 +86,9 @@ def test_clock_in_future_gives_no_date(owner: User, good: Path) -> None:
     ]
     path = write_lines(good.parents[1] / f"{FIRST}.jsonl", lines)
     imported(owner, good.parents[1])
-    found = Conversation.objects.get(source_id=FIRST)
-    assert found.updated_at == datetime(2026, 2, 3, 10, tzinfo=UTC)
-    assert {row.created_at for row in found.messages.all()} == {found.updated_at}
+    conversation = Conversation.objects.get(source_id=FIRST)
+    assert conversation.updated_at == datetime(2026, 2, 3, 10, tzinfo=UTC)
+    assert {row.created_at for row in conversation.messages.all()} == {conversation.updated_at}
     ahead = (datetime.now(UTC) + timedelta(days=4_000)).timestamp()
     write_lines(path.with_name(f"{FIRST[:-1]}c.jsonl"), [{**user_line("u9", "and the file?"), "timestamp": "soon"}])
     os.utime(path.with_name(f"{FIRST[:-1]}c.jsonl"), (ahead, ahead))
@@ -109,7 +109,7 @@ def test_parents_in_circle_end(owner: User, good: Path) -> None:
     chat = {"id": "circle-0001", "conversation_id": "circle-0001", "title": "t", "current_node": "b", "mapping": nodes}
     (good.parents[1] / "conversations.json").write_text(json.dumps([chat]))
     imported(owner, good.parents[1])
-    assert set(said("circle-0001")) == {"a", "b"}
+    assert set(message_texts("circle-0001")) == {"a", "b"}
 
 
 def test_line_of_fifty_megabytes_is_named_and_left_out(owner: User, good: Path) -> None:
@@ -120,7 +120,7 @@ def test_line_of_fifty_megabytes_is_named_and_left_out(owner: User, good: Path) 
     report = imported(owner, good.parents[1])
     (file_report,) = [file for file in report.files if FIRST in file.path]
     assert [issue.place.rpartition(":")[2] for issue in file_report.issues] == ["2"]
-    assert said(FIRST) == ["one?", "1"]
+    assert message_texts(FIRST) == ["one?", "1"]
 
 
 def test_zip_in_zip_is_read_and_damaged_one_is_named(owner: User, good: Path) -> None:
@@ -132,11 +132,8 @@ def test_zip_in_zip_is_read_and_damaged_one_is_named(owner: User, good: Path) ->
         archive.writestr("deep/broken.zip", inner.read_bytes()[: inner.stat().st_size // 2])
     inner.unlink()
     report = imported(owner, good.parents[1])
-    assert said(FIRST) == ["still here?"]
+    assert message_texts(FIRST) == ["still here?"]
     assert any("damaged archive" in error for file in report.files for error in file.errors)
-
-
-# --- a disk that is full --------------------------------------------------------------------------
 
 
 def uploaded(owner: User) -> Import:
@@ -147,9 +144,9 @@ def uploaded(owner: User) -> Import:
     return row
 
 
-@pytest.mark.parametrize("place", ["unpacking", "storing"])
+@pytest.mark.parametrize("stage", ["unpacking", "storing"])
 def test_import_after_full_disk_succeeds(
-    owner: User, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, place: str
+    owner: User, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, stage: str
 ) -> None:
     settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"
     run_at_once(monkeypatch)
@@ -161,7 +158,7 @@ def test_import_after_full_disk_succeeds(
         raise OperationalError("could not extend file") from psycopg.errors.DiskFull("could not extend file")
 
     with monkeypatch.context() as patch:
-        if place == "unpacking":
+        if stage == "unpacking":
             patch.setattr(work, "import_upload", no_space)
         else:
             patch.setattr(ingest, "sync_conversation", no_room_in_the_database)

@@ -15,7 +15,7 @@ OPENING = [user_line("u1", "Which glaze?"), assistant_line("a1", "A blue one.")]
 OWN = [user_line("u2", "How hot?"), assistant_line("a2", "At 900 degrees.")]
 
 
-def said(source_id: str) -> list[str]:
+def message_texts(source_id: str) -> list[str]:
     rows = Conversation.objects.get(source_id=source_id).messages.order_by("position")
     return [row.parts[0]["text"] for row in rows]
 
@@ -30,8 +30,8 @@ def test_forked_session_keeps_only_its_own_messages(tmp_path: Path) -> None:
     paths = [write(tmp_path, SESSION, lines=OPENING), write(tmp_path, FORK, lines=OPENING + OWN, kind="bg")]
     for _ in range(2):
         import_paths(caller=Caller.of(owner), paths=paths)
-        assert said(SESSION) == ["Which glaze?", "A blue one."]
-        assert said(FORK) == ["How hot?", "At 900 degrees."]
+        assert message_texts(SESSION) == ["Which glaze?", "A blue one."]
+        assert message_texts(FORK) == ["How hot?", "At 900 degrees."]
     parent = Conversation.objects.get(source_id=FORK).parent
     assert parent
     assert parent.source_id == SESSION
@@ -40,4 +40,4 @@ def test_forked_session_keeps_only_its_own_messages(tmp_path: Path) -> None:
 def test_fork_without_its_session_is_stored_whole(tmp_path: Path) -> None:
     import_paths(caller=Caller.of(make_user("eve")), paths=[write(tmp_path, SESSION, lines=OPENING)])
     import_paths(caller=Caller.of(make_user()), paths=[write(tmp_path, FORK, lines=OPENING + OWN, kind="bg")])
-    assert len(said(FORK)) == 4
+    assert len(message_texts(FORK)) == 4

@@ -40,12 +40,12 @@ def stored(owner: User) -> "Counter[str]":
 
 def texts(owner: User) -> list[list[str]]:
     """The texts of each of the owner's conversations, in the order of their first messages."""
-    found: dict[int, list[str]] = {}
+    by_conversation: dict[int, list[str]] = {}
     for number, parts in (
         Message.objects.filter(archive_id=owner.pk).order_by("pk").values_list("conversation", "parts")
     ):
-        found.setdefault(number, []).extend(part["text"] for part in parts if part["type"] == "text")
-    return sorted(found.values())
+        by_conversation.setdefault(number, []).extend(part["text"] for part in parts if part["type"] == "text")
+    return sorted(by_conversation.values())
 
 
 @pytest.mark.slow
@@ -97,8 +97,8 @@ def cursor(turns: list[Turn]) -> str:
 
 
 def pi(turns: list[Turn]) -> str:
-    said = ({"type": "message", "message": {"role": role, "content": text}} for role, text in turns)
-    return lines([{"type": "session", "cwd": "/home/ada", "timestamp": f"{DAY}0Z"}, *said])
+    messages = ({"type": "message", "message": {"role": role, "content": text}} for role, text in turns)
+    return lines([{"type": "session", "cwd": "/home/ada", "timestamp": f"{DAY}0Z"}, *messages])
 
 
 def gemini(turns: list[Turn]) -> str:
@@ -107,15 +107,15 @@ def gemini(turns: list[Turn]) -> str:
 
 
 def claude(turns: list[Turn]) -> str:
-    said = (user_line if role == "user" else assistant_line for role, _ in turns)
-    entries = [make(f"u{number}", text) for number, (make, (_, text)) in enumerate(zip(said, turns, strict=True))]
+    makers = (user_line if role == "user" else assistant_line for role, _ in turns)
+    entries = [make(f"u{number}", text) for number, (make, (_, text)) in enumerate(zip(makers, turns, strict=True))]
     return lines([{key: value for key, value in entry.items() if key != "sessionId"} for entry in entries])
 
 
 def claude_ai(turns: list[Turn]) -> str:
     names = {"user": "human", "assistant": "assistant"}
-    said = [{"sender": names[role], "text": text} for role, text in turns]
-    return json.dumps([{"name": "", "chat_messages": said}])
+    messages = [{"sender": names[role], "text": text} for role, text in turns]
+    return json.dumps([{"name": "", "chat_messages": messages}])
 
 
 def chatgpt(turns: list[Turn]) -> str:
@@ -130,8 +130,8 @@ def chatgpt(turns: list[Turn]) -> str:
 
 
 def librechat(turns: list[Turn]) -> str:
-    said = [{"isCreatedByUser": role == "user", "text": text, "sender": role} for role, text in turns]
-    return json.dumps({"conversationId": "", "options": {}, "recursive": False, "messages": said})
+    messages = [{"isCreatedByUser": role == "user", "text": text, "sender": role} for role, text in turns]
+    return json.dumps({"conversationId": "", "options": {}, "recursive": False, "messages": messages})
 
 
 def cline(turns: list[Turn]) -> str:
@@ -175,7 +175,7 @@ def write(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]
     return write_file
 
 
-def said(*conversations: list[Turn]) -> list[list[str]]:
+def sorted_texts(*conversations: list[Turn]) -> list[list[str]]:
     return sorted([text for _, text in turns] for turns in conversations)
 
 
@@ -189,20 +189,20 @@ def imported(owner: User, *paths: Path) -> list[list[str]]:
 def test_conversations_that_differ_anywhere_are_kept_apart(write: Callable[..., Path]) -> None:
     paths = [write(turns) for turns in (FIRST, SECOND, THIRD)]
     owner = make_user()
-    assert imported(owner, *paths) == said(FIRST, SECOND, THIRD)
+    assert imported(owner, *paths) == sorted_texts(FIRST, SECOND, THIRD)
     before = Message.objects.filter(archive_id=owner.pk).count()
-    assert imported(owner, *reversed(paths)) == said(FIRST, SECOND, THIRD)
+    assert imported(owner, *reversed(paths)) == sorted_texts(FIRST, SECOND, THIRD)
     assert Message.objects.filter(archive_id=owner.pk).count() == before
-    assert imported(make_user(), *reversed(paths)) == said(FIRST, SECOND, THIRD)
+    assert imported(make_user(), *reversed(paths)) == sorted_texts(FIRST, SECOND, THIRD)
 
 
 def test_grown_and_renamed_file_is_same_conversation(write: Callable[..., Path]) -> None:
     owner = make_user()
     states = [FIRST[:1], FIRST[:2], FIRST]
-    assert imported(owner, *(write(turns) for turns in states)) == said(FIRST)
-    assert imported(owner, write([*FIRST, *THIRD], is_renamed=True)) == said([*FIRST, *THIRD])
+    assert imported(owner, *(write(turns) for turns in states)) == sorted_texts(FIRST)
+    assert imported(owner, write([*FIRST, *THIRD], is_renamed=True)) == sorted_texts([*FIRST, *THIRD])
     other = make_user()
-    assert imported(other, write(FIRST, is_renamed=True), write(FIRST)) == said(FIRST)
+    assert imported(other, write(FIRST, is_renamed=True), write(FIRST)) == sorted_texts(FIRST)
 
 
 def test_conversation_stored_under_its_former_id_is_found_again_if_its_messages_agree(
@@ -210,19 +210,19 @@ def test_conversation_stored_under_its_former_id_is_found_again_if_its_messages_
 ) -> None:
     owner = make_user()
     imported(owner, write(FIRST))
-    found = Conversation.objects.get(archive_id=owner.pk)
+    conversation = Conversation.objects.get(archive_id=owner.pk)
     former = next(iter(former_ids(write(FIRST))))
-    Conversation.objects.filter(pk=found.pk).update(source_id=former)
-    assert imported(owner, write([*FIRST, *THIRD])) == said([*FIRST, *THIRD])
+    Conversation.objects.filter(pk=conversation.pk).update(source_id=former)
+    assert imported(owner, write([*FIRST, *THIRD])) == sorted_texts([*FIRST, *THIRD])
     Conversation.objects.filter(archive_id=owner.pk).update(source_id=former)
-    assert imported(owner, write(SECOND)) == said([*FIRST, *THIRD], SECOND)
+    assert imported(owner, write(SECOND)) == sorted_texts([*FIRST, *THIRD], SECOND)
 
 
 def former_ids(path: Path) -> Iterator[str]:
     """The ids that earlier versions of the importers gave to the conversation, which named it by its file."""
-    for found in Walk().over([path]):
-        assert found.importer
-        for draft in found.importer.parse(found.source, FileReport(path="")):
+    for detected in Walk().over([path]):
+        assert detected.importer
+        for draft in detected.importer.parse(detected.source, FileReport(path="")):
             stem = path.stem if path.name != "api_conversation_history.json" else path.parent.name
             yield from (name for name in draft.former_ids if name.startswith(stem))
             if draft.source_id == stem:
@@ -258,6 +258,8 @@ def test_answer_that_was_stored_with_its_thinking_is_split_when_it_comes_again(t
 def test_messages_named_by_their_places_replace_none_under_short_id(id: str, key: str, expected: int) -> None:
     owner = make_user()
     for words in ("A barge.", "A boat."):
-        said = (user_says("What is a wherry?", source_key=f"{key}1"), assistant_says(words, source_key=f"{key}2"))
-        sync_conversation(caller=Caller.of(owner), draft=ConversationDraft(messages=said, source="novel", source_id=id))
+        messages = (user_says("What is a wherry?", source_key=f"{key}1"), assistant_says(words, source_key=f"{key}2"))
+        sync_conversation(
+            caller=Caller.of(owner), draft=ConversationDraft(messages=messages, source="novel", source_id=id)
+        )
     assert Conversation.objects.filter(archive_id=owner.pk).count() == expected

@@ -51,9 +51,9 @@ def queued(owner: User, content: bytes = LINES, name: str = "chat.jsonl") -> Imp
 
 def enqueued() -> list[int]:
     """The imports in the queue, which is emptied."""
-    found = [args[0] for _, args in waiting_tasks(tasks.RUN)]
+    import_ids = [args[0] for _, args in waiting_tasks(tasks.RUN)]
     drop_all()
-    return found
+    return import_ids
 
 
 def states() -> list[str]:
@@ -65,9 +65,9 @@ def try_to_claim(row: Import) -> Import | None:
 
 
 def claim(row: Import) -> Import:
-    found = try_to_claim(row)
-    assert found
-    return found
+    claimed = try_to_claim(row)
+    assert claimed
+    return claimed
 
 
 def test_queued_upload_is_private_and_deleted_after_import() -> None:

@@ -38,6 +38,10 @@ CHATS = (
 )
 SESSION = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
 SHARDS = 40  # of an export; each takes 34 statements
+
+AT = {name: datetime(2026, 3, 1, 9, minute, tzinfo=UTC) for minute, name in enumerate("abcdef")}
+FILE_DATE = datetime(2025, 5, 4, 3, 2, 1, tzinfo=UTC)
+
 AMPLIFIER = "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef"
 
 
@@ -435,13 +439,7 @@ def test_automated_sessions_are_tagged_and_archived_once(tmp_path: Path, setting
     assert Conversation.objects.get(archive_id=owner.pk).archived_at is None  # the owner took it out of the archive
 
 
-# --- events and dates -----------------------------------------------------------------------------
-
-AT = {name: datetime(2026, 3, 1, 9, minute, tzinfo=UTC) for minute, name in enumerate("abcdef")}
-FILE_DATE = datetime(2025, 5, 4, 3, 2, 1, tzinfo=UTC)
-
-
-def said(role: str, text: str, at: str = "") -> dict[str, Any]:
+def message(role: str, text: str, at: str = "") -> dict[str, Any]:
     return {"role": role, "content": text, "timestamp": AT[at].isoformat() if at else None}
 
 
@@ -462,15 +460,15 @@ def import_session(owner: User, folder: Path, lines: list[Any], events: list[Any
 
 def test_event_belongs_to_turn_of_its_prompt_once_turns_are_numbered(tmp_path: Path) -> None:
     folder, owner = tmp_path / AMPLIFIER, make_user()
-    lines = [said("user", "Stop, wrong one"), said("user", "Which soil?"), said("assistant", "Loam.")]
+    lines = [message("user", "Stop, wrong one"), message("user", "Which soil?"), message("assistant", "Loam.")]
     events = [event("session:start"), event("prompt:submit"), event("prompt:submit"), event("llm:response")]
     conversation = import_session(owner, folder, lines, events)
     assert turns_of_events(conversation) == [None, 0, 0, 0]
-    lines += [said("user", "And lime?")]
+    lines += [message("user", "And lime?")]
     events += [event("prompt:submit"), event("llm:request")]
     import_session(owner, folder, lines, events)
     assert turns_of_events(conversation) == [None, 0, 0, 0, None, None]
-    import_session(owner, folder, [*lines, said("assistant", "A little.")], events)
+    import_session(owner, folder, [*lines, message("assistant", "A little.")], events)
     assert turns_of_events(conversation) == [None, 0, 0, 0, 1, 1]
 
 
@@ -483,7 +481,7 @@ def dates(conversation: Conversation) -> list[datetime | None]:
 
 
 def test_conversation_without_dates_begins_with_its_first_event(tmp_path: Path) -> None:
-    lines = [said("user", "One?"), said("assistant", "1"), said("user", "Two?"), said("assistant", "2")]
+    lines = [message("user", "One?"), message("assistant", "1"), message("user", "Two?"), message("assistant", "2")]
     events = [event("session:start", "a"), event("prompt:submit", "b"), event("prompt:submit", "d")]
     conversation = import_session(make_user(), tmp_path / AMPLIFIER, lines, events)
     assert (conversation.created_at, conversation.updated_at) == (AT["a"], AT["d"])
@@ -492,22 +490,27 @@ def test_conversation_without_dates_begins_with_its_first_event(tmp_path: Path) 
 
 def test_without_events_undated_messages_have_date_of_nearest(tmp_path: Path) -> None:
     owner, folder = make_user(), tmp_path / AMPLIFIER
-    lines = [said("user", "One?"), said("assistant", "1", "b"), said("user", "Two?"), said("assistant", "2")]
-    lines += [said("assistant", "3", "e")]
+    lines = [
+        message("user", "One?"),
+        message("assistant", "1", "b"),
+        message("user", "Two?"),
+        message("assistant", "2"),
+    ]
+    lines += [message("assistant", "3", "e")]
     conversation = import_session(owner, folder, lines)
     assert (conversation.created_at, conversation.updated_at) == (AT["b"], AT["e"])
     assert dates(conversation) == [AT["b"], AT["b"], AT["b"], AT["e"], AT["e"]]
-    conversation = import_session(owner, folder, [*lines, said("user", "Four?")])
+    conversation = import_session(owner, folder, [*lines, message("user", "Four?")])
     assert (conversation.updated_at, dates(conversation)[-1]) == (AT["e"], AT["e"])
 
 
 def test_undated_session_gets_date_of_its_file(tmp_path: Path) -> None:
     owner, folder = make_user(), tmp_path / AMPLIFIER
-    lines = [said("user", "One?"), said("assistant", "1")]
+    lines = [message("user", "One?"), message("assistant", "1")]
     conversation = import_session(owner, folder, lines)
     assert (conversation.created_at, conversation.updated_at) == (FILE_DATE, FILE_DATE)
     assert dates(conversation) == [FILE_DATE, FILE_DATE]
-    conversation = import_session(owner, folder, [*lines, said("user", "Two?")])
+    conversation = import_session(owner, folder, [*lines, message("user", "Two?")])
     assert (conversation.created_at, conversation.updated_at) == (FILE_DATE, FILE_DATE)
 
 

@@ -81,8 +81,8 @@ def test_conversations_that_earlier_version_mixed_are_found_and_taken_apart() ->
     [finding] = check_merged()
     assert "1 conversation" in finding.message
     reimported("--user", owner.username)
-    said = Message.objects.filter(archive_id=owner.pk, role="user").values_list("parts", flat=True)
-    assert sorted(parts[0]["text"] for parts in said) == ["What is a ketch?", "What is a wherry?"]
+    prompts = Message.objects.filter(archive_id=owner.pk, role="user").values_list("parts", flat=True)
+    assert sorted(parts[0]["text"] for parts in prompts) == ["What is a ketch?", "What is a wherry?"]
     assert Conversation.objects.filter(archive_id=owner.pk).count() == 2
     assert list(check_merged()) == []
 

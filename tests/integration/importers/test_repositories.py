@@ -31,8 +31,8 @@ def session(home: Path, number: int, cwd: str, **fields: Any) -> None:
     id = f"{number:08}-0000-4000-8000-000000000000"
     common = {"sessionId": id, "cwd": cwd, "timestamp": "2026-08-01T10:00:00Z", **fields}
     asked = {"type": "user", "uuid": f"{id}-u", "message": {"role": "user", "content": f"Question {number}?"}, **common}
-    said = {"role": "assistant", "content": [{"type": "text", "text": f"Answer {number}."}]}
-    answered = {"type": "assistant", "uuid": f"{id}-a", "parentUuid": f"{id}-u", "message": said, **common}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": f"Answer {number}."}]}
+    answered = {"type": "assistant", "uuid": f"{id}-a", "parentUuid": f"{id}-u", "message": answer, **common}
     write_lines(home / f".claude/projects/-p/{id}.jsonl", [asked, answered])
 
 

@@ -131,7 +131,7 @@ def test_watch_postpones_changes_until_pause_ends(home: Path, monkeypatch: pytes
         stop.set()
 
     monkeypatch.setattr(watchfiles, "watch", watch)
-    places = [place for place in known_places(home=home) if place.agent == "claude-code"]
+    places = [store for store in known_places(home=home) if store.agent == "claude-code"]
     watch_places(
         caller=Caller.of(make_user()),
         places=places,

@@ -166,7 +166,7 @@ def test_watch_imports_appended_lines_and_survives_deleted_folder(home: Path) ->
     owner = make_user()
     path = session_file(home, "bread")
     stop, reports = threading.Event(), list[SyncReport]()
-    places = [place for place in known_places(home=home) if place.agent == "claude-code"]
+    places = [store for store in known_places(home=home) if store.agent == "claude-code"]
 
     def run() -> None:
         try:
@@ -202,7 +202,7 @@ def test_lines_written_before_watch_begins_are_imported(home: Path, monkeypatch:
         stop.set()
 
     monkeypatch.setattr(watchfiles, "watch", watch)
-    places = [place for place in known_places(home=home) if place.agent == "claude-code"]
+    places = [store for store in known_places(home=home) if store.agent == "claude-code"]
     watch_places(caller=Caller.of(make_user()), places=places, stop=stop, on_synced=lambda _: None)
     assert counts == [3]
 

@@ -48,12 +48,12 @@ def hermes(folder: Path) -> tuple[Path, Path]:
         )
         rows = [(SESSION, None, 1783620000.0, "Jars"), (CHILD, SESSION, 1783620100.0, "Jars, continued")]
         connection.executemany("INSERT INTO sessions VALUES (?, ?, ?, ?)", rows)
-        said = [(SESSION, *message) for message in SAID] + [(CHILD, *message) for message in SAID[:2]]
-        said.append((CHILD, "user", "[CONTEXT COMPACTION] Earlier turns were compacted."))
-        said += [(CHILD, "user", "Order lids"), (CHILD, "assistant", "Ordered.")]
+        stored = [(SESSION, *message) for message in SAID] + [(CHILD, *message) for message in SAID[:2]]
+        stored.append((CHILD, "user", "[CONTEXT COMPACTION] Earlier turns were compacted."))
+        stored += [(CHILD, "user", "Order lids"), (CHILD, "assistant", "Ordered.")]
         connection.executemany(
             "INSERT INTO messages(session_id, role, content, timestamp) VALUES (?, ?, ?, ?)",
-            [(*row, 1783620001.0 + number) for number, row in enumerate(said)],
+            [(*row, 1783620001.0 + number) for number, row in enumerate(stored)],
         )
     connection.close()
     exported = folder / f"session_{SESSION}.json"
@@ -103,11 +103,11 @@ def test_rewritten_rollout_keeps_archived_turns_and_title(tmp_path: Path, owner:
     path = tmp_path / "rollout-2026-07-11T15-27-42-019a1111-2222-7333-8444-555566667777.jsonl"
     imported(owner, rollout(path, *before))
     (file,) = imported(owner, rollout(path, *after)).files
-    [(title, said)] = texts(owner).items()
+    [(title, shown)] = texts(owner).items()
     assert title == "Why is the jar shut?"
-    assert sorted(said[:4]) == sorted(["Why is the jar shut?", "Vacuum.", "How do I open it?", "Warm the lid."])
-    assert said[-4] == "And without warmth?"
-    assert said[-2:] == ["Where were we?", "No idea."]
+    assert sorted(shown[:4]) == sorted(["Why is the jar shut?", "Vacuum.", "How do I open it?", "Warm the lid."])
+    assert shown[-4] == "And without warmth?"
+    assert shown[-2:] == ["Where were we?", "No idea."]
     assert any("3 prompts are only in a compaction" in note for note in file.notes)
     assert any("2 messages that are archived are not in this file" in note for note in file.notes)
     assert imported(owner, path).total("added") == 0

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations import tasks
@@ -59,7 +60,7 @@ def undone(owner: User, row: Import) -> None:
     assert row.state == Import.State.UNDONE
 
 
-def said(conversation: Conversation) -> list[str]:
+def message_texts(conversation: Conversation) -> list[str]:
     rows = conversation.messages.order_by("position")
     assert [row.position for row in rows] == list(range(len(rows)))
     return [row.parts[0]["text"] for row in rows]
@@ -77,36 +78,36 @@ def test_undo_keeps_messages_of_earlier_imports(owner: User) -> None:
     imported(owner, FIRST % ANSWER)
     later = imported(owner, FIRST % LONGER)
     conversation = Conversation.objects.get()
-    assert (conversation.turn_count, said(conversation)) == (2, ["one", "1", "two", "2"])
+    assert (conversation.turn_count, message_texts(conversation)) == (2, ["one", "1", "two", "2"])
     undone(owner, later)
     conversation.refresh_from_db()
     assert (conversation.turn_count, conversation.message_count) == (1, 2)
-    assert said(conversation) == ["one", "1"]
+    assert message_texts(conversation) == ["one", "1"]
 
 
 def test_undo_keeps_conversation_that_was_empty_before(owner: User) -> None:
     empty = make_conversation(owner, source="plain", source_id="chat-0001")
     row = imported(owner, FIRST % ANSWER)
-    assert said(empty) == ["one", "1"]
+    assert message_texts(empty) == ["one", "1"]
     undone(owner, row)
-    assert said(Conversation.objects.get()) == []
+    assert message_texts(Conversation.objects.get()) == []
 
 
 def test_undo_keeps_messages_added_later(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     conversation = Conversation.objects.get()
-    own = [MessageDraft("user", (TextPart("mine"),)), MessageDraft("assistant", (TextPart("yes"),))]
-    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=own)
+    drafts = [MessageDraft("user", (TextPart("mine"),)), MessageDraft("assistant", (TextPart("yes"),))]
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=drafts)
     undone(owner, row)
     conversation.refresh_from_db()
-    assert said(conversation) == ["mine", "yes"]
+    assert message_texts(conversation) == ["mine", "yes"]
     assert conversation.turn_count == 1
 
 
 def test_undo_of_unchanged_import_removes_nothing(owner: User) -> None:
     imported(owner, FIRST % ANSWER)
     undone(owner, imported(owner, FIRST % ANSWER))
-    assert said(Conversation.objects.get()) == ["one", "1"]
+    assert message_texts(Conversation.objects.get()) == ["one", "1"]
 
 
 def test_interrupted_undo_resumes_and_can_be_requested_twice(owner: User) -> None:
@@ -155,7 +156,7 @@ def test_zip_in_folder_is_imported(owner: User, tmp_path: Path) -> None:
     with zipfile.ZipFile(outer, "w") as archive:
         archive.writestr("part-1.zip", inner.getvalue())
     imported(owner, outer.getvalue(), "all.zip")
-    assert said(Conversation.objects.get()) == ["one", "1"]
+    assert message_texts(Conversation.objects.get()) == ["one", "1"]
 
 
 def test_import_by_command_can_be_undone(owner: User, tmp_path: Path) -> None:
@@ -167,6 +168,27 @@ def test_import_by_command_can_be_undone(owner: User, tmp_path: Path) -> None:
     assert (row.name, row.state, row.messages_read) == ("chats.jsonl", "done", 2)
     undone(owner, row)
     assert not Conversation.objects.exists()
+
+
+def test_import_by_command_is_running_until_its_lease_ends(owner: User, tmp_path: Path) -> None:
+    (tmp_path / "chats.jsonl").write_bytes(FIRST % ANSWER)
+
+    def listed() -> Import:
+        (row,) = imports.imports_of(caller=Caller.of(owner), limit=10)
+        return row
+
+    def run(on_stored: OnStored) -> ImportReport:
+        report = import_paths(caller=Caller.of(owner), paths=[tmp_path], on_stored=on_stored)
+        row = listed()
+        assert (row.state, row.error, row.messages_read) == ("running", "", 2)
+        with pytest.raises(InvalidInput, match="has not ended yet"):
+            request_undo(caller=Caller.of(owner), import_id=row.pk)
+        Import.objects.update(lease_until=timezone.now())  # as after the command was killed
+        assert (listed().state, listed().failure) == ("failed", "interrupted")
+        return report
+
+    import_undoably(caller=Caller.of(owner), name="chats", run=run)
+    assert listed().state == "done"
 
 
 def test_command_that_was_interrupted_can_be_undone(owner: User, tmp_path: Path) -> None:
@@ -234,7 +256,7 @@ def test_watch_makes_one_import_per_day(owner: User, tmp_path: Path) -> None:
     assert (today.messages_read, yesterday.messages_read) == (6, 4)
     assert added_by(today) == 2
     undone(owner, today)
-    assert said(Conversation.objects.get()) == ["bread", "About bread", "rolls", "About rolls"]
+    assert message_texts(Conversation.objects.get()) == ["bread", "About bread", "rolls", "About rolls"]
 
 
 def test_undone_watch_goes_on_in_another_import(owner: User, tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ from convmemory.documents.library import add_document, store_file
 from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
 from convmemory.embeddings import spaces
-from convmemory.embeddings.model_folder import BERT_WEIGHTS, default_folder, fresh_digest
+from convmemory.embeddings.default_model import default_folder
+from convmemory.embeddings.model_folder import BERT_WEIGHTS, fresh_digest
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.doctor import alerting, database_area, examining, models_area
 from convmemory.ops.doctor.examining import Report, examine, fix
@@ -42,7 +43,6 @@ from convmemory.ops.runtime import schedules
 from convmemory.ops.runtime.instance import remember_key
 from convmemory.ops.tasks import send_alerts
 from memory.models import MessageEmbedding
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.ranking import reranking
@@ -107,18 +107,12 @@ def execute(statement: str) -> None:
         cursor.execute(statement)
 
 
-def invalid_vector_index() -> None:
-    vector_index.ensure_passage_index(spaces.active_space(), even_if_small=True)
-    name = vector_index.index_name(spaces.active_space())
-    execute(f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{name}'::regclass")
+def invalid_index() -> None:
+    execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'passage_element'::regclass")
 
 
 def dropped_index() -> None:
     execute("DROP INDEX item_embedding_owner")
-
-
-def outgrown_scans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_index, "SCANNED_PASSAGES", 1)
 
 
 def changed_weights(house: Path) -> None:
@@ -324,9 +318,8 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
-    Fault(invalid_vector_index, {"indexes.invalid"}, "doctor --fix", fixed=True),
+    Fault(invalid_index, {"indexes.invalid"}, "doctor --fix", fixed=True),
     Fault(dropped_index, {"indexes.missing"}, "doctor --fix", fixed=True, undo=undo_dropped_index),
-    Fault(outgrown_scans, {"indexes.no-vector-index"}, "doctor --fix", fixed=True),
     Fault(changed_weights, {"models.weights-changed"}, "Put the original file back"),
     Fault(changed_tokenizer, {"models.files-changed"}, "Put the original files back"),
     Fault(changed_pooling, {"models.files-changed"}, "copy the folder under another name"),

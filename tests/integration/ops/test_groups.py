@@ -32,7 +32,6 @@ from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
 from convmemory.core.queue.fair_queue import enqueue_for, work
 from convmemory.core.sql import PendingQuery, pipelined
-from convmemory.embeddings import spaces
 from convmemory.ops.doctor import database_area, rows_area
 from convmemory.ops.doctor.examining import AREAS, Report, examine, fix
 from convmemory.ops.groups import distributing, sizes
@@ -48,7 +47,6 @@ from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.schedules import SCHEDULES
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Source, SourceIndex, TokenVectors
 from search.searching import SearchQuery, search
@@ -462,17 +460,6 @@ class TestOperation:
         if finding.fix:
             finding.fix()
         assert list(check_groups()) == []
-
-    def test_vector_indexes_belong_to_groups(self) -> None:
-        space = spaces.active_space()
-        list(for_all_archives(partial(vector_index.ensure_passage_index, space, even_if_small=True)))
-        assert all(for_all_archives(partial(vector_index.has_passage_index, space)))
-        assert {schema for (schema,) in self._indexes(space)} == {"group_1", "group_2", "group_3"}
-        list(for_all_archives(partial(vector_index.drop_passage_index, space)))
-        assert self._indexes(space) == []
-
-    def _indexes(self, space: Any) -> list[tuple[Any, ...]]:
-        return ask(f"SELECT schemaname FROM pg_indexes WHERE indexname = '{vector_index.index_name(space)}'")
 
     def test_metrics_count_rows_of_all_groups(self) -> None:
         with maintenance():

@@ -4,7 +4,6 @@ Runs where TEST_CITUS_URL names a coordinator (`tests/support/nodes.py`) and is 
 """
 
 from collections.abc import Iterator
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,6 @@ from convmemory.ops.observability.metrics import metrics_text
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, TokenVectors
 from search.searching import SearchQuery, search
@@ -193,18 +191,6 @@ def test_sweeps_and_doctor_reach_every_group(before: Before) -> None:
         known = {finding.id for finding in examine(areas).findings}
         assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
         assert metrics_text()
-
-
-def test_vector_indexes_lie_on_nodes(before: Before) -> None:
-    with maintenance():
-        space = spaces.active_space()
-        list(for_all_archives(partial(vector_index.ensure_passage_index, space, even_if_small=True)))
-        assert all(for_all_archives(partial(vector_index.has_passage_index, space)))
-    with acting_for(before.people["ada"]):
-        vector_index.scan_widely()
-    with maintenance():
-        list(for_all_archives(partial(vector_index.drop_passage_index, space)))
-        assert not any(for_all_archives(partial(vector_index.has_passage_index, space)))
 
 
 def test_members_of_space_read_and_write_what_their_role_allows(before: Before) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.db.models import F
 from django.test import override_settings
 from django.utils import timezone
@@ -23,7 +22,6 @@ from convmemory.conversations.messages.drafts import TurnDraft
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.indexing.active import IndexResult, _index_from
 from search.indexing.status import index_status
@@ -385,17 +383,8 @@ def test_dry_run_counts_and_prices_and_writes_nothing(owner: User, models: dict[
     assert "0 sources, 0 items to embed." in reembed("--model", models["new"], "--dry-run")
 
 
-def test_vector_index_of_new_space_is_built_before_switch(owner: User, models: dict[str, str]) -> None:
-    vector_index.ensure_passage_index(spaces.active_space(), even_if_small=True)
-    old = spaces.active_space()
-    reembed("--model", models["new"])
-    assert vector_index.has_passage_index(spaces.active_space())
-    assert vector_index.has_passage_index(old)
-
-
 def test_pruning_deletes_old_space_and_leaves_new_one_whole(owner: User, models: dict[str, str]) -> None:
     old = spaces.active_space()
-    vector_index.ensure_passage_index(old, even_if_small=True)
     reembed("--model", models["new"])
     before = rows(spaces.active_space())
     EmbeddingSpace.objects.filter(pk=old.pk).update(retired_at=timezone.now() - timedelta(hours=1))
@@ -410,9 +399,6 @@ def test_pruning_deletes_old_space_and_leaves_new_one_whole(owner: User, models:
     assert rows(spaces.active_space()) == before
     assert not EmbeddingSpace.objects.filter(pk=old.pk).exists()
     assert not CachedVector.objects.exclude(space=spaces.active_space()).exists()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s)", [vector_index.index_name(old)])
-        assert cursor.fetchone() == (None,)
     assert "no space to prune" in reembed("--prune")
     assert found_by(owner)
 

@@ -18,7 +18,7 @@ from pytest_django import Settings
 from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.postgres.locks import AdvisoryLock
-from convmemory.core.setting_kinds import ROOT
+from convmemory.core.program import ROOT
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import index_conversation

@@ -12,7 +12,6 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Passage
 from search.query import SCOPES, SearchQuery
@@ -24,6 +23,7 @@ from search.retrieval.dense import LIMITS, PassageRetriever, blocks_of, embed_qu
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.searching import search
+from search.vectors import small_owners
 from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 from tests.support.run_database import unchecked_keys
@@ -37,7 +37,7 @@ EVERY_SCOPE = frozenset(SCOPES)
 
 @pytest.fixture(autouse=True)
 def everybody_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
+    monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)
 
 
 def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:

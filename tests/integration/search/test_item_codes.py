@@ -13,16 +13,17 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding, SourceIndex
 from search.query import SearchQuery
+from search.retrieval import dense
 from search.retrieval.candidates import Feature
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import LIMITS, ItemRetriever, embed_query
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.searching import search
+from search.vectors import small_owners
 from search.vectors.item_codes import CACHE
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
@@ -35,7 +36,7 @@ HEDGEHOGS = ("What feeds a hedgehog in winter?", "Cat food and water, never milk
 
 @pytest.fixture(autouse=True)
 def nobody_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", -1)
+    monkeypatch.setattr(small_owners, "EXACT_PASSAGES", -1)
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def found(owner: Any, filters: Filters, text: str, *, exactly_up_to: int) -> dic
     parsed = SearchQuery(text=text, has_operators=True).parsed
     query = PreparedQuery(owner.pk, parsed, filters=filters, space=active_space()).looked_up()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vector_index, "EXACT_ITEMS_UP_TO", exactly_up_to)
+        patch.setattr(dense, "EXACT_ITEMS_UP_TO", exactly_up_to)
         corpus = PendingCorpus(owner.pk, active_space(), filters.kinds)
         state = SearchState(query)
         ItemRetriever().send(embed_query(query), corpus)(state, corpus.corpus)

@@ -15,10 +15,10 @@ from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock
 from search.query import SearchQuery
 from search.query_text import QueryText
+from search.retrieval import dense
 from search.retrieval.dense import passages_statement
 from search.retrieval.plans import (
     CODES_INDEX,
@@ -37,6 +37,7 @@ from search.retrieval.plans import (
 )
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
+from search.vectors import small_owners
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone, database_copy
@@ -60,7 +61,6 @@ def filled_owners() -> dict[str, Any]:
     users = {name: make_user() for name in TURNS}
     for name, user in users.items():
         fill_turns(caller=Caller.of(user), space=space, turns=TURNS[name], maker=maker, vectors=vectors)
-    vector_index.ensure_passage_index(space, even_if_small=True)
     vacuum()
     return users
 
@@ -107,13 +107,12 @@ class TestFewPassages:
     def test_dense_retrievers_use_index_that_their_statement_chose(self, owners: dict[str, Any]) -> None:
         space = active_space()
         for owner in owners.values():
-            for name in (*DENSE_PLANS, "passages_indexed"):
+            for name in DENSE_PLANS:
                 for filters in (EVERYTHING, Filters(agent="a")):
                     plan = dense_plan(name, owner.pk, space, filters)
                     # of few rows those of an agent are fewer: the planner may rightly look them up by their sources
                     if filters is EVERYTHING or not name.endswith("_exact"):
-                        assert is_as_expected(name, space, plan), plan
-                    assert (vector_index.index_name(space) in plan) == (name == "passages_indexed"), plan
+                        assert is_as_expected(name, plan), plan
 
     def test_blocks_of_postings_are_listed_through_their_owner(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
@@ -143,36 +142,27 @@ class TestFewPassages:
     def test_lost_index_is_reported(
         self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
     ) -> None:
-        monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
-        monkeypatch.setattr(vector_index, "EXACT_ITEMS_UP_TO", 0)
+        monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)
+        monkeypatch.setattr(dense, "EXACT_ITEMS_UP_TO", 0)
         assert queries_without_index(active_space()) == {}
         with dropped(index):
             assert set(queries_without_index(active_space())) == lost
 
-    def test_binary_codes_and_index_find_what_exact_scan_finds(self, owners: dict[str, Any]) -> None:
+    def test_binary_codes_find_what_exact_scan_finds(self, owners: dict[str, Any]) -> None:
         space = active_space()
         questions = VectorMaker(space.dimensions).vectors(20)
         for owner in owners.values():
             exact = [nearest("passages_exact", owner, question) for question in questions]
-            for name, floor in {"passages_named": 0.99, "passages_indexed": 0.97}.items():
-                found = [nearest(name, owner, question) for question in questions]
-                assert sum(len(a & b) / 20 for a, b in zip(exact, found, strict=True)) / len(exact) >= floor
+            found = [nearest("passages_named", owner, question) for question in questions]
+            assert sum(len(a & b) / 20 for a, b in zip(exact, found, strict=True)) / len(exact) >= 0.99
 
-    @pytest.mark.parametrize("scanned", [0, 1_000_000], ids=["through the index", "by binary codes"])
-    def test_pages_stay_full_under_every_filter(
-        self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, scanned: int
-    ) -> None:
-        monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
-        monkeypatch.setattr(vector_index, "SCANNED_PASSAGES", scanned)
+    def test_pages_stay_full_under_every_filter(self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)
         for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
             hits = search(
                 caller=Caller.of(owners[name]), query=SearchQuery(text="some words", limit=20, filters=filters)
             ).hits
             assert len(hits) == 20
-
-    def test_building_index_again_does_nothing(self, owners: dict[str, Any]) -> None:
-        assert vector_index.has_passage_index(active_space())
-        assert not vector_index.ensure_passage_index(active_space(), even_if_small=True)
 
 
 @pytest.mark.parametrize(("turns", "others"), [(500, 0), (2, 8)], ids=["of a long conversation", "of short ones"])
@@ -195,7 +185,7 @@ def test_owner_just_large_enough_for_binary_codes_misses_no_index() -> None:
     """There is a newer owner with hardly any passages, too."""
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
-    turns, per_turn = 5_000, vector_index.EXACT_ITEMS_UP_TO // 5_000 + 1
+    turns, per_turn = 5_000, dense.EXACT_ITEMS_UP_TO // 5_000 + 1
     fill_turns(
         caller=Caller.of(make_user()), space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn)
     )

@@ -20,10 +20,10 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.reasons import TOOLS, Reason
 from search.searching import MODES, SearchQuery, SearchResults, search
+from search.vectors import small_owners
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -157,7 +157,7 @@ def test_scopes_find_words_where_they_stand() -> None:
 def test_without_diversity_no_vectors_of_items_are_read(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
-    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)  # the vectors of small owners are cached
+    monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)  # the vectors of small owners are cached
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     settings.LATE_INTERACTION = late
@@ -287,7 +287,7 @@ def test_number_of_queries_does_not_grow(django_assert_num_queries: Any) -> None
     for _ in range(3):
         indexed(owner, exchange(*KITCHEN))
     find(owner, "sourdough starter")  # warms the space and the query's vector
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(13):
         find(owner, "sourdough starter")
 
 
@@ -303,7 +303,7 @@ def test_passage_shown_holds_quoted_phrase(mode: str) -> None:
     assert "zinc lid" in [hit.passage[start:end] for start, end in hit.marks]
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "full_text"])
+@pytest.mark.parametrize("mode", MODES)
 def test_passage_shown_holds_rarest_word(mode: str) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))

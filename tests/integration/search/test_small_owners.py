@@ -13,7 +13,6 @@ from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.spaces import active_space
-from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
 from search.models import BinaryCodeBlock, ItemEmbedding, Passage, Source
@@ -27,6 +26,7 @@ from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.searching import search
+from search.vectors import small_owners
 from search.vectors.small_owners import CACHE
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 from tests.support.run_database import unchecked_keys
@@ -185,7 +185,7 @@ def test_vectors_of_owner_who_grew_are_dropped(monkeypatch: pytest.MonkeyPatch) 
     assert CACHE.get(owner.pk, active_space().pk) is not None
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
-    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", len(held.entries) - 1)
+    monkeypatch.setattr(small_owners, "EXACT_PASSAGES", len(held.entries) - 1)
     assert prepared(owner).small_owner is not None
     assert [hit.number for hit in search(caller=Caller.of(owner), query=SearchQuery(text=TEXT)).hits] == before
     assert found(prepared(owner)).compared is None

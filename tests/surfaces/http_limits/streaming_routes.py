@@ -66,6 +66,7 @@ def _request(path: str, content: bytes, kind: str, *headers: str) -> bytes:
 Ask = Callable[[Library], bytes]
 
 STREAMS: dict[str, Ask] = {
+    "convmemory.chat.api.ask": lambda stored: stored.by_key("/api/v1/ask", {"question": "how long is the story?"}),
     "convmemory.chat.api.stream": lambda stored: stored.by_key(
         f"/api/v1/conversations/{stored.empty_conversation()}/stream", {"message": "A story"}
     ),

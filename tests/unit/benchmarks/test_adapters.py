@@ -8,8 +8,9 @@ import pytest
 
 from benchmarks.peers.minilm import MiniLM
 from benchmarks.systems import OURS, SYSTEMS, AdapterFailed, AdapterProcess
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.local import open_local
-from convmemory.embeddings.model_folder import ModelFiles, default_folder
+from convmemory.embeddings.model_folder import ModelFiles
 from convmemory.embeddings.onnx_graph import cached_graph
 from convmemory.embeddings.options import EmbeddingOptions
 

@@ -112,12 +112,15 @@ def test_longmemeval_questions_have_their_own_haystacks(tmp_path: Path) -> None:
 
 
 def test_beam_batches_are_conversations_and_unclear_ids_are_left_out(tmp_path: Path) -> None:
-    def said(number: int, text: str, **more: str) -> dict[str, Any]:
+    def message(number: int, text: str, **more: str) -> dict[str, Any]:
         return {"role": "user" if number % 2 == 0 else "assistant", "id": number, "content": text, **more}
 
     batches = [
-        {"batch_number": 1, "turns": [[said(0, "Plan it ->-> 1,1", time_anchor="March-15-2024"), said(1, "Done")]]},
-        {"batch_number": 2, "turns": [[said(2, "More"), said(3, "Yes")], [said(3, "Again")]]},
+        {
+            "batch_number": 1,
+            "turns": [[message(0, "Plan it ->-> 1,1", time_anchor="March-15-2024"), message(1, "Done")]],
+        },
+        {"batch_number": 2, "turns": [[message(2, "More"), message(3, "Yes")], [message(3, "Again")]]},
     ]
     asked = {
         "knowledge_update": [{"question": "When?", "source_chat_ids": {"original": [0], "updated": [2]}}],

@@ -67,16 +67,16 @@ def test_percentiles_are_of_times() -> None:
     assert percentiles([float(number) for number in range(1, 102)]) == {"p50": 51.0, "p95": 96.0}
 
 
-def row(category: str, right: str, found: str) -> Ranked:
-    return Ranked(category, frozenset(map(ord, right)), tuple(map(ord, found)))
+def row(category: str, right: str, ranked: str) -> Ranked:
+    return Ranked(category, frozenset(map(ord, right)), tuple(map(ord, ranked)))
 
 
 def test_lmeb_is_mean_of_its_tasks_not_of_its_questions() -> None:
     rows = [row("single-hop", "a", "ab"), row("single-hop", "a", "ab"), row("adversarial", "b", "xb")]
-    found = lmeb_figures(rows)
-    assert found["single_hop"] == {"questions": 2, "ndcg@10": 1.0, "recall@10": 1.0}
-    assert found["adversarial"]["ndcg@10"] == pytest.approx(0.6309, abs=1e-4)
-    assert found["mean of tasks"]["ndcg@10"] == pytest.approx((1 + 0.6309) / 2, abs=1e-4)
+    figures = lmeb_figures(rows)
+    assert figures["single_hop"] == {"questions": 2, "ndcg@10": 1.0, "recall@10": 1.0}
+    assert figures["adversarial"]["ndcg@10"] == pytest.approx(0.6309, abs=1e-4)
+    assert figures["mean of tasks"]["ndcg@10"] == pytest.approx((1 + 0.6309) / 2, abs=1e-4)
 
 
 def test_any_at_k_and_all_at_k() -> None:
@@ -86,6 +86,6 @@ def test_any_at_k_and_all_at_k() -> None:
 
 
 def test_turns_are_counted_together_and_by_category() -> None:
-    found = by_category([row("multi", "ab", "a"), row("single", "a", "xa")])
-    assert found["all"]["recall@1"] == 0.25
-    assert (found["multi"]["recall@1"], found["single"]["recall@5"], found["single"]["mrr"]) == (0.5, 1, 0.5)
+    figures = by_category([row("multi", "ab", "a"), row("single", "a", "xa")])
+    assert figures["all"]["recall@1"] == 0.25
+    assert (figures["multi"]["recall@1"], figures["single"]["recall@5"], figures["single"]["mrr"]) == (0.5, 1, 0.5)

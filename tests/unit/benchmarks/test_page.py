@@ -41,9 +41,9 @@ def test_scoreboard_shows_cost_ratios_and_names_losses() -> None:
 
 
 def test_losses_name_better_rankers_before_faster_systems() -> None:
-    found = losses([row("convmemory", 0.5, index_s=1), row("other", 0.6, index_s=2)])
-    assert found.splitlines()[2] == "- hit@1: other"
-    assert "time to index" not in found
+    text = losses([row("convmemory", 0.5, index_s=1), row("other", 0.6, index_s=2)])
+    assert text.splitlines()[2] == "- hit@1: other"
+    assert "time to index" not in text
     assert losses([row("other", 0.6, index_s=2)]) == ""
 
 

@@ -32,15 +32,15 @@ def observation(*, category: str = "plain", fold: str = "f", gold: int = 1) -> O
 
 
 def test_order_of_search_counts_turns_and_conversations() -> None:
-    found = reporting.figures([observation()], reporting.as_searched)
-    assert (found["hit@1"], found["hit@5"], found["mrr"]) == (0.0, 1.0, 0.5)
-    assert (found["conversation_hit@1"], found["conversation_mrr"]) == (0.0, 0.5)
+    figures = reporting.figures([observation()], reporting.as_searched)
+    assert (figures["hit@1"], figures["hit@5"], figures["mrr"]) == (0.0, 1.0, 0.5)
+    assert (figures["conversation_hit@1"], figures["conversation_mrr"]) == (0.0, 0.5)
 
 
 def test_each_feature_is_reported_as_ranking_of_its_own() -> None:
-    found = reporting.each_feature([observation()])
-    assert found[Feature.BM25]["hit@1"] == 1.0
-    assert found[Feature.PASSAGE_COSINE]["hit@1"] == 0.0
+    figures = reporting.each_feature([observation()])
+    assert figures[Feature.BM25]["hit@1"] == 1.0
+    assert figures[Feature.PASSAGE_COSINE]["hit@1"] == 0.0
 
 
 def test_weights_fuse_features_and_unknown_ones_find_nothing() -> None:
@@ -54,8 +54,8 @@ def test_weights_fuse_features_and_unknown_ones_find_nothing() -> None:
 
 
 def test_categories_are_told_apart() -> None:
-    found = reporting.by_category([observation(), observation(category="rare", gold=2)], reporting.as_searched)
-    assert {name: f["hit@1"] for name, f in found.items()} == {"plain": 0.0, "rare": 1.0}
+    figures = reporting.by_category([observation(), observation(category="rare", gold=2)], reporting.as_searched)
+    assert {name: f["hit@1"] for name, f in figures.items()} == {"plain": 0.0, "rare": 1.0}
 
 
 def test_larger_held_out_share_contains_smaller() -> None:

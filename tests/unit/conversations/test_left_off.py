@@ -1,9 +1,10 @@
 """Where a session stopped, from its last messages: outcome, open steps, changed files and the failing command."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from convmemory.conversations.left_off import Stop, stop_of
+from convmemory.conversations.messages.outcomes import Spoken, outcome_of
 from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
 
 
@@ -15,10 +16,14 @@ def call(id: str, name: str, given: Mapping[str, Any]) -> ToolCallPart:
     return ToolCallPart(id, name, given)
 
 
+def stopped(messages: Sequence[tuple[str, list[Part]]], folder: str = "") -> Stop:
+    return stop_of(messages, [outcome_of(Spoken(role, tuple(parts)) for role, parts in messages)], folder)
+
+
 def test_session_of_claude_code_stops_with_open_steps_and_failing_command() -> None:
     todos = [("Write the test", "completed"), ("Fix the lock", "in_progress"), ("Release", "pending")]
     listed = [{"content": content, "status": status} for content, status in todos]
-    stop = stop_of(
+    stop = stopped(
         [
             said("user", "Fix the deadlock of the billing job."),
             said("assistant", "I look.", call("1", "TodoWrite", {"todos": listed})),
@@ -44,7 +49,7 @@ def test_command_that_passed_later_and_steps_that_are_done_are_not_shown() -> No
     plan = [{"step": "Fix it", "status": "completed"}]
     patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n*** Add File: b.py\n+y\n*** End Patch"
     ran = {"command": ["bash", "-lc", "make test"]}
-    stop = stop_of(
+    stop = stopped(
         [
             said("assistant", call("1", "shell", ran), call("2", "apply_patch", {"input": patch})),
             said("tool", ToolResultPart("1", "Process exited with code 2\nboom")),
@@ -59,11 +64,6 @@ def test_damaged_calls_and_empty_session_stop_with_nothing() -> None:
     odd: list[Mapping[str, Any]] = [
         {"todos": "x", "command": 5, "path": None}, {"todos": [1]}, {"command": []}, {"plan": [{"status": "open"}]},
     ]  # fmt: skip
-    assert stop_of([said("assistant", *(call("1", "todo_edit", given) for given in odd))]) == stop_of([]) == Stop()
+    assert stopped([said("assistant", *(call("1", "todo_edit", given) for given in odd))]) == stop_of([], []) == Stop()
     boxes = {"todos": "- [x] one\n- [ ] two"}
-    assert stop_of([said("assistant", call("1", "update_todo", boxes))]).open_steps == ("two",)
-
-
-def test_list_at_end_of_answer_keeps_the_line_before_it() -> None:
-    text = "Done.\n\nChanged files:\n\n- a.py\n- b.py\n\n```\ncode\n```"
-    assert stop_of([said("assistant", text)]).outcome == "Changed files: - a.py - b.py"
+    assert stopped([said("assistant", call("1", "update_todo", boxes))]).open_steps == ("two",)

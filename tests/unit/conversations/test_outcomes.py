@@ -101,3 +101,25 @@ def test_call_is_one_line_with_its_end() -> None:
     assert call_line(test, failed) == "Bash mise run test: failed, assert 1 == 2"
     assert call_line(ToolCallPart("2", "Edit", {"file_path": "app.yaml"}), "ok") == "Edit app.yaml"
     assert call_line(ToolCallPart("3", "Grep", {"pattern": "port"}), None) == "Grep port"
+
+
+def test_command_that_fails_at_last_is_none_that_passed() -> None:
+    test, lint = (
+        ToolCallPart("1", "Bash", {"command": "make test"}),
+        ToolCallPart("2", "Bash", {"command": "make lint"}),
+    )
+
+    def ran(*ends: tuple[ToolCallPart, bool]) -> tuple[str, str]:
+        messages = [
+            spoken
+            for call, is_error in ends
+            for spoken in (
+                Spoken("assistant", (call,)), Spoken("tool", (ToolResultPart(call.id, "done", is_error=is_error),))
+            )
+        ]  # fmt: skip
+        outcome = outcome_of(messages)
+        return outcome.passed, outcome.failed
+
+    assert ran((test, True), (test, False)) == ("make test", "make test")
+    assert ran((test, False), (test, True)) == ("", "make test")
+    assert ran((test, True), (lint, False)) == ("make lint", "make test")

@@ -17,10 +17,10 @@ STEP_BACK = (
 
 def niceness(*, leads_session: bool) -> list[str]:
     """Of a process that stepped back, and what Linux says of its session."""
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", STEP_BACK], capture_output=True, text=True, check=True, start_new_session=leads_session
     )
-    return said.stdout.split()
+    return completed.stdout.split()
 
 
 def test_background_process_is_niced() -> None:

@@ -81,7 +81,7 @@ def test_without_key_none_is_taken_from_environment(server: FakeEndpoint, monkey
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind", "said"),
+    ("fault", "kind", "advice"),
     [
         (Fault(401, {"error": {"message": "bad key"}}), EndpointMisconfigured, "set CHAT_API_KEY"),
         (Fault(404, {"error": {"message": "no model"}}), EndpointMisconfigured, "check CHAT_MODEL"),
@@ -95,12 +95,12 @@ def test_without_key_none_is_taken_from_environment(server: FakeEndpoint, monkey
     ],
 )
 def test_every_failure_says_what_to_do(
-    server: FakeEndpoint, fault: Fault, kind: type[EndpointError], said: str
+    server: FakeEndpoint, fault: Fault, kind: type[EndpointError], advice: str
 ) -> None:
     server.faults.append(fault)
     error = failure(endpoint_at(server))
     assert type(error) is kind
-    assert said in str(error)
+    assert advice in str(error)
     assert server.url not in str(error), "people do not learn addresses of the server's network"
 
 
@@ -144,9 +144,9 @@ def test_endpoint_is_set_up_by_model_and_address_or_key(settings: Any) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = "", "", "gpt-4.1-mini"
     assert endpoint_from_settings() is None
     settings.CHAT_API_KEY = "k"
-    found = endpoint_from_settings()
-    assert found is not None
-    assert (found.base_url, found.encoding) == ("https://api.openai.com/v1", "o200k_base")
+    endpoint = endpoint_from_settings()
+    assert endpoint is not None
+    assert (endpoint.base_url, endpoint.encoding) == ("https://api.openai.com/v1", "o200k_base")
     settings.CHAT_BASE_URL, settings.CHAT_API_KEY = "http://localhost:11434/v1", ""
     assert endpoint_from_settings() is not None
     settings.CHAT_MODEL = ""

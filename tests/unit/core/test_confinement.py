@@ -63,13 +63,13 @@ pytestmark = pytest.mark.skipif(bool(confinement.missing_parts()), reason="this 
 
 
 def run_confined(
-    tmp_path: Path, code: str, place: Path | str = "", *, options: str = ""
+    tmp_path: Path, code: str, path: Path | str = "", *, options: str = ""
 ) -> subprocess.CompletedProcess[str]:
     (tmp_path / "work").mkdir()
     (tmp_path / "input").write_bytes(b"input")
     (tmp_path / "neighbour").write_bytes(b"another's")
     return subprocess.run(
-        [sys.executable, "-c", PREAMBLE.format(options=options) + code, str(tmp_path), str(place)],
+        [sys.executable, "-c", PREAMBLE.format(options=options) + code, str(tmp_path), str(path)],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
 

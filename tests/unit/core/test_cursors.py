@@ -13,9 +13,9 @@ from convmemory.core.errors import InvalidInput
 QUERY = {"list": "conversations"}
 
 
-def forged(*place: Any) -> str:
+def forged(*position: Any) -> str:
     """A cursor of the right query with a place that this server never gave."""
-    return encode_cursor(QUERY, list(place))
+    return encode_cursor(QUERY, list(position))
 
 
 def coded(text: str) -> str:

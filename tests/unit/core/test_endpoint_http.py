@@ -36,18 +36,18 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    known = Server()
+    recorded = Server()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            known.requests.append({name.lower(): value for name, value in self.headers.items()})
+            recorded.requests.append({name.lower(): value for name, value in self.headers.items()})
             with suppress(OSError):  # the client closes the connection where it has read enough
-                self.send_response(known.status)
-                for name, value in {"Content-Type": "application/json", **known.headers}.items():
+                self.send_response(recorded.status)
+                for name, value in {"Content-Type": "application/json", **recorded.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(known.body)
+                self.wfile.write(recorded.body)
 
         do_POST = do_GET
 
@@ -55,10 +55,10 @@ def server() -> Iterator[Server]:
             pass
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    known.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
+    recorded.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    yield known
+    yield recorded
     http.shutdown()
     http.server_close()
     thread.join()
@@ -66,9 +66,6 @@ def server() -> Iterator[Server]:
 
 def endpoint_at(server: Server) -> Endpoint:
     return Endpoint(base_url=server.url, model="m", context_window=1_000, api_key="k", timeout_s=20, max_retries=0)
-
-
-# --- one way to make a client ---------------------------------------------------------------------
 
 
 def ask_for_summary(server: Server) -> None:
@@ -140,9 +137,6 @@ def test_no_other_module_makes_http_clients() -> None:
     of_openai = {name: text for name, text in sources if re.search(r"return (Async)?OpenAI\(", text)}
     assert len(of_openai) == 2
     assert all("http_client=" in text for text in of_openai.values())
-
-
-# --- what an endpoint may send --------------------------------------------------------------------
 
 
 def get(server: Server, *, stream: bool = False, max_body_bytes: int = 1024**2) -> httpx2.Response:

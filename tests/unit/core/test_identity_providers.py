@@ -22,7 +22,7 @@ def test_described_providers_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("described", "said"),
+    ("described", "message"),
     [
         ("{", "OIDC_PROVIDERS is no JSON"),
         ("{}", "not a JSON list of objects"),
@@ -41,8 +41,8 @@ def test_described_providers_are_read() -> None:
         ([CORP | {"scopes": "email"}], "the scopes do not contain openid"),
     ],
 )
-def test_wrong_description_is_refused_with_its_place(described: object, said: str) -> None:
+def test_wrong_description_is_refused_with_its_place(described: object, message: str) -> None:
     text = described if isinstance(described, str) else json.dumps(described)
-    with pytest.raises(SettingError, match=said) as raised:
+    with pytest.raises(SettingError, match=message) as raised:
         providers_from("OIDC_PROVIDERS", text)
     assert "hush" not in str(raised.value)

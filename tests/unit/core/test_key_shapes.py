@@ -14,32 +14,32 @@ PLANTED = planted_keys()
 @pytest.mark.parametrize("kind", PLANTED)
 def test_key_is_found_in_running_text(kind: str) -> None:
     text = f"I put it into the settings: {PLANTED[kind]}\nIs that right?"
-    [found] = find_keys(text)
-    assert found.kind == kind
-    value = text[found.start : found.end]
+    [key] = find_keys(text)
+    assert key.kind == kind
+    value = text[key.start : key.end]
     assert len(value) >= 14
     assert value in PLANTED[kind]
-    assert text[: found.start].startswith("I put it into the settings: ")
+    assert text[: key.start].startswith("I put it into the settings: ")
 
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_key_is_found_in_json_in_json(kind: str) -> None:
     once = json.dumps({"text": PLANTED[kind]})
     for text in (once, json.dumps([once])):
-        assert kind in {found.kind for found in find_keys(text)}
+        assert kind in {key.kind for key in find_keys(text)}
 
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_key_is_found_in_long_text(kind: str) -> None:
     for text in (f"{'Äpfel, Mehl. ' * 900}{PLANTED[kind]}", f"{PLANTED[kind]} {'Äpfel, Mehl. ' * 900}"):
-        assert kind in {found.kind for found in find_keys(text)}
+        assert kind in {key.kind for key in find_keys(text)}
 
 
 def test_all_of_private_key_is_found_even_where_its_end_is_missing() -> None:
     whole = PLANTED["private-key"]
     for text in (whole, whole[: whole.index("-----END")].rstrip()):
-        [found] = find_keys(text)
-        assert (found.start, found.end) == (0, len(text))
+        [key] = find_keys(text)
+        assert (key.start, key.end) == (0, len(text))
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ HEX32 = "9c1e8b7d65f40a1b2c3d4e5f60718293"
     ],
 )
 def test_assigned_secret_is_found_in_any_notation(text: str) -> None:
-    [found] = find_keys(text)
-    assert found.kind == "assigned-secret"
-    value = text[found.start : found.end]
+    [key] = find_keys(text)
+    assert key.kind == "assigned-secret"
+    value = text[key.start : key.end]
     assert value in {R32, R40, HEX32, "Tr0ub4dour&3xq", "gX7!pLq2zR", "aB3$xY9kLm"}
 
 
@@ -126,7 +126,7 @@ def test_value_that_is_not_random_is_no_assigned_secret(text: str) -> None:
 
 def test_adjacent_keys_are_both_found() -> None:
     text = f"{PLANTED['github-token']} {PLANTED['npm-token']}"
-    assert [found.kind for found in find_keys(text)] == ["github-token", "npm-token"]
+    assert [key.kind for key in find_keys(text)] == ["github-token", "npm-token"]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_plain_line_names_request_only_within_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("request_id", "kept"),
     [
         ("abc-123.DEF_4", True),
         ("short", False),
@@ -65,9 +65,9 @@ def test_plain_line_names_request_only_within_one() -> None:
         ("", False),
     ],
 )
-def test_only_fit_request_id_is_taken_over(given: str, kept: bool) -> None:
-    accepted = logs.accepted_request_id(given)
-    assert (accepted == given) == kept
+def test_only_fit_request_id_is_taken_over(request_id: str, kept: bool) -> None:
+    accepted = logs.accepted_request_id(request_id)
+    assert (accepted == request_id) == kept
     assert len(accepted) >= 8
 
 

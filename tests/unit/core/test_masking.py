@@ -59,10 +59,10 @@ def test_failing_endpoint_is_named_without_its_address() -> None:
     from openai import APIConnectionError
 
     endpoint = Endpoint(base_url=URL, model="m", context_window=1_024)
-    said = str(failure_of(APIConnectionError(request=httpx2.Request("POST", URL)), endpoint))
-    assert "CHAT_BASE_URL" in said
-    assert "models.example" not in said
-    assert "hunter2" not in said
+    message = str(failure_of(APIConnectionError(request=httpx2.Request("POST", URL)), endpoint))
+    assert "CHAT_BASE_URL" in message
+    assert "models.example" not in message
+    assert "hunter2" not in message
     assert "hunter2" not in str(EndpointUnavailable(f"quoted: {URL}"))
 
 
@@ -70,10 +70,10 @@ def test_embedding_endpoint_is_named_without_its_secrets() -> None:
     options = replace(
         EmbeddingOptions.from_settings(), provider=OPENAI, model="text-embedding-3-small", base_url=URL, timeout_s=1.0
     )
-    said = OpenAIEmbedder(options)._where()
-    assert "text-embedding-3-small" in said
-    assert "models.example" not in said
-    assert "hunter2" not in said
+    description = OpenAIEmbedder(options)._where()
+    assert "text-embedding-3-small" in description
+    assert "models.example" not in description
+    assert "hunter2" not in description
     told = " ".join(settings_for(EmbeddingSpace(provider=OPENAI, model="m", dimensions=8, location=URL)))
     assert "models.example:8000" in told
     assert "hunter2" not in told

@@ -69,30 +69,30 @@ def test_missing_parents_of_private_folder_are_private(tmp_path: Path) -> None:
 
 
 def test_full_disk_leaves_no_file_and_same_write_succeeds_later(tmp_path: Path) -> None:
-    place, content = tmp_path / "files" / "report", bytes(100_000)
+    path, content = tmp_path / "files" / "report", bytes(100_000)
 
     def write() -> None:
-        with written_whole(place) as file:
+        with written_whole(path) as file:
             file.write(content)
 
     with files_end_at(40_000), pytest.raises(OSError, match="too large"):
         write()
-    assert list(place.parent.iterdir()) == []
+    assert list(path.parent.iterdir()) == []
     write()
-    assert (place.read_bytes(), mode(place)) == (content, 0o600)
-    assert list(place.parent.iterdir()) == [place]
+    assert (path.read_bytes(), mode(path)) == (content, 0o600)
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_failed_rewrite_keeps_earlier_file(tmp_path: Path) -> None:
-    place = tmp_path / "report"
-    place.write_bytes(b"earlier")
-    with files_end_at(40_000), pytest.raises(OSError, match="too large"), written_whole(place) as file:
+    path = tmp_path / "report"
+    path.write_bytes(b"earlier")
+    with files_end_at(40_000), pytest.raises(OSError, match="too large"), written_whole(path) as file:
         file.write(bytes(100_000))
-    assert place.read_bytes() == b"earlier"
+    assert path.read_bytes() == b"earlier"
 
 
 def test_process_killed_before_rename_leaves_draft_and_no_file(tmp_path: Path) -> None:
-    place = tmp_path / "report"
+    path = tmp_path / "report"
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -102,32 +102,32 @@ def test_process_killed_before_rename_leaves_draft_and_no_file(tmp_path: Path) -
         "    file.flush()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(place)], cwd=ROOT, check=False)
+    done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
     [draft] = tmp_path.iterdir()
     assert draft.name.endswith(DRAFT_SUFFIX)
-    drop_drafts_of(place)
+    drop_drafts_of(path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_existing_file_is_kept_if_replacing_is_not_allowed(tmp_path: Path) -> None:
-    place = tmp_path / "secret"
-    place.write_bytes(b"first")
-    with pytest.raises(FileExistsError), written_whole(place, replaces=False) as file:
+    target = tmp_path / "secret"
+    target.write_bytes(b"first")
+    with pytest.raises(FileExistsError), written_whole(target, replaces=False) as file:
         file.write(b"second")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
 
 
 def test_digest_of_truncated_or_missing_file_does_not_match(tmp_path: Path) -> None:
-    place, content = tmp_path / "file", b"whole content"
+    path, content = tmp_path / "file", b"whole content"
     digest = hashlib.sha256(content).hexdigest()
-    assert not has_digest(place, digest)
-    place.write_bytes(content)
-    assert has_digest(place, digest)
-    assert has_digest(place, digest, size=len(content))
-    assert not has_digest(place, digest, size=3)
-    place.write_bytes(content[:5])
-    assert not has_digest(place, digest)
+    assert not has_digest(path, digest)
+    path.write_bytes(content)
+    assert has_digest(path, digest)
+    assert has_digest(path, digest, size=len(content))
+    assert not has_digest(path, digest, size=3)
+    path.write_bytes(content[:5])
+    assert not has_digest(path, digest)
 
 
 def test_secret_key_is_made_once_and_full_disk_leaves_none(tmp_path: Path) -> None:
@@ -138,5 +138,13 @@ def test_secret_key_is_made_once_and_full_disk_leaves_none(tmp_path: Path) -> No
     key = secret_key(path)
     assert (len(key) > 50, mode(path), secret_key(path)) == (True, 0o600, key)
     path.write_text("")
-    with pytest.raises(SettingError, match="put it back from a backup"):
+    with pytest.raises(SettingError, match="put it back from a copy"):
         secret_key(path)
+
+
+def test_lost_secret_key_of_a_database_is_refused_and_stays_missing(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "PG_VERSION").touch()
+    with pytest.raises(SettingError, match=r"is missing.* put it back from a copy.* people have to sign in again"):
+        secret_key(tmp_path / "secret_key")
+    assert not (tmp_path / "secret_key").exists()

@@ -33,7 +33,7 @@ def refused(start: pytest.MonkeyPatch, name: str, value: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "allowed"),
     [
         ("RECALL_TOP_K", "60", "50 or less"),
         ("RECALL_THRESHOLD", "2", "from 0 to 1"),
@@ -49,10 +49,12 @@ def refused(start: pytest.MonkeyPatch, name: str, value: str) -> str:
         ("REMOTE_USER_HEADER", "Remote_User", "use letters, digits and hyphens"),
     ],
 )
-def test_out_of_range_setting_names_allowed_range(start: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:
+def test_out_of_range_setting_names_allowed_range(
+    start: pytest.MonkeyPatch, name: str, value: str, allowed: str
+) -> None:
     message = refused(start, name, value)
     assert name in message
-    assert said in message
+    assert allowed in message
 
 
 @pytest.mark.parametrize("name", ["REDIS_URL", "REDIS_URL_FILE"])

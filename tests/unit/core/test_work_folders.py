@@ -99,8 +99,8 @@ def test_folders_of_one_owner_are_dropped_and_others_are_kept() -> None:
 
 @pytest.mark.slow
 def test_child_process_makes_its_folders_inside_its_own(root: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
+    process_folder = tmp_path / "own"
+    process_folder.mkdir()
     program = """
 import django, sys, tempfile
 django.setup()
@@ -112,10 +112,15 @@ with work_folder("unpacked", archive_id=5) as folder:
 """
     environment = os.environ | {"TEMPORARY_FOLDER": str(root), "DJANGO_SETTINGS_MODULE": "convmemory.settings"}
     done = subprocess.run(
-        [sys.executable, "-c", program, str(own)], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, str(process_folder)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "True\n"
-    assert list(own.iterdir()) == []
+    assert list(process_folder.iterdir()) == []
     assert not root.exists()
 
 

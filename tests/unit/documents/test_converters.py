@@ -144,9 +144,6 @@ def test_table_of_values_keeps_names_of_its_columns(tmp_path: Path) -> None:
     assert set(paths(sections)) == {"seed,price"}
 
 
-# --- bad input ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("content", "name", "failure", "remedy"),
     [

@@ -40,10 +40,10 @@ def test_mark_of_hidden_key_names_its_kind_if_it_fits() -> None:
 def test_key_that_two_sections_share_is_hidden_in_both() -> None:
     key = PLANTED["github-token"]
     sections = [SectionDraft((key,), None, 10, f"a {key[:20]}"), SectionDraft((), 2, 32, f"{key[20:]} b")]
-    found = KeysHidden.of(sections)
-    assert found.count == 1
-    assert [(section.start, section.end, section.page) for section in found.sections] == [(10, 32, None), (32, 54, 2)]
-    assert not any(piece in str(found.sections) for piece in (key[:20], key[20:]))
+    hidden = KeysHidden.of(sections)
+    assert hidden.count == 1
+    assert [(section.start, section.end, section.page) for section in hidden.sections] == [(10, 32, None), (32, 54, 2)]
+    assert not any(piece in str(hidden.sections) for piece in (key[:20], key[20:]))
 
 
 def test_stored_sections_contain_no_key_unless_hiding_is_off(tmp_path: Path) -> None:

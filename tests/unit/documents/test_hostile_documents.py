@@ -120,9 +120,9 @@ def test_word_file_with_undeclared_part_is_read(tmp_path: Path, declaration: byt
 
 def test_slide_that_is_named_often_is_read_once(tmp_path: Path) -> None:
     def repeat(xml: bytes) -> bytes:
-        found = re.search(rb"<p:sldId [^>]*/>", xml)
-        assert found
-        return xml.replace(found[0], found[0] * 9_000)
+        slide = re.search(rb"<p:sldId [^>]*/>", xml)
+        assert slide
+        return xml.replace(slide[0], slide[0] * 9_000)
 
     show = changed(pptx_of(("Title", "hello")), "ppt/presentation.xml", repeat)
     heading, sections = converted(tmp_path, show, "a.pptx")

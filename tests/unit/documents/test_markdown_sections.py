@@ -43,7 +43,7 @@ def sections_of(text: str, *, max_chars: int = 10_000) -> list[Section]:
 
 
 def html_of(sections: Sequence[Section], passage: MarkedSpan | None = None, target: int | None = None) -> list[str]:
-    return [found.html if found else "" for found in lay_out(sections, passage=passage, target=target)]
+    return [laid_out.html if laid_out else "" for laid_out in lay_out(sections, passage=passage, target=target)]
 
 
 def read(html: str) -> str:
@@ -95,9 +95,9 @@ def test_code_that_sections_cut_stays_code() -> None:
     assert not any("<strong>not" in one for one in html)
     for number, section in enumerate(sections):
         assert opening_of(before.text for before in sections[:number]) in ("", "```python\n"), section.text
-    wanted = span_of(text, "value_40 = 40  # **not")
-    target = next(one.number for one in sections if one.start <= wanted.start < one.end)
-    assert marked(html_of(sections, wanted, target)[target]) == "value_40 = 40  # **not"
+    passage = span_of(text, "value_40 = 40  # **not")
+    target = next(one.number for one in sections if one.start <= passage.start < one.end)
+    assert marked(html_of(sections, passage, target)[target]) == "value_40 = 40  # **not"
 
 
 def test_table_that_sections_cut_has_its_head_in_each() -> None:
@@ -131,9 +131,9 @@ def test_opening_after_returns_unclosed_code_or_table(text: str, opening: str) -
 
 def test_head_of_table_is_not_repeated_where_table_has_ended() -> None:
     row = Section(number=1, path=[], start=100, text="\nText after the table.\n")
-    (found,) = lay_out([row], opening="a | b\n--|--\n")
-    assert found
-    assert "<table" not in found.html
+    (laid_out,) = lay_out([row], opening="a | b\n--|--\n")
+    assert laid_out
+    assert "<table" not in laid_out.html
 
 
 def test_fields_at_beginning_are_code_and_no_heading() -> None:
@@ -151,9 +151,9 @@ def test_fields_at_beginning_are_code_and_no_heading() -> None:
 @pytest.mark.slow
 def test_section_over_work_limit_is_not_laid_out() -> None:
     hostile = Section(number=0, path=[], start=0, text="[" * 1_000 + "**a_" * 40_000)
-    found = list(lay_out([hostile, Section(number=1, path=["b"], start=161_000, text="**bold**")]))
-    assert found[0] is None
-    assert found[1] is None or "<strong>" in found[1].html
+    layouts = list(lay_out([hostile, Section(number=1, path=["b"], start=161_000, text="**bold**")]))
+    assert layouts[0] is None
+    assert layouts[1] is None or "<strong>" in layouts[1].html
 
 
 @pytest.mark.parametrize("text", ATTACKS)
@@ -161,10 +161,10 @@ def test_documents_cannot_act(text: str) -> None:
     for opening in ("", "| a |\n|---|\n", "```\n", '~~~"><script>\n'):
         section = Section(number=0, path=[], start=0, text=f"---\ntitle: {text}")
         for one in (section, Section(number=1, path=[], start=0, text=text)):
-            (found,) = lay_out([one], opening=opening, passage=MarkedSpan(2, 30))
-            assert found
+            (laid_out,) = lay_out([one], opening=opening, passage=MarkedSpan(2, 30))
+            assert laid_out
             parser = HarmlessWithMarks()
-            parser.feed(found.html)
+            parser.feed(laid_out.html)
             parser.close()
 
 
@@ -172,7 +172,7 @@ def test_documents_cannot_act(text: str) -> None:
 def test_passage_marks_do_not_change_html(text: str, start: int, length: int) -> None:
     section = Section(number=0, path=[], start=0, text=text)
     (plain,) = lay_out([section])
-    (found,) = lay_out([section], passage=MarkedSpan(start, start + length))
+    (marked_section,) = lay_out([section], passage=MarkedSpan(start, start + length))
     assert plain
-    assert found
-    assert MARK.sub(r"\1", found.html) == plain.html
+    assert marked_section
+    assert MARK.sub(r"\1", marked_section.html) == plain.html

@@ -23,12 +23,12 @@ def drawn(folder: Path, data: bytes, *, first: int = 1, count: int = 8) -> list[
 
 def test_page_is_picture_and_places_of_its_words(tmp_path: Path) -> None:
     assert drawn(tmp_path, PAGES, first=2) == ["2.json", "2.webp"]
-    said = json.loads((tmp_path / "pages/2.json").read_text())
+    page = json.loads((tmp_path / "pages/2.json").read_text())
     with Image.open(tmp_path / "pages/2.webp") as picture:
-        assert picture.size == (said["width"], said["height"])
+        assert picture.size == (page["width"], page["height"])
         assert picture.width == MAX_WIDTH
-        assert [[word[0] for word in line] for line in said["lines"]] == [["Second", "(page)"], ["of", "two"]]
-        for line in said["lines"]:
+        assert [[word[0] for word in line] for line in page["lines"]] == [["Second", "(page)"], ["of", "two"]]
+        for line in page["lines"]:
             for _, left, top, right, bottom in line:
                 box = picture.convert("L").crop((left, top, right, bottom))
                 assert any(box.histogram()[:128])  # letters stand in the box
@@ -36,19 +36,19 @@ def test_page_is_picture_and_places_of_its_words(tmp_path: Path) -> None:
 
 def test_turned_page_has_its_words_where_they_are_drawn(tmp_path: Path) -> None:
     drawn(tmp_path, PAGES.replace(b"/Type/Page/Parent", b"/Rotate 90/Type/Page/Parent"), count=1)
-    said = json.loads((tmp_path / "pages/1.json").read_text())
-    assert said["width"] > said["height"]
-    [[_, left, top, right, bottom], *_] = said["lines"][0]
-    assert 0 <= left < right <= said["width"]
-    assert 0 <= top < bottom <= said["height"]
+    page = json.loads((tmp_path / "pages/1.json").read_text())
+    assert page["width"] > page["height"]
+    [[_, left, top, right, bottom], *_] = page["lines"][0]
+    assert 0 <= left < right <= page["width"]
+    assert 0 <= top < bottom <= page["height"]
 
 
 @pytest.mark.parametrize("box", [b"[0 0 14400 14400]", b"[0 0 144 14400]", b"[0 0 14400 144]"])
 def test_huge_page_is_drawn_within_largest_size(tmp_path: Path, box: bytes) -> None:
     drawn(tmp_path, PAGES.replace(b"[0 0 595 842]", box), count=1)
-    said = json.loads((tmp_path / "pages/1.json").read_text())
-    assert 1 <= said["width"] <= MAX_WIDTH
-    assert 1 <= said["height"] <= MAX_HEIGHT
+    page = json.loads((tmp_path / "pages/1.json").read_text())
+    assert 1 <= page["width"] <= MAX_WIDTH
+    assert 1 <= page["height"] <= MAX_HEIGHT
 
 
 @pytest.mark.parametrize("box", [b"[0 0 1 14400]", b"[0 0 14400 1]", b"[0 0 .1 .1]", b"[0 0 200000 200000]"])

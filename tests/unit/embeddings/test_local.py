@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pytest_django import Settings
 from safetensors.numpy import load_file, save_file
 
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.embeddings import local, model_folder
+from convmemory.embeddings import default_model, local, model_folder
 from convmemory.embeddings.graph_session import Encoded, GraphSession
 from convmemory.embeddings.local import LocalEmbedder, open_local
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.embeddings.sentence_model import runs_of_like_length
+from tests.support.model_hub import running_hub
 from tests.support.tiny_bert import MAX_SEQUENCE, open_small_model, write_tiny_bert
 
 CANONICAL = {
@@ -78,7 +80,7 @@ def test_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: pyte
     monkeypatch.setattr(local, "_WINDOW", 16)
     monkeypatch.setattr(local, "_WINDOW_TOKENS", 40)
     np.testing.assert_allclose(tiny.embed_passages(texts), whole, atol=1e-5)
-    with_tokens = [found.vector for found in tiny.embed_passages_with_tokens(texts)]
+    with_tokens = [embedding.vector for embedding in tiny.embed_passages_with_tokens(texts)]
     np.testing.assert_allclose(with_tokens, whole, atol=1e-5)
 
 
@@ -118,10 +120,27 @@ def test_unbundled_model_requires_embedding_model_path() -> None:
         open_local(options)
 
 
-def test_missing_weights_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_folder, "DEFAULT_PACKAGE", "no_such_package_here")
-    with pytest.raises(EmbedderUnavailable, match="run `make setup`"):
+def test_default_model_without_its_package_is_that_of_the_data_folder(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(default_model, "DEFAULT_PACKAGE", "no_such_package_here")
+    settings.VAR_DIR = tmp_path
+    with pytest.raises(EmbedderUnavailable, match=r"`manage\.py up` downloads them, and `make setup` installs them"):
         open_local(EmbeddingOptions.from_settings())
+    write_tiny_bert(tmp_path / "downloaded" / "all-MiniLM-L6-v2")
+    assert default_model.default_folder() == tmp_path / "downloaded" / "all-MiniLM-L6-v2"
+
+
+def test_other_weights_than_those_of_the_default_model_are_not_downloaded(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path
+) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    with running_hub(write_tiny_bert(tmp_path / "origin")) as hub:
+        monkeypatch.setattr(default_model, "HUB_NAME", hub.name)
+        settings.HF_ENDPOINT = hub.url
+        with pytest.raises(EmbedderUnavailable, match="has other weights of acme/tiny than this version uses"):
+            default_model.download_default()
+    assert not default_model.downloaded_folder().exists()
 
 
 @pytest.mark.slow

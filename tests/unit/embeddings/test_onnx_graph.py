@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings import model_folder, onnx_graph
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.local import LocalSentenceEmbedder, open_local
 from convmemory.embeddings.model_folder import ModelFiles
 from convmemory.embeddings.options import EmbeddingOptions
@@ -53,13 +54,13 @@ def test_token_vectors_agree_with_definition(tmp_path: Path) -> None:
     text = "the cats sat"
     states = numpy_hidden_states(folder, embedder.model.reader.sequences([text], "")[0].ids)[1:-1]
     states /= np.linalg.norm(states, axis=1, keepdims=True)
-    [found, _] = embedder.embed_passages_with_tokens([text, "the cat sat on the mat, a, b, c"])
-    assert (found.token_vectors * states).sum(axis=1).min() >= 0.99999
+    [embedding, _] = embedder.embed_passages_with_tokens([text, "the cat sat on the mat, a, b, c"])
+    assert (embedding.token_vectors * states).sum(axis=1).min() >= 0.99999
 
 
 def test_default_model_agrees_with_definition() -> None:
     embedder = open_local(EmbeddingOptions.from_settings())
-    folder = model_folder.default_folder()
+    folder = default_folder()
     for text, vector in zip(SENTENCES, embedder.embed_passages(SENTENCES), strict=True):
         assert vector @ reference_vector(folder, text, embedder) >= 0.99999
 

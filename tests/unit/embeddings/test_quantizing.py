@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from convmemory.core.errors import InvalidInput
+from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.local import LocalEmbedder, open_local
-from convmemory.embeddings.model_folder import ModelFiles, default_folder
+from convmemory.embeddings.model_folder import ModelFiles
 from convmemory.embeddings.onnx_graph import write_int8
 from convmemory.embeddings.options import EmbeddingOptions
 

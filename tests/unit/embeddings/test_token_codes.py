@@ -17,8 +17,10 @@ def test_token_takes_48_bytes() -> None:
 
 
 def test_encoded_vectors_decode_to_their_signs() -> None:
-    given = vectors(5, 2)
-    assert np.array_equal(decode_bits(np.frombuffer(encode_vectors(given), np.uint8).reshape(-1, 48), 384), given > 0)
+    originals = vectors(5, 2)
+    assert np.array_equal(
+        decode_bits(np.frombuffer(encode_vectors(originals), np.uint8).reshape(-1, 48), 384), originals > 0
+    )
 
 
 def each(question: np.ndarray, data: bytes) -> np.ndarray:
@@ -47,18 +49,18 @@ def test_integer_similarities_match_floating_point(dimensions: int) -> None:
     question[3], question[4], question[5, 2] = 0, question[4] * 1e-6, 40
     tokens = random.standard_normal((200, dimensions)).astype(np.float32)
     question = unit_rows(question)
-    found = each(question, encode_vectors(tokens))
-    assert found.dtype == np.float32
-    assert np.allclose(found, in_floating_point(question, tokens), atol=2e-4)
-    assert np.abs(found - in_floating_point(question, tokens)).mean() < 2e-5
+    similarities = each(question, encode_vectors(tokens))
+    assert similarities.dtype == np.float32
+    assert np.allclose(similarities, in_floating_point(question, tokens), atol=2e-4)
+    assert np.abs(similarities - in_floating_point(question, tokens)).mean() < 2e-5
 
 
 def test_best_token_of_each_text_counts() -> None:
     question, tokens = vectors(5, 9), vectors(12, 10)
-    found = best_similarities(question, encode_vectors(tokens), np.array([0, 1, 7]))
+    similarities = best_similarities(question, encode_vectors(tokens), np.array([0, 1, 7]))
     every = in_floating_point(question, tokens)
     expected = np.stack([every[:, :1].max(axis=1), every[:, 1:7].max(axis=1), every[:, 7:].max(axis=1)], axis=1)
-    assert np.allclose(found, expected, atol=1e-4)
+    assert np.allclose(similarities, expected, atol=1e-4)
 
 
 def test_best_similarities_of_no_texts_are_empty() -> None:
@@ -68,5 +70,5 @@ def test_best_similarities_of_no_texts_are_empty() -> None:
 def test_tokens_are_compared_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     question, data = vectors(4, 6), encode_vectors(vectors(50, 7))
     whole = each(question, data)
-    monkeypatch.setattr(token_codes, "AT_ONCE", 16)
+    monkeypatch.setattr(token_codes, "VECTORS_AT_ONCE", 16)
     assert np.array_equal(each(question, data), whole)

@@ -147,6 +147,17 @@ def test_cut_text_has_at_most_tokens_allowed() -> None:
         assert len(cut) > limit
 
 
+def test_text_cut_to_likely_tokens_continues_where_it_ends() -> None:
+    text = "Conversation 12345 with naïve 你好 words, and more of them.\n" * 20 + "x" * 5_000
+    for limit in (1, 7, 50, 333):
+        pieces, rest = [], text
+        while rest:
+            pieces.append(tokens.cut_to_likely_tokens(rest, limit))
+            assert tokens.likely_tokens(pieces[-1]) <= max(limit, 2)
+            rest = rest[len(pieces[-1]) :]
+        assert "".join(pieces) == text
+
+
 def test_models_encoding_is_known_by_name() -> None:
     assert tokens.encoding_for("text-embedding-3-small") == "cl100k_base"
     assert tokens.encoding_for("gpt-4o-mini") == "o200k_base"

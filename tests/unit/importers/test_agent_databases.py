@@ -44,10 +44,10 @@ def importer_of(name: str) -> Importer:
 
 
 def prompts(path: Path) -> list[str]:
-    return sorted(prompt for conversation in found(path) for prompt in conversation.prompts)
+    return sorted(prompt for conversation in conversations_in(path) for prompt in conversation.prompts)
 
 
-def found(path: Path, report: FileReport | None = None) -> list[Read]:
+def conversations_in(path: Path, report: FileReport | None = None) -> list[Read]:
     return read(importer_of(path.name), path, report)
 
 
@@ -143,7 +143,7 @@ def test_database_with_undecodable_schema_is_reported_damaged(at_rest: Path, nam
 
 
 def test_keys_are_unique_and_stay_same(at_rest: Path, name: str) -> None:
-    first, again = ([(c.draft.source_id, c.keys) for c in found(at_rest)] for _ in range(2))
+    first, again = ([(c.draft.source_id, c.keys) for c in conversations_in(at_rest)] for _ in range(2))
     assert first == again
     assert all(len(set(keys)) == len(keys) for _, keys in first)
     assert not importer_of(name).sniff(Source(Path(__file__)))

@@ -73,11 +73,11 @@ def test_session_file_is_recognised_by_walk(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_prompts_of_session_are_read(name: str) -> None:
-    found = first(name)
-    current = [message for message in found.messages if not message.superseded]
-    assert Read(found.draft, current, []).prompts == CASES[name][1]
-    assert len(set(found.keys)) == len(found.keys)
-    assert all(message.raw for message in found.messages if message.role == "user")
+    conversation = first(name)
+    current = [message for message in conversation.messages if not message.superseded]
+    assert Read(conversation.draft, current, []).prompts == CASES[name][1]
+    assert len(set(conversation.keys)) == len(conversation.keys)
+    assert all(message.raw for message in conversation.messages if message.role == "user")
 
 
 @pytest.mark.parametrize("name", PROJECTS)
@@ -121,8 +121,8 @@ def test_gemini_log_replaces_its_older_document(tmp_path: Path) -> None:
 
 def test_gemini_rewind_to_unknown_message_takes_everything_back(tmp_path: Path) -> None:
     lines = [{"sessionId": "s", "projectHash": "h"}, {"id": "a", "type": "user", "content": "x"}, {"$rewindTo": "?"}]
-    [found] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
-    assert [message.superseded for message in found.messages] == [True]
+    [conversation] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
+    assert [message.superseded for message in conversation.messages] == [True]
 
 
 def test_text_added_by_editor_is_injected() -> None:
@@ -164,15 +164,15 @@ def test_change_log_skips_changes_with_unknown_targets(tmp_path: Path) -> None:
         {"kind": 3, "k": ["customTitle"]},
     ]
     report = FileReport(path="")
-    [found] = read(IMPORTERS["vscode-copilot"], write_lines(tmp_path / "s.jsonl", lines), report)
-    assert found.prompts == ["hello"]
+    [conversation] = read(IMPORTERS["vscode-copilot"], write_lines(tmp_path / "s.jsonl", lines), report)
+    assert conversation.prompts == ["hello"]
     assert (report.skipped, report.repaired) == (3, 1)
 
 
 def test_older_chat_is_left_to_its_log() -> None:
     path = FIXTURES / "vscode-copilot/chatSessions/older.json"
-    [found] = read(IMPORTERS["vscode-copilot"], path)
-    assert found.prompts == ["What is a primary key?"]
+    [conversation] = read(IMPORTERS["vscode-copilot"], path)
+    assert conversation.prompts == ["What is a primary key?"]
     assert IMPORTERS["vscode-copilot"].sniff(Source(path)) == 85
 
 
@@ -182,8 +182,8 @@ def test_line_with_non_string_type_does_not_affect_others(kind: object, tmp_path
     path = tmp_path / "7a1c-session/events.jsonl"
     lines = original.read_text().splitlines()
     write_lines(path, [*lines[:2], {"type": kind, "data": {}}, *lines[2:]])
-    expected, found = (read(IMPORTERS["copilot-cli"], each)[0].texts for each in (original, path))
-    assert found == expected
+    expected, texts = (read(IMPORTERS["copilot-cli"], each)[0].texts for each in (original, path))
+    assert texts == expected
 
 
 def test_output_of_claude_with_subagent_is_read() -> None:
@@ -196,9 +196,9 @@ def test_output_of_claude_with_subagent_is_read() -> None:
 
 
 def test_answer_alone_of_claude_gets_stand_in_for_its_prompt() -> None:
-    [found] = read(IMPORTERS["claude-stream"], FIXTURES / "claude-stream/result.json")
-    assert found.texts[1:] == ["The jar has no label."]
-    assert found.turns == 1
+    [conversation] = read(IMPORTERS["claude-stream"], FIXTURES / "claude-stream/result.json")
+    assert conversation.texts[1:] == ["The jar has no label."]
+    assert conversation.turns == 1
 
 
 def test_outputs_of_claude_under_one_name_are_as_many_conversations(tmp_path: Path) -> None:
@@ -209,9 +209,6 @@ def test_outputs_of_claude_under_one_name_are_as_many_conversations(tmp_path: Pa
         read(IMPORTERS["claude-stream"], each) for each in (path, FIXTURES / "claude-stream/ci.jsonl")
     )
     assert other.draft.source_id != first_one.draft.source_id
-
-
-# --- what newer versions write --------------------------------------------------------------------
 
 
 def test_gemini_context_is_no_prompt_and_calls_are_read_once(tmp_path: Path) -> None:
@@ -237,12 +234,12 @@ def test_gemini_context_is_no_prompt_and_calls_are_read_once(tmp_path: Path) -> 
         {"id": "g3", "type": "user", "content": [answer]},
         {"id": "g4", "type": "gemini", "content": "At 250."},
     ]
-    [found] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
-    assert found.prompts == ["How hot?"]
-    parts = [part for message in found.messages for part in message.parts]
+    [conversation] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
+    assert conversation.prompts == ["How hot?"]
+    parts = [part for message in conversation.messages for part in message.parts]
     assert [part.id for part in parts if isinstance(part, ToolCallPart)] == ["c1"]
     assert [part.text for part in parts if isinstance(part, ToolResultPart)] == ["250"]
-    assert [message.injected for message in found.messages] == [True, False, True, False, False, False]
+    assert [message.injected for message in conversation.messages] == [True, False, True, False, False, False]
 
 
 def test_resumed_gemini_session_keeps_prompts_that_follow_hook_context(tmp_path: Path) -> None:
@@ -271,10 +268,10 @@ def test_resumed_gemini_session_keeps_prompts_that_follow_hook_context(tmp_path:
         {"id": "g5", "type": "user", "content": [{"text": f"{hooked}How long?"}]},
         {"id": "g6", "type": "gemini", "content": "An hour."},
     ]
-    [found] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
-    assert (found.prompts, found.turns) == (["How hot?", "How long?"], 2)
-    assert not any(message.superseded for message in found.messages)
-    parts = [part for message in found.messages for part in message.parts]
+    [conversation] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
+    assert (conversation.prompts, conversation.turns) == (["How hot?", "How long?"], 2)
+    assert not any(message.superseded for message in conversation.messages)
+    parts = [part for message in conversation.messages for part in message.parts]
     assert [part.id for part in parts if isinstance(part, ToolCallPart)] == ["c1"]
     assert [part.text for part in parts if isinstance(part, ToolResultPart)] == ["250"]
 
@@ -290,8 +287,12 @@ def test_cline_session_has_project_and_model_of_its_notes(tmp_path: Path) -> Non
         "metadata": {"title": "Hi"},
     }
     (tmp_path / "17_x.json").write_text(json.dumps({"session_id": "17_x", **about}))
-    [found] = read(IMPORTERS["cline"], path)
-    assert (found.draft.project, found.draft.title, found.messages[1].model) == ("/home/ada/shop", "Hi", "gpt-5")
+    [conversation] = read(IMPORTERS["cline"], path)
+    assert (conversation.draft.project, conversation.draft.title, conversation.messages[1].model) == (
+        "/home/ada/shop",
+        "Hi",
+        "gpt-5",
+    )
     assert [item.source.path.name for item in Walk().over([tmp_path])] == ["17_x.messages.json"]
 
 
@@ -300,9 +301,9 @@ def test_aider_history_names_project_and_model(tmp_path: Path) -> None:
     path.write_text(
         "# aider chat started at 2026-02-01 09:00:00\n> Main model: gpt-5 with diff format  \n#### hi  \n\nHello.\n"
     )
-    [found] = read(IMPORTERS["aider"], path)
-    assert found.draft.project == str(tmp_path.resolve())
-    assert found.messages[-1].model == "gpt-5"
+    [conversation] = read(IMPORTERS["aider"], path)
+    assert conversation.draft.project == str(tmp_path.resolve())
+    assert conversation.messages[-1].model == "gpt-5"
 
 
 def test_results_of_codex_get_name_of_their_tool(tmp_path: Path) -> None:
@@ -320,8 +321,8 @@ def test_results_of_codex_get_name_of_their_tool(tmp_path: Path) -> None:
         {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "c", "output": "a.py"}},
     ]
     report = FileReport(path="s.jsonl")
-    [found] = read(IMPORTERS["codex"], write_lines(tmp_path / "s.jsonl", lines), report)
-    results = [part for message in found.messages for part in message.parts if isinstance(part, ToolResultPart)]
+    [conversation] = read(IMPORTERS["codex"], write_lines(tmp_path / "s.jsonl", lines), report)
+    results = [part for message in conversation.messages for part in message.parts if isinstance(part, ToolResultPart)]
     assert [(part.name, part.text) for part in results] == [("list", "a.py")]
     assert not report.warnings  # a newer version, of which everything was read
     report = FileReport(path="s.jsonl")
@@ -336,6 +337,6 @@ def test_results_of_copilot_get_name_of_their_tool(tmp_path: Path) -> None:
         {"type": "assistant.message", "id": "2", "data": {"toolRequests": [{"toolCallId": "c", "name": "list"}]}},
         {"type": "tool.execution_complete", "id": "3", "data": {"toolCallId": "c", "result": {"content": "a.py"}}},
     ]
-    [found] = read(IMPORTERS["copilot-cli"], write_lines(tmp_path / "events.jsonl", lines))
-    results = [part for message in found.messages for part in message.parts if isinstance(part, ToolResultPart)]
+    [conversation] = read(IMPORTERS["copilot-cli"], write_lines(tmp_path / "events.jsonl", lines))
+    results = [part for message in conversation.messages for part in message.parts if isinstance(part, ToolResultPart)]
     assert [(part.name, part.text) for part in results] == [("list", "a.py")]

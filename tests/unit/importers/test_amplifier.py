@@ -19,8 +19,8 @@ importer = AmplifierImporter()
 
 
 def read_session(folder: Path, report: FileReport | None = None) -> Read:
-    (found,) = read(importer, folder, report)
-    return found
+    (conversation,) = read(importer, folder, report)
+    return conversation
 
 
 @pytest.fixture
@@ -116,9 +116,9 @@ def test_events_in_nested_folder_are_read(copied: Path) -> None:
     (nested / "metadata.json").write_text(
         json.dumps({"working_dir": "/elsewhere", "started_at": "2026-01-01T00:00:00Z"})
     )
-    found = read_session(copied / SESSION)
-    assert len(found.events) == 7
-    assert found.draft.project == "/home/mira/garden"
+    conversation = read_session(copied / SESSION)
+    assert len(conversation.events) == 7
+    assert conversation.draft.project == "/home/mira/garden"
 
 
 def test_broken_event_lines_are_reported_with_their_place() -> None:
@@ -154,13 +154,13 @@ def test_metadata_missing_or_corrupt(copied: Path) -> None:
     path = copied / SESSION / "metadata.json"
     path.write_text('{"session_id": "4c2f')
     report = FileReport(path="s")
-    found = read_session(copied / SESSION, report)
+    conversation = read_session(copied / SESSION, report)
     assert report.issues[0].place == "s:metadata.json"
     path.unlink()
-    assert read_session(copied / SESSION).draft.source_id == found.draft.source_id == SESSION
-    assert found.draft.title == "Which soil mix for peppers?"
-    assert found.draft.agent == "amplifier"
-    assert found.draft.created_at is None  # then by its first event
+    assert read_session(copied / SESSION).draft.source_id == conversation.draft.source_id == SESSION
+    assert conversation.draft.title == "Which soil mix for peppers?"
+    assert conversation.draft.agent == "amplifier"
+    assert conversation.draft.created_at is None  # then by its first event
 
 
 def test_transcript_missing_or_corrupt(copied: Path) -> None:
@@ -168,8 +168,8 @@ def test_transcript_missing_or_corrupt(copied: Path) -> None:
     (folder / "transcript.jsonl").write_bytes(b"\0\0\0\n{{{{\n")
     assert importer.sniff(Source(folder))
     report = FileReport(path="s")
-    found = read_session(folder, report)
-    assert (found.messages, len(found.events)) == ([], 7)
+    conversation = read_session(folder, report)
+    assert (conversation.messages, len(conversation.events)) == ([], 7)
     assert "a session without any message" in report.notes
     (folder / "transcript.jsonl").unlink()
     assert importer.sniff(Source(folder))
@@ -202,14 +202,14 @@ def test_users_that_are_tools_and_messages_that_cannot_be_read(tmp_path: Path) -
             {"role": "assistant", "content": [{"type": "odd"}]},
         ],
     )
-    found = read_session(tmp_path, report)
-    assert [message.role for message in found.messages] == [
+    conversation = read_session(tmp_path, report)
+    assert [message.role for message in conversation.messages] == [
         "user", "tool", "system", "assistant", "assistant", "assistant",
     ]  # fmt: skip
-    assert found.messages[1].parts == (ToolResultPart("c", "a tool's answer"),)
-    assert found.messages[2].parts == (TextPart('{"role": "nobody", "content": "x"}'),)
-    assert found.messages[5].parts == (TextPart('{"type": "odd"}'),)
-    assert all(message.raw for message in found.messages)
+    assert conversation.messages[1].parts == (ToolResultPart("c", "a tool's answer"),)
+    assert conversation.messages[2].parts == (TextPart('{"role": "nobody", "content": "x"}'),)
+    assert conversation.messages[5].parts == (TextPart('{"type": "odd"}'),)
+    assert all(message.raw for message in conversation.messages)
     assert [(issue.place, issue.kept) for issue in report.issues] == [("s:3", True)]
     assert report.unknown_types == {"int": 1, "odd": 1}
 

@@ -61,10 +61,10 @@ def test_single_file_keeps_its_name(tmp_path: Path) -> None:
     ],
 )
 def test_archive_formats_are_detected_by_content(tmp_path: Path, name: str, data: bytes) -> None:
-    for number, given in enumerate((name, "upload")):
-        unpacked = unpack(data, given, tmp_path / str(number))
+    for number, upload_name in enumerate((name, "upload")):
+        unpacked = unpack(data, upload_name, tmp_path / str(number))
         assert files_of(unpacked) == {"s/chat.jsonl": LINE}
-        assert unpacked.root.name == ("a" if given == name else "upload")
+        assert unpacked.root.name == ("a" if upload_name == name else "upload")
 
 
 def test_gzipped_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
-from convmemory.conversations.importers.claude_queue import _typed_command, _without_wrappers
+from convmemory.conversations.importers.claude_prompts import _typed_command, _without_wrappers
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart, spoken_text
 from tests.unit.importers.helpers import FIXTURES, Read, assistant_line, is_real, read, user_line, write_lines
 
@@ -23,13 +23,13 @@ importer = ClaudeCodeImporter()
 
 @pytest.fixture
 def session() -> Read:
-    (found,) = read(importer, FOLDER / f"{SESSION}.jsonl")
-    return found
+    (conversation,) = read(importer, FOLDER / f"{SESSION}.jsonl")
+    return conversation
 
 
 def read_lines(path: Path, *lines: dict[str, Any] | str) -> Read:
-    (found,) = read(importer, write_lines(path / "session.jsonl", lines))
-    return found
+    (conversation,) = read(importer, write_lines(path / "session.jsonl", lines))
+    return conversation
 
 
 def test_session_and_its_headers(session: Read) -> None:
@@ -108,25 +108,25 @@ def test_records_of_requests_to_model_are_no_messages(tmp_path: Path) -> None:
         {"type": "cost-state", "sessionId": "s", "totalCostUSD": 0.1},
     ]
     report = FileReport(path="x")
-    [found] = read(importer, write_lines(tmp_path / "s.jsonl", lines), report)
-    assert found.texts == ["Which vent?", "The upper one."]
+    [conversation] = read(importer, write_lines(tmp_path / "s.jsonl", lines), report)
+    assert conversation.texts == ["Which vent?", "The upper one."]
     assert report.unknown_types == {}
 
 
 def test_harness_lines_are_injected_system_messages() -> None:
-    (found,) = read(importer, FOLDER / f"{HARNESS}.jsonl")
-    assert found.prompts == [
+    (conversation,) = read(importer, FOLDER / f"{HARNESS}.jsonl")
+    assert conversation.prompts == [
         "Which bed has the leak?",
         "/plan replace the valve of the north bed",
         "Order the valve now",
         "[Request interrupted by user] is what I saw, what does it mean?",
     ]
-    harness = [message.source_key for message in found.messages if message.role == "system"]
+    harness = [message.source_key for message in conversation.messages if message.role == "system"]
     expected = ["h-1", "h-2", "h-3", "h-4", "h-5", "h-8", "h-10", "h-12", "h-15", "h-17", "h-18"]
     assert harness == expected
-    assert all(message.injected for message in found.messages if message.role == "system")
-    assert not any(is_real(message) for message in found.messages if message.role == "system")
-    assert found.turns == 4
+    assert all(message.injected for message in conversation.messages if message.role == "system")
+    assert not any(is_real(message) for message in conversation.messages if message.role == "system")
+    assert conversation.turns == 4
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_harness_lines_are_injected_system_messages() -> None:
 )
 def test_injected_text_in_old_lines_is_known_by_its_beginning(tmp_path: Path, text: str) -> None:
     for content in (text, [{"type": "text", "text": text}]):
-        found = read_lines(tmp_path, user_line("u", content), assistant_line("a", "x"))
-        assert found.prompts == []
-        assert [message.role for message in found.messages] == ["system", "assistant"]
+        conversation = read_lines(tmp_path, user_line("u", content), assistant_line("a", "x"))
+        assert conversation.prompts == []
+        assert [message.role for message in conversation.messages] == ["system", "assistant"]
 
 
 @pytest.mark.parametrize(
@@ -165,30 +165,30 @@ def test_injected_text_in_old_lines_is_known_by_its_beginning(tmp_path: Path, te
     ],
 )
 def test_newer_lines_say_that_no_person_wrote_them(tmp_path: Path, marks: dict[str, Any]) -> None:
-    found = read_lines(tmp_path, user_line("u", "looks human", **marks), assistant_line("a", "x"))
-    assert found.prompts == []
+    conversation = read_lines(tmp_path, user_line("u", "looks human", **marks), assistant_line("a", "x"))
+    assert conversation.prompts == []
 
 
 @pytest.mark.parametrize("marks", [{"origin": {"kind": "human"}}, {"promptSource": "sdk"}, {"isMeta": False}])
 def test_lines_marked_as_written_by_person_are_prompts(tmp_path: Path, marks: dict[str, Any]) -> None:
-    found = read_lines(tmp_path, user_line("u", "human", **marks), assistant_line("a", "x"))
-    assert found.prompts == ["human"]
+    conversation = read_lines(tmp_path, user_line("u", "human", **marks), assistant_line("a", "x"))
+    assert conversation.prompts == ["human"]
 
 
 def test_clis_own_answers_are_no_assistants(tmp_path: Path) -> None:
     synthetic = assistant_line("s", "API Error: 529")
     synthetic["message"]["model"] = "<synthetic>"
     flagged = assistant_line("f", "You've hit your session limit", isApiErrorMessage=True)
-    found = read_lines(tmp_path, user_line("u", "hello?"), synthetic, flagged)
-    assert [message.role for message in found.messages] == ["user", "system", "system"]
-    assert found.turns == 0
+    conversation = read_lines(tmp_path, user_line("u", "hello?"), synthetic, flagged)
+    assert [message.role for message in conversation.messages] == ["user", "system", "system"]
+    assert conversation.turns == 0
 
 
 def test_message_id_split_by_tool_result_is_neither_lost_nor_doubled(tmp_path: Path) -> None:
     def line(uuid: str, block: dict[str, Any]) -> dict[str, Any]:
         return {**assistant_line(uuid, ""), "message": {"id": "m", "role": "assistant", "content": [block]}}
 
-    found = read_lines(
+    conversation = read_lines(
         tmp_path,
         user_line("u", "go"),
         line("a1", {"type": "tool_use", "id": "t1", "name": "x", "input": {}}),
@@ -196,7 +196,7 @@ def test_message_id_split_by_tool_result_is_neither_lost_nor_doubled(tmp_path: P
         line("a2", {"type": "tool_use", "id": "t2", "name": "y", "input": {}}),
         line("a3", {"type": "text", "text": "end"}),
     )
-    assert [(message.source_key, len(message.parts)) for message in found.messages] == [
+    assert [(message.source_key, len(message.parts)) for message in conversation.messages] == [
         ("u", 1),
         ("a1", 1),
         ("r1", 1),
@@ -210,9 +210,9 @@ def test_growing_file_keeps_its_keys(tmp_path: Path) -> None:
     previous: list[str] = []
     for count in range(4, len(lines) + 1):
         path.write_text("".join(lines[:count]), encoding="utf-8")
-        for found in read(importer, path):
-            assert found.keys[: len(previous)] == previous
-            previous = found.keys
+        for conversation in read(importer, path):
+            assert conversation.keys[: len(previous)] == previous
+            previous = conversation.keys
 
 
 def test_inline_sidechains_become_linked_children() -> None:
@@ -231,7 +231,7 @@ def test_inline_sidechains_become_linked_children() -> None:
 
 
 def test_sidechains_with_agent_id_are_named_by_it_and_loops_in_chain_end(tmp_path: Path) -> None:
-    found = read(
+    conversations = read(
         importer,
         write_lines(
             tmp_path / "s.jsonl",
@@ -243,24 +243,24 @@ def test_sidechains_with_agent_id_are_named_by_it_and_loops_in_chain_end(tmp_pat
             ],
         ),
     )
-    assert {item.draft.source_id for item in found} >= {"s:agent-77"}
-    assert sorted(key for item in found for key in item.keys) == ["a", "b", "c", "d"]
+    assert {item.draft.source_id for item in conversations} >= {"s:agent-77"}
+    assert sorted(key for item in conversations for key in item.keys) == ["a", "b", "c", "d"]
 
 
 def test_subagents_file_is_linked_to_its_session() -> None:
-    (found,) = read(importer, FOLDER / SESSION / "subagents" / "agent-b1c2d3.jsonl")
-    assert found.draft.parent_source_id == SESSION
-    assert found.draft.source_id == f"{SESSION}:agent-b1c2d3"
-    assert (found.prompts, found.turns) == (["Find every place that reads the humidity sensor."], 1)
+    (conversation,) = read(importer, FOLDER / SESSION / "subagents" / "agent-b1c2d3.jsonl")
+    assert conversation.draft.parent_source_id == SESSION
+    assert conversation.draft.source_id == f"{SESSION}:agent-b1c2d3"
+    assert (conversation.prompts, conversation.turns) == (["Find every place that reads the humidity sensor."], 1)
 
 
 def test_older_subagent_file_is_linked_to_its_session(tmp_path: Path) -> None:
     line = user_line("u", "look", isSidechain=True, agentId="9", sessionId=SESSION)
-    (found,) = read(
+    (conversation,) = read(
         importer, write_lines(tmp_path / "agent-9.jsonl", [line, assistant_line("a", "x", isSidechain=True)])
     )
-    assert found.draft.parent_source_id == SESSION
-    assert found.draft.source_id == f"{SESSION}:agent-9"
+    assert conversation.draft.parent_source_id == SESSION
+    assert conversation.draft.source_id == f"{SESSION}:agent-9"
 
 
 def test_renamed_session_is_named_by_id_in_its_lines(tmp_path: Path) -> None:
@@ -278,14 +278,14 @@ def test_renamed_session_is_named_by_id_in_its_lines(tmp_path: Path) -> None:
 
 def test_title_prefers_custom_then_generated_then_summary(tmp_path: Path) -> None:
     question = user_line("u", "A question " * 20)
-    other, own = ({"type": "summary", "summary": f"{leaf} summary", "leafUuid": leaf} for leaf in ("elsewhere", "u"))
+    other, named = ({"type": "summary", "summary": f"{leaf} summary", "leafUuid": leaf} for leaf in ("elsewhere", "u"))
     generated = {"type": "ai-title", "aiTitle": "By a model"}
     custom = {"type": "custom-title", "customTitle": "By the user"}
     first = read_lines(tmp_path, other, question).draft.title
     assert first.startswith("A question A question")
     assert len(first) <= 80
-    assert read_lines(tmp_path, other, own, question).draft.title == "u summary"
-    assert read_lines(tmp_path, own, generated, question).draft.title == "By a model"
+    assert read_lines(tmp_path, other, named, question).draft.title == "u summary"
+    assert read_lines(tmp_path, named, generated, question).draft.title == "By a model"
     assert read_lines(tmp_path, custom, generated, question).draft.title == "By the user"
 
 
@@ -298,9 +298,9 @@ def test_file_without_messages_is_empty_and_says_so() -> None:
 
 def test_damaged_file_gives_what_can_be_read_and_names_rest() -> None:
     report = FileReport(path="damaged.jsonl")
-    (found,) = read(importer, FOLDER / "damaged.jsonl", report)
-    assert found.prompts == ["Is the pump on?", "Turn it off \ufffd\ufffd"]
-    assert found.turns == 2
+    (conversation,) = read(importer, FOLDER / "damaged.jsonl", report)
+    assert conversation.prompts == ["Is the pump on?", "Turn it off \ufffd\ufffd"]
+    assert conversation.turns == 2
     places = [(issue.place, issue.kept) for issue in report.issues]
     assert places == [(f"damaged.jsonl:{number}", number == 7) for number in (2, 4, 5, 6, 7, 8, 10)]
     assert report.skipped == 6
@@ -322,16 +322,16 @@ def test_lines_with_unexpected_shapes_are_skipped_with_their_place(tmp_path: Pat
         user_line("u4", ["a string", 5, None, {"type": "text"}, {"type": 9}]),
         assistant_line("a2", "fine"),
     ]
-    (found,) = read(importer, write_lines(tmp_path / "f.jsonl", lines), report)
-    assert found.prompts == ["hello", "a string"]
+    (conversation,) = read(importer, write_lines(tmp_path / "f.jsonl", lines), report)
+    assert conversation.prompts == ["hello", "a string"]
     assert [issue.place for issue in report.issues] == ["f:2", "f:3", "f:4"]
     assert report.unknown_types["(no type)"] >= 2
 
 
 def test_lines_without_uuid_are_named_by_their_place(tmp_path: Path) -> None:
     line = {key: value for key, value in user_line("", "one").items() if key != "uuid"}
-    found = read_lines(tmp_path, json.dumps(line) + json.dumps(line), line)
-    assert found.keys == ["line:1", "line:1.1", "line:2"]
+    conversation = read_lines(tmp_path, json.dumps(line) + json.dumps(line), line)
+    assert conversation.keys == ["line:1", "line:1.1", "line:2"]
 
 
 @pytest.mark.parametrize(
@@ -408,10 +408,10 @@ def test_content_of_unknown_shape_is_kept(tmp_path: Path) -> None:
     odd = assistant_line("a2", "") | {"message": {"role": "assistant", "content": {"x": "fox"}}}
     lines = [user_line("u1", "begin"), assistant_line("a1", "yes"), odd, user_line("u2", {"y": "owl"})]
     report = FileReport(path="s")
-    (found,) = read(importer, write_lines(tmp_path / "s.jsonl", lines), report)
-    assert [spoken_text(message.parts) for message in found.messages[2:]] == ['{"x": "fox"}', '{"y": "owl"}']
-    assert found.messages[3].role == "system"
-    assert all(message.raw for message in found.messages)
+    (conversation,) = read(importer, write_lines(tmp_path / "s.jsonl", lines), report)
+    assert [spoken_text(message.parts) for message in conversation.messages[2:]] == ['{"x": "fox"}', '{"y": "owl"}']
+    assert conversation.messages[3].role == "system"
+    assert all(message.raw for message in conversation.messages)
     assert report.unknown_types == {"(no type)": 2}
 
 
@@ -431,23 +431,30 @@ TAKEN_BACK = (
 
 def test_messages_before_rewind_are_superseded(tmp_path: Path) -> None:
     again = user_line("u3", "How long?", parentUuid="a1")
-    found = read_lines(tmp_path, *chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours.")))
-    assert found.texts == ["Which glaze?", "A blue one.", "(How hot?)", "(At 900 degrees.)", "How long?", "Ten hours."]
-    assert found.turns == 2
+    conversation = read_lines(tmp_path, *chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours.")))
+    assert conversation.texts == [
+        "Which glaze?",
+        "A blue one.",
+        "(How hot?)",
+        "(At 900 degrees.)",
+        "How long?",
+        "Ten hours.",
+    ]
+    assert conversation.turns == 2
 
 
 def test_lines_of_harness_do_not_hide_rewind(tmp_path: Path) -> None:
     beside = {"type": "attachment", "uuid": "x1", "sessionId": "s", "attachment": {"type": "hook"}, "parentUuid": "a1"}
     again = user_line("u3", "How long?", parentUuid="x1")
-    found = read_lines(tmp_path, *chained(*TAKEN_BACK, beside, again, assistant_line("a3", "Ten hours.")))
-    assert [text for text in found.texts if text.startswith("(")] == ["(How hot?)", "(At 900 degrees.)"]
+    conversation = read_lines(tmp_path, *chained(*TAKEN_BACK, beside, again, assistant_line("a3", "Ten hours.")))
+    assert [text for text in conversation.texts if text.startswith("(")] == ["(How hot?)", "(At 900 degrees.)"]
 
 
 def test_rewind_that_was_given_up_is_one_that_is_superseded(tmp_path: Path) -> None:
     again = user_line("u3", "How long?", parentUuid="a1")
     lines = chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours."), user_line("u4", "Why?", parentUuid="a2"))
-    found = read_lines(tmp_path, *lines, assistant_line("a4", "To melt.", parentUuid="u4"))
-    assert [text for text in found.texts if text.startswith("(")] == ["(How long?)", "(Ten hours.)"]
+    conversation = read_lines(tmp_path, *lines, assistant_line("a4", "To melt.", parentUuid="u4"))
+    assert [text for text in conversation.texts if text.startswith("(")] == ["(How long?)", "(Ten hours.)"]
 
 
 def test_parallel_answers_and_unanswered_prompts_are_not_superseded(tmp_path: Path) -> None:
@@ -482,11 +489,11 @@ def test_lines_of_unknown_type_are_kept_as_text_and_part_no_answer(tmp_path: Pat
         line["message"]["id"] = "m1"
     unheard = {"type": "from-the-future", "uuid": "f1", "sessionId": "s", "note": "the kiln is hot"}
     path = write_lines(tmp_path / "session.jsonl", [user_line("u1", "Say it."), halves[0], unheard, halves[1]])
-    (found,) = read(importer, path, report)
-    assert found.texts == ["Say it.", "One half and another.", '{"note": "the kiln is hot"}']
-    assert (found.messages[2].role, found.messages[2].source_key) == ("system", "f1")
+    (conversation,) = read(importer, path, report)
+    assert conversation.texts == ["Say it.", "One half and another.", '{"note": "the kiln is hot"}']
+    assert (conversation.messages[2].role, conversation.messages[2].source_key) == ("system", "f1")
     assert report.unknown_types == {"from-the-future": 1}
-    assert found.turns == 1
+    assert conversation.turns == 1
 
 
 @pytest.mark.parametrize(

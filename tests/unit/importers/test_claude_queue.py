@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.importers import claude_queue
+from convmemory.conversations.importers import claude_prompts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from tests.unit.importers.helpers import (
     FIXTURES,
@@ -20,8 +20,8 @@ importer = ClaudeCodeImporter()
 
 
 def read_lines(path: Path, *lines: dict[str, Any]) -> Read:
-    (found,) = read(importer, write_lines(path / "s.jsonl", lines))
-    return found
+    (conversation,) = read(importer, write_lines(path / "s.jsonl", lines))
+    return conversation
 
 
 def queue_key(text: str, number: int = 0) -> str:
@@ -33,21 +33,21 @@ END = assistant_line("a9", "done")
 
 
 def test_fixture_holds_each_prompt_once_at_its_place() -> None:
-    (found,) = read(importer, FIXTURES / "claude-code" / "0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl")
-    assert found.prompts == [
+    (conversation,) = read(importer, FIXTURES / "claude-code" / "0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl")
+    assert conversation.prompts == [
         "Water the seedlings at six.",
         "make it seven on Sundays",
         "and the basil?",
         "the mint too",
     ]
-    assert [message.role for message in found.messages] == [
+    assert [message.role for message in conversation.messages] == [
         *("user", "assistant", "user", "tool", "assistant", "assistant", "user", "assistant", "user", "assistant"),
     ]
 
 
 def test_prompt_that_is_only_in_queue_is_imported_where_it_stands(tmp_path: Path) -> None:
-    found = read_lines(tmp_path, *START, queue_line("enqueue", "also this"), queue_line("remove"), END)
-    assert found.keys == ["u1", "a1", queue_key("also this"), "a9"]
+    conversation = read_lines(tmp_path, *START, queue_line("enqueue", "also this"), queue_line("remove"), END)
+    assert conversation.keys == ["u1", "a1", queue_key("also this"), "a9"]
 
 
 def test_dequeued_prompt_keeps_its_queue_key_at_its_new_place(tmp_path: Path) -> None:
@@ -62,36 +62,39 @@ def test_queued_prompt_has_time_at_which_it_was_written(tmp_path: Path) -> None:
     queued = (*START, {**queue_line("enqueue", "also this"), "timestamp": "2026-02-03T09:00:00Z"})
     before = read_lines(tmp_path, *queued)
     after = read_lines(tmp_path, *queued, queue_line("dequeue"), user_line("u2", "also this"), END)
-    times = [found.messages[found.keys.index(queue_key("also this"))].created_at for found in (before, after)]
+    times = [
+        conversation.messages[conversation.keys.index(queue_key("also this"))].created_at
+        for conversation in (before, after)
+    ]
     assert times == [datetime(2026, 2, 3, 9, tzinfo=UTC)] * 2
 
 
 def test_two_prompts_that_come_back_joined_stay_two_messages(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "first\nthing"), queue_line("enqueue", "second"))
-    found = read_lines(tmp_path, *lines, user_line("u2", "first\nthing\nsecond\nand more"), END)
-    assert found.keys[2:] == [queue_key("first\nthing"), queue_key("second"), "u2:2", "a9"]
-    assert found.prompts == ["begin", "first\nthing", "second", "and more"]
-    assert found.turns == 2
+    conversation = read_lines(tmp_path, *lines, user_line("u2", "first\nthing\nsecond\nand more"), END)
+    assert conversation.keys[2:] == [queue_key("first\nthing"), queue_key("second"), "u2:2", "a9"]
+    assert conversation.prompts == ["begin", "first\nthing", "second", "and more"]
+    assert conversation.turns == 2
 
 
 def test_queued_prompt_returns_only_as_whole_line(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "stop"), queue_line("remove"))
-    found = read_lines(tmp_path, *lines, user_line("u2", "please stop the pump"), END)
-    assert found.prompts == ["begin", "stop", "please stop the pump"]
+    conversation = read_lines(tmp_path, *lines, user_line("u2", "please stop the pump"), END)
+    assert conversation.prompts == ["begin", "stop", "please stop the pump"]
 
 
 def test_later_prompt_with_same_text_is_another_one(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "yes"), queue_line("remove"), END)
-    found = read_lines(
+    conversation = read_lines(
         tmp_path, *lines, user_line("u2", "something else"), assistant_line("a3", "ok"), user_line("u3", "yes")
     )
-    assert found.keys == ["u1", "a1", queue_key("yes"), "a9", "u2", "a3", "u3"]
+    assert conversation.keys == ["u1", "a1", queue_key("yes"), "a9", "u2", "a3", "u3"]
 
 
 def test_same_text_queued_twice_is_two_prompts(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "continue"), queue_line("remove"))
-    found = read_lines(tmp_path, *lines, END, queue_line("enqueue", "continue"), user_line("u2", "continue"))
-    assert found.keys == ["u1", "a1", queue_key("continue"), "a9", queue_key("continue", 1)]
+    conversation = read_lines(tmp_path, *lines, END, queue_line("enqueue", "continue"), user_line("u2", "continue"))
+    assert conversation.keys == ["u1", "a1", queue_key("continue"), "a9", queue_key("continue", 1)]
 
 
 def test_prompts_returned_to_editor_are_not_imported(tmp_path: Path) -> None:
@@ -104,14 +107,14 @@ def test_prompts_returned_to_editor_are_not_imported(tmp_path: Path) -> None:
 
 def test_prompt_typed_again_after_it_went_back_is_line_of_its_own(tmp_path: Path) -> None:
     lines = (*START, queue_line("enqueue", "first"), queue_line("popAll", "first"))
-    found = read_lines(tmp_path, *lines, user_line("u2", "first"), END)
-    assert found.keys == ["u1", "a1", "u2", "a9"]
+    conversation = read_lines(tmp_path, *lines, user_line("u2", "first"), END)
+    assert conversation.keys == ["u1", "a1", "u2", "a9"]
 
 
 def test_notifications_bare_commands_and_blanks_in_queue_are_no_prompts(tmp_path: Path) -> None:
     texts = ("<task-notification>\n<task-id>1</task-id>", "/compact", "  ", "")
-    found = read_lines(tmp_path, *START, *(queue_line("enqueue", text) for text in texts), END)
-    assert found.prompts == ["begin"]
+    conversation = read_lines(tmp_path, *START, *(queue_line("enqueue", text) for text in texts), END)
+    assert conversation.prompts == ["begin"]
     path_like = read_lines(tmp_path, *START, queue_line("enqueue", "/etc/hosts is wrong"), END)
     assert path_like.prompts == ["begin", "/etc/hosts is wrong"]
 
@@ -126,12 +129,12 @@ def test_queued_command_is_prompt_with_or_without_queue_entry(tmp_path: Path) ->
 
 def test_queued_command_that_comes_back_as_user_line_is_one_prompt(tmp_path: Path) -> None:
     lines = (*START, queued_command_line("q1", "the mint"), assistant_line("a2", "x"))
-    found = read_lines(tmp_path, *lines, user_line("u2", "the mint"), END)
-    assert found.keys == ["u1", "a1", "a2", "q1", "a9"]
+    conversation = read_lines(tmp_path, *lines, user_line("u2", "the mint"), END)
+    assert conversation.keys == ["u1", "a1", "a2", "q1", "a9"]
 
 
 def test_queued_commands_of_harness_are_no_prompts(tmp_path: Path) -> None:
-    found = read_lines(
+    conversation = read_lines(
         tmp_path,
         *START,
         queued_command_line("q1", "x", commandMode="task-notification"),
@@ -140,20 +143,22 @@ def test_queued_commands_of_harness_are_no_prompts(tmp_path: Path) -> None:
         queued_command_line("q4", "x", isMeta=True),
         END,
     )
-    assert found.prompts == ["begin"]
+    assert conversation.prompts == ["begin"]
 
 
 def test_images_of_queued_command_are_attachments(tmp_path: Path) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-    found = read_lines(tmp_path, *START, queued_command_line("q1", [image, {"type": "text", "text": "see"}]), END)
-    assert [part.type for part in found.messages[2].parts] == ["text", "attachment"]
+    conversation = read_lines(
+        tmp_path, *START, queued_command_line("q1", [image, {"type": "text", "text": "see"}]), END
+    )
+    assert [part.type for part in conversation.messages[2].parts] == ["text", "attachment"]
 
 
 def test_queued_slash_command_that_comes_back_is_one_prompt(tmp_path: Path) -> None:
     names = "<command-message>plan</command-message>\n<command-name>/plan</command-name>"
     command = f"{names}\n<command-args>a pond</command-args>"
-    found = read_lines(tmp_path, *START, queue_line("enqueue", "/plan a pond"), user_line("u2", command), END)
-    assert found.prompts == ["begin", "/plan a pond"]
+    conversation = read_lines(tmp_path, *START, queue_line("enqueue", "/plan a pond"), user_line("u2", command), END)
+    assert conversation.prompts == ["begin", "/plan a pond"]
 
 
 def test_every_state_of_growing_session_has_each_prompt_once(tmp_path: Path) -> None:
@@ -172,15 +177,17 @@ def test_every_state_of_growing_session_has_each_prompt_once(tmp_path: Path) -> 
     )
     seen: set[str] = set()
     for count in range(1, len(lines) + 1):
-        found = read_lines(tmp_path, *lines[:count])
-        assert len(found.prompts) == len(set(found.keys) & {"u1", *(key for key in found.keys if "queue" in key)})
-        assert seen <= set(found.keys)  # nothing that was imported loses its key
-        seen |= set(found.keys)
-    assert found.prompts == ["begin", "one", "two", "one"]
+        conversation = read_lines(tmp_path, *lines[:count])
+        assert len(conversation.prompts) == len(
+            set(conversation.keys) & {"u1", *(key for key in conversation.keys if "queue" in key)}
+        )
+        assert seen <= set(conversation.keys)  # nothing that was imported loses its key
+        seen |= set(conversation.keys)
+    assert conversation.prompts == ["begin", "one", "two", "one"]
 
 
 def test_queued_prompts_over_max_open_are_all_imported(tmp_path: Path) -> None:
-    count = claude_queue.MAX_OPEN + 50
+    count = claude_prompts.MAX_OPEN_ENTRIES + 50
     lines = [queue_line("enqueue", f"prompt {number}") for number in range(count)]
-    found = read_lines(tmp_path, *START, *lines, END)
-    assert len(found.prompts) == count + 1
+    conversation = read_lines(tmp_path, *START, *lines, END)
+    assert len(conversation.prompts) == count + 1

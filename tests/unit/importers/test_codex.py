@@ -65,8 +65,8 @@ def test_paginated_thread_is_one_conversation_of_several_files() -> None:
     assert PAGE_2.name in report.notes[0]
     (thread,) = read(importer, PAGE_2)
     assert thread.draft.source_id == THREAD
-    said = [text for text in thread.texts if "paint" not in text and "green.tin" not in text]
-    assert said == [
+    spoken = [text for text in thread.texts if "paint" not in text and "green.tin" not in text]
+    assert spoken == [
         "Paint the door green.",
         "It is green now.",
         "(Now the gate, in red.)",
@@ -125,9 +125,9 @@ def test_pages_in_circle_end(tmp_path: Path) -> None:
         }
         lines = [record("session_meta", meta), item("user", f"I am {name[-4:]}."), item("assistant", "Yes.")]
         write_lines(tmp_path / f"rollout-2026-09-01T08-00-0{len(name) % 7}-{name}.jsonl", lines)
-    found = [draft for path in sorted(tmp_path.iterdir()) for draft in read(importer, path)]
-    assert len(found) == 1
-    assert len(found[0].prompts) == 2
+    conversations = [draft for path in sorted(tmp_path.iterdir()) for draft in read(importer, path)]
+    assert len(conversations) == 1
+    assert len(conversations[0].prompts) == 2
 
 
 def test_legacy_rollouts_and_prompts_that_no_event_tells_of(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_fork_leaves_out_what_it_repeats(tmp_path: Path) -> None:
     turn = [record("turn_context", {"turn_id": "t1"}), prompt("Old"), item("assistant", "Yes")]
     write_lines(tmp_path / f"rollout-1-{parent}.jsonl", [record("session_meta", {"id": parent}), *turn])
     meta = record("session_meta", {"id": fork, "forked_from_id": parent})
-    own = [record("turn_context", {"turn_id": "t2"}), prompt("New"), item("assistant", "No")]
-    (read_fork,) = read(importer, write_lines(tmp_path / f"rollout-2-{fork}.jsonl", [meta, *turn, *own]))
+    new_turn = [record("turn_context", {"turn_id": "t2"}), prompt("New"), item("assistant", "No")]
+    (read_fork,) = read(importer, write_lines(tmp_path / f"rollout-2-{fork}.jsonl", [meta, *turn, *new_turn]))
     assert read_fork.prompts == ["New"]
     assert read_fork.draft.parent_source_id == parent
 
@@ -153,8 +153,8 @@ def test_compressed_rollout(tmp_path: Path) -> None:
     data = ROLLOUT.read_bytes()
     path = tmp_path / f"{ROLLOUT.name}.zst"
     path.write_bytes(zstandard.compress(data))
-    (found,) = Walk().over([tmp_path])
-    assert found.importer is not None
+    (detected,) = Walk().over([tmp_path])
+    assert detected.importer is not None
     assert texts(path) == texts(ROLLOUT)
     path.write_bytes(zstandard.compress(data)[:-40])
     with pytest.raises(InvalidInput, match="cut off"):

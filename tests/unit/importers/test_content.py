@@ -103,8 +103,8 @@ def test_payloads_in_tool_input_are_dropped() -> None:
 
 def test_unknown_types_are_counted_or_refused() -> None:
     unknown: list[str] = []
-    found = content_parts([{"type": "hologram", "of": "a fox"}, {}, 3, "x"], unknown=unknown.append)
-    assert found == [TextPart('{"type": "hologram", "of": "a fox"}'), TextPart("3"), TextPart("x")]
+    parts = content_parts([{"type": "hologram", "of": "a fox"}, {}, 3, "x"], unknown=unknown.append)
+    assert parts == [TextPart('{"type": "hologram", "of": "a fox"}'), TextPart("3"), TextPart("x")]
     assert unknown == ["hologram", "(no type)", "int"]
     with pytest.raises(InvalidInput, match="'hologram' is not known"):
         content_parts([{"type": "hologram"}])
@@ -164,11 +164,11 @@ def test_content_that_is_neither_text_nor_list(content: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "role"),
+    ("name", "role"),
     [("user", "user"), ("Human", "user"), ("developer", "system"), ("function", "tool"), (" assistant", "assistant")],
 )
-def test_role_names_are_normalised(given: str, role: str) -> None:
-    assert message_draft({"role": given, "content": "x"}).role == role
+def test_role_names_are_normalised(name: str, role: str) -> None:
+    assert message_draft({"role": name, "content": "x"}).role == role
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_calls_and_results_of_endpoints_own_tools() -> None:
     assert (call.role, call.parts) == ("assistant", (ToolCallPart("ws", "web_search", {"action": {"query": "Lima"}}),))
     answer = message_draft({"type": "shell_call_output", "id": "x", "call_id": "c", "output": [{"stdout": "a"}]})
     assert (answer.role, answer.parts) == ("tool", (ToolResultPart("c", '{"stdout": "a"}'),))
-    found = message_draft({"type": "tool_search_output", "call_id": "c", "tools": [{"name": "f"}]})
-    assert found.parts == (ToolResultPart("c", '{"tools": [{"name": "f"}]}'),)
+    listed = message_draft({"type": "tool_search_output", "call_id": "c", "tools": [{"name": "f"}]})
+    assert listed.parts == (ToolResultPart("c", '{"tools": [{"name": "f"}]}'),)
     allowed = message_draft({"type": "mcp_approval_response", "approval_request_id": "r", "approve": True})
     assert allowed.parts == (ToolResultPart("r", '{"approve": true}'),)
     assert message_draft({"type": "item_reference", "id": "m"}).parts == ()

@@ -51,13 +51,13 @@ CALLING = {"gemini-contents", "le-chat", "ai-sdk", "ai-sdk-messages", "langchain
 
 def conversations_of(name: str) -> list[Read]:
     """All conversations of the format's fixture."""
-    found = [
+    conversations = [
         conversation
         for item in Walk().over([FIXTURES / name])
         if item.importer
         for conversation in read(item.importer, item.source.path)
     ]
-    return [item for item in found if item.draft.title != "Before"]
+    return [item for item in conversations if item.draft.title != "Before"]
 
 
 def parts_of(conversation: Read, kind: type) -> list[Any]:
@@ -132,8 +132,8 @@ def test_no_other_declared_importer_claims_fixture(name: str) -> None:
     for item in Walk().over([FIXTURES / name]) if (FIXTURES / name).exists() else ():
         if item.importer is None or item.source.is_folder:
             continue
-        declared = [found for found in IMPORTERS.values() if isinstance(found, DeclaredImporter)]
-        claims = [found.name for found in declared if found.sniff(item.source)]
+        declared = [importer for importer in IMPORTERS.values() if isinstance(importer, DeclaredImporter)]
+        claims = [importer.name for importer in declared if importer.sniff(item.source)]
         assert claims in ([], [item.importer.name]), item.source.path
 
 
@@ -145,8 +145,8 @@ def test_same_file_under_another_name_is_same_conversation(tmp_path: Path) -> No
                 continue
             other = tmp_path / f"other{path.suffix}"
             other.write_bytes(path.read_bytes())
-            assert [found.draft.source_id for found in read(item.importer, other)] == [
-                found.draft.source_id for found in read(item.importer, path)
+            assert [conversation.draft.source_id for conversation in read(item.importer, other)] == [
+                conversation.draft.source_id for conversation in read(item.importer, path)
             ]
 
 
@@ -154,11 +154,11 @@ def test_conversations_without_ids_that_begin_alike_stay_apart(tmp_path: Path) -
     opening = [{"role": "user", "parts": [{"text": QUESTION}]}, {"role": "model", "parts": [{"text": ANSWER}]}]
     lines = [{"contents": [*opening, {"role": "user", "parts": [{"text": more}]}]} for more in ("And peas?", "Beans?")]
     path = write_lines(tmp_path / "requests.jsonl", lines)
-    found = read(IMPORTERS["gemini-contents"], path)
-    assert [item.prompts for item in found] == [[QUESTION, "And peas?"], [QUESTION, "Beans?"]]
-    assert len({item.draft.source_id for item in found}) == 2
+    conversations = read(IMPORTERS["gemini-contents"], path)
+    assert [item.prompts for item in conversations] == [[QUESTION, "And peas?"], [QUESTION, "Beans?"]]
+    assert len({item.draft.source_id for item in conversations}) == 2
     assert [item.draft.source_id for item in read(IMPORTERS["gemini-contents"], path)] == [
-        item.draft.source_id for item in found
+        item.draft.source_id for item in conversations
     ]
 
 
@@ -177,8 +177,8 @@ def test_message_whose_content_cannot_be_read_is_reported_with_its_place(tmp_pat
     path = tmp_path / "chat.json"
     path.write_text(json.dumps(messages))
     report = FileReport(path="chat.json")
-    [found] = read(IMPORTERS["le-chat"], path, report)
-    assert found.prompts == [QUESTION]
+    [conversation] = read(IMPORTERS["le-chat"], path, report)
+    assert conversation.prompts == [QUESTION]
     assert [issue.place for issue in report.issues] == ["chat.json:element 2"] or report.unknown_types
 
 
@@ -188,8 +188,8 @@ def test_broken_conversation_is_reported_and_its_neighbours_are_read(tmp_path: P
     path = tmp_path / "conversations.json"
     path.write_text(f"[{','.join(texts)}]")
     report = FileReport(path="conversations.json")
-    found = read(IMPORTERS["deepseek"], path, report)
-    assert [item.draft.source_id for item in found] == [value["id"] for value in whole]
+    conversations = read(IMPORTERS["deepseek"], path, report)
+    assert [item.draft.source_id for item in conversations] == [value["id"] for value in whole]
     assert [issue.place for issue in report.issues] == ["conversations.json:element 2"]
 
 
@@ -201,14 +201,14 @@ def test_backup_is_recognised_behind_other_data_larger_than_head(tmp_path: Path)
     path.write_text(json.dumps(large))
     [item] = Walk().over([path])
     assert item.importer is IMPORTERS["chatbox"]
-    assert [found.draft.title for found in read(item.importer, path)] == ["Before", "Chickpeas"]
+    assert [conversation.draft.title for conversation in read(item.importer, path)] == ["Before", "Chickpeas"]
 
 
 def test_question_in_both_answers_of_preference_is_current(tmp_path: Path) -> None:
     question = {"role": "user", "content": QUESTION}
     answers = {name: [question, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
-    [found] = read(IMPORTERS["dpo"], write_lines(tmp_path / "train.jsonl", [answers]))
-    assert found.texts == [QUESTION, "(rejected)", "chosen"]
+    [conversation] = read(IMPORTERS["dpo"], write_lines(tmp_path / "train.jsonl", [answers]))
+    assert conversation.texts == [QUESTION, "(rejected)", "chosen"]
 
 
 def test_thread_with_branches_is_refused_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +223,8 @@ def test_columns_of_bytes_do_not_stop_database_from_being_read(tmp_path: Path) -
     connection = sqlite3.connect(path)
     connection.executescript("ALTER TABLE messages ADD COLUMN picture BLOB; UPDATE messages SET picture = x'00ff'")
     connection.close()
-    [found] = read(IMPORTERS["ollama"], path)
-    assert found.prompts == [QUESTION]
+    [conversation] = read(IMPORTERS["ollama"], path)
+    assert conversation.prompts == [QUESTION]
 
 
 def test_document_of_another_program_with_same_marks_is_declined(tmp_path: Path) -> None:
@@ -327,10 +327,12 @@ def test_other_spellings_of_format_are_read(name: str, tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     [item] = Walk().over([path])
     assert item.importer is IMPORTERS[format]
-    [found] = read(item.importer, path)
-    assert found.prompts == [QUESTION]
-    assert found.turns == 1 or name == "tags around the prompt"
-    assert [text for text in found.texts if text.startswith("(")] == (["(Overnight.)"] if name == "forks" else [])
+    [conversation] = read(item.importer, path)
+    assert conversation.prompts == [QUESTION]
+    assert conversation.turns == 1 or name == "tags around the prompt"
+    assert [text for text in conversation.texts if text.startswith("(")] == (
+        ["(Overnight.)"] if name == "forks" else []
+    )
 
 
 def test_empty_conversation_is_noted_and_not_skipped(tmp_path: Path) -> None:
@@ -358,8 +360,8 @@ def test_day_and_month_are_read_by_evidence_of_file_or_left_out(second: str, day
     path = tmp_path / "ChatGPT.json"
     path.write_text(json.dumps(backup))
     report = FileReport(path=path.name)
-    [found] = read(IMPORTERS["chatgpt-exporter"], path, report)
-    asked = found.messages[0].created_at
+    [conversation] = read(IMPORTERS["chatgpt-exporter"], path, report)
+    asked = conversation.messages[0].created_at
     assert (asked and asked.date().isoformat()) == day
     assert report.repaired == (0 if day else 2)
 

@@ -73,8 +73,8 @@ def transcript(path: Path) -> Path:
 
 def read_all(importer: str, path: Path) -> Iterator[int]:
     """Parse the file as imports do; yields the weight of each message."""
-    found = IMPORTERS[importer].parse(Source(path), FileReport(path=path.name))
-    for draft in found:
+    conversations = IMPORTERS[importer].parse(Source(path), FileReport(path=path.name))
+    for draft in conversations:
         yield from (message.weight for message in draft.messages)
 
 
@@ -132,17 +132,17 @@ def test_nested_decoders_share_one_bound(tmp_path: Path) -> None:
     decoded = DecodedBytes(encoded_bytes=len(buffer.getvalue()), limits=LIMITS)
     unpacked = unpack_upload(buffer, "a.zip", tmp_path, LIMITS, decoded)
     with decoding(decoded):
-        (found,) = [found for found in Walk().over([unpacked.root]) if found.source.path.suffix == ".zst"]
-        with pytest.raises(TooLarge), open_transcript(found.source.path) as file:
+        (detected,) = [detected for detected in Walk().over([unpacked.root]) if detected.source.path.suffix == ".zst"]
+        with pytest.raises(TooLarge), open_transcript(detected.source.path) as file:
             file.read()
 
 
 def test_refusal_while_file_is_recognised_names_limit(tmp_path: Path) -> None:
     path = transcript(tmp_path / "a.jsonl")
     with decoding(DecodedBytes(encoded_bytes=10, limits=DecodeLimits(max_ratio=2, ratio_from_bytes=1_000))):
-        (found,) = Walk().over([path])
-    assert found.importer is None
-    assert "more than 2 times its size" in found.reason
+        (detected,) = Walk().over([path])
+    assert detected.importer is None
+    assert "more than 2 times its size" in detected.reason
 
 
 def test_real_ratio_is_accepted(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.unit.importers.helpers import FIXTURES, user_line, write_lines
 DIALOGUE = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 
 
-def found(*paths: Path, root: Path | None = None, format: str = "auto") -> list[tuple[str, str]]:
+def sources(*paths: Path, root: Path | None = None, format: str = "auto") -> list[tuple[str, str]]:
     """(label, importer or reason) of each source."""
     return [(item.source.label, _what(item)) for item in Walk(format=format).over(paths, root=root)]
 
@@ -30,7 +30,7 @@ def test_fixtures_in_fixed_order_parents_first() -> None:
     )
     claude = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
     folders = [FIXTURES / name for name in ("amplifier", "claude-code", "plain")]
-    assert found(*folders, root=FIXTURES.parent) == [
+    assert sources(*folders, root=FIXTURES.parent) == [
         (f"transcripts/amplifier/sessions/{session}", "amplifier"),
         (f"transcripts/amplifier/sessions/{child}", "amplifier"),
         ("transcripts/claude-code/0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl", "claude-code"),
@@ -49,7 +49,7 @@ def test_fixtures_in_fixed_order_parents_first() -> None:
 def test_older_subagent_files_come_after_their_sessions(tmp_path: Path) -> None:
     for name in ("agent-1.jsonl", "zzz.jsonl"):
         write_lines(tmp_path / name, [user_line("u", "x")])
-    assert [label for label, _ in found(tmp_path, root=tmp_path)] == ["zzz.jsonl", "agent-1.jsonl"]
+    assert [label for label, _ in sources(tmp_path, root=tmp_path)] == ["zzz.jsonl", "agent-1.jsonl"]
 
 
 def test_hidden_backup_and_meta_files_are_passed_over_and_others_counted(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_unclaimed_files_are_reported_with_reason(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"a": 1}')
     (tmp_path / "b.json").write_text("")
     (tmp_path / "c.pb").write_bytes(b"\x8f\x02\xff")
-    unknown, empty, windsurf, gone = found(tmp_path, tmp_path / "gone", root=tmp_path)
+    unknown, empty, windsurf, gone = sources(tmp_path, tmp_path / "gone", root=tmp_path)
     assert unknown[1].startswith("it looks like none of the formats that can be read. Use another export")
     assert empty == ("b.json", "the file is empty: export it again")
     assert "keeps them encrypted" in windsurf[1]
@@ -82,8 +82,8 @@ def test_archive_in_folder_is_to_be_unpacked(tmp_path: Path) -> None:
 
 def test_file_named_itself_needs_no_suffix(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "chat.log", DIALOGUE)
-    assert found(path, root=tmp_path) == [("chat.log", "plain")]
-    assert found(tmp_path, root=tmp_path) == []
+    assert sources(path, root=tmp_path) == [("chat.log", "plain")]
+    assert sources(tmp_path, root=tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["chat.txt", "chat", "CHAT.JSONL", "chat (2).json"])
@@ -91,7 +91,7 @@ def test_other_names_of_transcripts_in_folder(tmp_path: Path, name: str) -> None
     write_lines(tmp_path / name, DIALOGUE)
     (tmp_path / "notes.txt").write_text("[a note]")
     (tmp_path / "LICENSE").write_text("Free for all.")
-    assert found(tmp_path, root=tmp_path) == [(name, "plain")]
+    assert sources(tmp_path, root=tmp_path) == [(name, "plain")]
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,15 @@ def test_links_in_circles_and_files_met_twice(tmp_path: Path) -> None:
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
     (tmp_path / "a" / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
     (tmp_path / "a" / "self").symlink_to(tmp_path / "a" / "self")
-    labels = found(tmp_path, tmp_path / "a", root=tmp_path)
+    labels = sources(tmp_path, tmp_path / "a", root=tmp_path)
     assert [label for label, what in labels if what == "plain"] == ["a/chat.jsonl"]
     assert ("a/dangling.jsonl", "cannot be read: No such file or directory") in labels
 
 
 def test_pipe_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
-    assert found(tmp_path, root=tmp_path) == []
-    assert found(tmp_path / "pipe.jsonl", root=tmp_path) == [("pipe.jsonl", "neither a file nor a folder")]
+    assert sources(tmp_path, root=tmp_path) == []
+    assert sources(tmp_path / "pipe.jsonl", root=tmp_path) == [("pipe.jsonl", "neither a file nor a folder")]
 
 
 def test_unreadable_folder_or_file_does_not_stop_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_unreadable_folder_or_file_does_not_stop_walk(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(os, "scandir", guarded_scandir)
     monkeypatch.setattr(Path, "open", guarded_open)
-    assert found(tmp_path, root=tmp_path) == [
+    assert sources(tmp_path, root=tmp_path) == [
         ("locked", "cannot be read: Permission denied"),
         ("open/b.jsonl", "plain"),
         ("open/secret.jsonl", "secret.jsonl cannot be read: Permission denied."),
@@ -169,7 +169,7 @@ def test_sessions_file_stands_for_its_folder(tmp_path: Path) -> None:
 def test_other_transcripts_in_sessions_folder_are_found_too(tmp_path: Path) -> None:
     for name in ("transcript.jsonl", "other.jsonl", "deeper/more.jsonl"):
         write_lines(tmp_path / name, DIALOGUE)
-    assert found(tmp_path, root=tmp_path) == [
+    assert sources(tmp_path, root=tmp_path) == [
         (".", "amplifier"),
         ("other.jsonl", "plain"),
         ("deeper/more.jsonl", "plain"),
@@ -178,9 +178,9 @@ def test_other_transcripts_in_sessions_folder_are_found_too(tmp_path: Path) -> N
 
 def test_given_format_is_only_one_tried(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "transcript.jsonl", DIALOGUE)
-    assert found(path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
-    assert found(tmp_path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
-    ((_, reason),) = found(tmp_path, root=tmp_path, format="claude-code")
+    assert sources(path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
+    assert sources(tmp_path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
+    ((_, reason),) = sources(tmp_path, root=tmp_path, format="claude-code")
     assert reason.startswith("it looks like no file of the format claude-code. ")
     with pytest.raises(InvalidInput, match="give one of auto, amplifier"):
         Walk(format="morse")
@@ -188,7 +188,7 @@ def test_given_format_is_only_one_tried(tmp_path: Path) -> None:
 
 def test_labels_begin_with_path_as_given(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a" / "b.jsonl", DIALOGUE)
-    assert found(tmp_path) == [(f"{tmp_path}/a/b.jsonl", "plain")]
+    assert sources(tmp_path) == [(f"{tmp_path}/a/b.jsonl", "plain")]
     assert Source(path).label == ""
 
 
@@ -205,7 +205,7 @@ def test_conversations_in_hidden_folders_of_a_home_are_met_and_nothing_else_of_t
     labels = {item.source.label for item in walk.over([tmp_path], root=tmp_path)}
     assert {label.rpartition("/")[2] for label in labels} == {"a.jsonl", "b.jsonl", "c.jsonl", "chat.jsonl"}
     assert walk.ignored == {".json": 2}
-    assert found(tmp_path / ".claude" / "settings.json")  # a file that is named itself is refused
+    assert sources(tmp_path / ".claude" / "settings.json")  # a file that is named itself is refused
 
 
 def test_other_files_of_a_session_are_counted_and_not_refused(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def elements(tmp_path: Path, data: str | bytes, *names: str) -> tuple[list[Any],
 def test_array_of_any_values_is_read(tmp_path: Path) -> None:
     values = [{"a": ['x"]}', {"b": "\\"}]}, "y,[", 12, -1.5e3, None, True, [], {}, "ü😀"]
     for text in (json.dumps(values), json.dumps(values, indent=2, ensure_ascii=False), "\ufeff" + json.dumps(values)):
-        found, report = elements(tmp_path, text)
-        assert found == values
+        items, report = elements(tmp_path, text)
+        assert items == values
         assert report.skipped == 0
 
 
@@ -46,8 +46,8 @@ def test_array_under_name_and_single_object(tmp_path: Path) -> None:
 
 
 def test_broken_element_is_reported_and_others_read(tmp_path: Path) -> None:
-    found, report = elements(tmp_path, '[{"a": 1}, {"b": "\\x", "c": [1]}, {"d": 2}]')
-    assert found == [{"a": 1}, {"d": 2}]
+    items, report = elements(tmp_path, '[{"a": 1}, {"b": "\\x", "c": [1]}, {"d": 2}]')
+    assert items == [{"a": 1}, {"d": 2}]
     assert report.skipped == 1
     assert "element 2" in report.issues[0].place
     assert "not readable JSON" in report.issues[0].reason
@@ -56,30 +56,30 @@ def test_broken_element_is_reported_and_others_read(tmp_path: Path) -> None:
 def test_truncated_array_yields_whole_elements_and_issue(tmp_path: Path) -> None:
     whole = json.dumps([{"n": number, "text": 'a "quote" \\ here'} for number in range(3)])
     for end in range(len(whole)):
-        found, report = elements(tmp_path, whole[:end])
-        assert found == [{"n": number, "text": 'a "quote" \\ here'} for number in range(len(found))]
+        items, report = elements(tmp_path, whole[:end])
+        assert items == [{"n": number, "text": 'a "quote" \\ here'} for number in range(len(items))]
         assert bool(report.skipped) == (end > 0)
 
 
 @pytest.mark.usefixtures("few_values_allowed")
 def test_element_of_too_many_values_is_passed_over(tmp_path: Path) -> None:
-    found, report = elements(tmp_path, "[1, [" + "0," * 2_000 + '0], {"a": 2}]')
-    assert found == [1, {"a": 2}]
+    items, report = elements(tmp_path, "[1, [" + "0," * 2_000 + '0], {"a": 2}]')
+    assert items == [1, {"a": 2}]
     assert "more than 1,000,000 values" in report.issues[0].reason
 
 
 @pytest.mark.usefixtures("few_values_allowed")
 def test_many_elements_of_few_values_are_read(tmp_path: Path) -> None:
     data = "[" + "[0,0,0,0],\n" * 3_000 + "7]"
-    found, report = elements(tmp_path, data)
-    assert (len(found), found[-1], report.skipped) == (3_001, 7, 0)
+    items, report = elements(tmp_path, data)
+    assert (len(items), items[-1], report.skipped) == (3_001, 7, 0)
 
 
 def test_element_that_is_too_long_ends_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_arrays, "MAX_ELEMENT_CHARS", 50)
-    found, report = elements(tmp_path, '[1, "' + "x" * (3 * json_arrays.CHUNK_BYTES + 1_000) + '", 2]')
-    assert found[0] == 1
-    assert report.skipped + len(found) >= 2
+    items, report = elements(tmp_path, '[1, "' + "x" * (3 * json_arrays.CHUNK_BYTES + 1_000) + '", 2]')
+    assert items[0] == 1
+    assert report.skipped + len(items) >= 2
 
 
 def test_plain_text_is_refused_as_document(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from tests.unit.importers.helpers import read, write_lines
 SAID = ("Is rye sour?", "Only with a levain.", "And wheat bread?", "Not by itself.")
 
 
-def turns(speaker: str, said: str, names: tuple[str, str], **values: Any) -> list[dict[str, Any]]:
+def turns(speaker: str, text_name: str, names: tuple[str, str], **values: Any) -> list[dict[str, Any]]:
     """Two questions with their answers, under these names."""
-    return [{speaker: name, said: text, **values} for name, text in zip(names * 2, SAID, strict=True)]
+    return [{speaker: name, text_name: text, **values} for name, text in zip(names * 2, SAID, strict=True)]
 
 
 def rooms() -> Any:
@@ -93,8 +93,8 @@ def test_mapping_cannot_have_name_of_known_format() -> None:
 
 
 def test_places_three_levels_deep_are_proposed(tmp_path: Path) -> None:
-    rows = [{"session_id": "s-1", "message": {"type": who, "data": {"content": said}}}
-            for who, said in (("human", "How do I prune a quince?"), ("ai", "In late winter."))]  # fmt: skip
+    rows = [{"session_id": "s-1", "message": {"type": who, "data": {"content": text}}}
+            for who, text in (("human", "How do I prune a quince?"), ("ai", "In late winter."))]  # fmt: skip
     mapping = proposed_mapping(write_lines(tmp_path / "rows.jsonl", rows))
     assert mapping is not None
     assert (mapping["role"], mapping["text"], mapping["group"]) == (

@@ -24,41 +24,44 @@ def read_text(path: Path, text: str, report: FileReport | None = None) -> list[R
 
 
 def test_one_conversation_in_openai_shape() -> None:
-    (found,) = read(importer, FOLDER / "openai.json")
-    draft = found.draft
+    (conversation,) = read(importer, FOLDER / "openai.json")
+    draft = conversation.draft
     assert (draft.source, draft.source_id, draft.title, draft.project) == (
         *("plain", "chat-harvest-plan", "Harvest plan", "garden"),
     )
     assert draft.created_at == datetime(2026, 4, 1, 12, tzinfo=UTC)
-    assert [message.role for message in found.messages] == ["system", "user", "assistant", "tool", "assistant"]
-    assert found.messages[1].name == "mira"
-    assert found.messages[1].parts == (TextPart("When are the beans ripe?"), AttachmentPart("image", "image/png", 70))
-    assert found.messages[2].parts == (ToolCallPart("call_9", "calendar", {"crop": "beans"}),)
-    assert found.turns == 1
+    assert [message.role for message in conversation.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert conversation.messages[1].name == "mira"
+    assert conversation.messages[1].parts == (
+        TextPart("When are the beans ripe?"),
+        AttachmentPart("image", "image/png", 70),
+    )
+    assert conversation.messages[2].parts == (ToolCallPart("call_9", "calendar", {"crop": "beans"}),)
+    assert conversation.turns == 1
 
 
 def test_separate_system_prompt_changes_neither_name_nor_keys(tmp_path: Path) -> None:
     (without,) = read_text(tmp_path / "a.json", json.dumps({"messages": DIALOGUE}))
     for system in ("Be brief.", [{"type": "text", "text": "Be brief."}]):
-        (found,) = read_text(tmp_path / "a.json", json.dumps({"system": system, "messages": DIALOGUE}))
-        assert found.texts == ["Be brief.", "q", "a"]
-        assert found.keys == ["system", *without.keys]
-        assert found.draft.source_id == without.draft.source_id
+        (conversation,) = read_text(tmp_path / "a.json", json.dumps({"system": system, "messages": DIALOGUE}))
+        assert conversation.texts == ["Be brief.", "q", "a"]
+        assert conversation.keys == ["system", *without.keys]
+        assert conversation.draft.source_id == without.draft.source_id
 
 
 def test_lines_of_messages_in_anthropic_shape() -> None:
-    (found,) = read(importer, FOLDER / "anthropic.jsonl")
-    assert [message.role for message in found.messages] == ["user", "assistant", "tool", "assistant"]
-    assert found.messages[0].created_at == datetime(2026, 1, 1, tzinfo=UTC)
-    assert found.turns == 1
+    (conversation,) = read(importer, FOLDER / "anthropic.jsonl")
+    assert [message.role for message in conversation.messages] == ["user", "assistant", "tool", "assistant"]
+    assert conversation.messages[0].created_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert conversation.turns == 1
 
 
 def test_lines_of_conversations_are_named_by_their_opening() -> None:
-    found = read(importer, FOLDER / "finetune.jsonl")
-    names = [item.draft.source_id for item in found]
+    conversations = read(importer, FOLDER / "finetune.jsonl")
+    names = [item.draft.source_id for item in conversations]
     assert len(set(names)) == 3
     assert names[2] == f"{names[0]}:2"
-    assert [item.turns for item in found] == [1, 1, 1]
+    assert [item.turns for item in conversations] == [1, 1, 1]
     assert names == [item.draft.source_id for item in read(importer, FOLDER / "finetune.jsonl")]
 
 
@@ -74,9 +77,9 @@ def test_lines_of_conversations_are_named_by_their_opening() -> None:
     ],
 )
 def test_documents_in_every_shape(tmp_path: Path, value: Any, count: int, indent: int | None) -> None:
-    found = read_text(tmp_path / "chat.json", json.dumps(value, indent=indent))
-    assert len(found) == count
-    assert all(item.prompts == ["q"] for item in found)
+    conversations = read_text(tmp_path / "chat.json", json.dumps(value, indent=indent))
+    assert len(conversations) == count
+    assert all(item.prompts == ["q"] for item in conversations)
 
 
 def test_names_of_conversations(tmp_path: Path) -> None:
@@ -116,8 +119,8 @@ def test_bad_messages_are_skipped_with_their_place(tmp_path: Path) -> None:
         "{broken",
         '{"role": "user", "content": "z"}',
     ]
-    (found,) = read_text(tmp_path / "c.jsonl", "\n".join(lines), report)
-    assert found.prompts == ["q", "z"]
+    (conversation,) = read_text(tmp_path / "c.jsonl", "\n".join(lines), report)
+    assert conversation.prompts == ["q", "z"]
     assert sorted(issue.place for issue in report.issues) == ["c:3", "c:4"]
     report = FileReport(path="d")
     value = {"messages": [*DIALOGUE, {"role": "user"}, 5]}
@@ -128,8 +131,8 @@ def test_bad_messages_are_skipped_with_their_place(tmp_path: Path) -> None:
 
 def test_keys_are_ids_where_they_are_unique_else_positions(tmp_path: Path) -> None:
     messages = [{**DIALOGUE[0], "id": "m1"}, {**DIALOGUE[1], "id": "m1"}, DIALOGUE[0]]
-    (found,) = read(importer, write_lines(tmp_path / "c.jsonl", messages))
-    assert found.keys == ["m1", "message:2", "message:3"]
+    (conversation,) = read(importer, write_lines(tmp_path / "c.jsonl", messages))
+    assert conversation.keys == ["m1", "message:2", "message:3"]
 
 
 def test_damaged_document_says_where(tmp_path: Path) -> None:
@@ -153,8 +156,8 @@ def test_deeply_nested_json_is_refused_or_read(tmp_path: Path) -> None:
         + "]}"
     )
     path.write_text(f'[{{"role": "user", "content": "q"}}, {deep}]')
-    (found,) = read(importer, path)
-    assert len(found.messages) == 2
+    (conversation,) = read(importer, path)
+    assert len(conversation.messages) == 2
 
 
 FOREIGN: list[tuple[str, Any]] = [
@@ -225,6 +228,6 @@ def test_messages_under_other_names_are_read(document: Any, tmp_path: Path) -> N
     path = tmp_path / "log.json"
     path.write_text(json.dumps(document))
     assert importer.sniff(Source(path))
-    [found] = read(importer, path)
-    assert found.texts == ["Why?", "So."]
-    assert found.turns == 1
+    [conversation] = read(importer, path)
+    assert conversation.texts == ["Why?", "So."]
+    assert conversation.turns == 1

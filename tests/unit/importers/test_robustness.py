@@ -45,14 +45,14 @@ edits = st.lists(
 
 def changed(data: bytes, cut_at: float, changes: list[tuple[float, int, bytes]]) -> bytes:
     """The data with bytes replaced at some places (given as fractions of its length), cut at the end."""
-    for place, removed, added in changes:
-        at = int(place * len(data))
+    for start, removed, added in changes:
+        at = int(start * len(data))
         data = data[:at] + added + data[at + removed :]
     return data[: int(cut_at * len(data)) + 1]
 
 
-def read_all(found: Iterator[DetectedSource]) -> None:
-    for item in found:
+def read_all(sources: Iterator[DetectedSource]) -> None:
+    for item in sources:
         importers = [item.importer] if item.importer else list(IMPORTERS.values())
         for importer in importers:
             report = FileReport(path=item.source.label)

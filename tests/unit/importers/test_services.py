@@ -24,9 +24,6 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
-# --- ChatGPT --------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def beetroot() -> Read:
     return read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json")[0]
@@ -58,10 +55,10 @@ def test_chatgpt_reads_as_page_does(beetroot: Read) -> None:
 
 def test_chatgpt_damaged_conversation_is_skipped_and_others_read() -> None:
     report = FileReport(path="")
-    found = read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json", report)
-    assert [item.draft.source_id[-4:] for item in found] == ["beet", "deep"]
-    assert found[1].prompts == ["How deep?"]
-    assert found[1].draft.archived
+    conversations = read(ChatGPTImporter(), FIXTURES / "chatgpt" / "conversations-000.json", report)
+    assert [item.draft.source_id[-4:] for item in conversations] == ["beet", "deep"]
+    assert conversations[1].prompts == ["How deep?"]
+    assert conversations[1].draft.archived
     assert report.skipped == 1
 
 
@@ -110,13 +107,10 @@ def test_chatgpt_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
         "none": "no node",
     }
     report = FileReport(path="")
-    (found,) = read(ChatGPTImporter(), write(tmp_path / "one.json", {"title": "x", "mapping": mapping}), report)
-    assert found.prompts == ["Hi"]
-    assert [name.partition(":")[0] for name in found.draft.former_ids] == ["one"]
+    (conversation,) = read(ChatGPTImporter(), write(tmp_path / "one.json", {"title": "x", "mapping": mapping}), report)
+    assert conversation.prompts == ["Hi"]
+    assert [name.partition(":")[0] for name in conversation.draft.former_ids] == ["one"]
     assert report.unknown_types == {"text": 1, "role narrator": 1}
-
-
-# --- Claude.ai ------------------------------------------------------------------------------------
 
 
 def test_claude_ai_content_precedes_text_and_attachments_keep_their_text() -> None:
@@ -151,12 +145,9 @@ def test_claude_ai_projects_and_memories_are_conversations_of_their_own() -> Non
 
 def test_claude_ai_manifest_says_what_to_download(tmp_path: Path) -> None:
     files = [{"name": f"projects-{number:03}.zip", "url": "https://example.org/x"} for number in range(2)]
-    (found,) = Walk().over([write(tmp_path / "manifest-1.json", {"files": files})])
-    assert found.importer is None
-    assert "Download the zip files that it lists" in found.reason
-
-
-# --- LibreChat and Chatbot UI ---------------------------------------------------------------------
+    (detected,) = Walk().over([write(tmp_path / "manifest-1.json", {"files": files})])
+    assert detected.importer is None
+    assert "Download the zip files that it lists" in detected.reason
 
 
 def test_librechat_trees_flat_lists_and_chatbot_ui() -> None:
@@ -168,9 +159,6 @@ def test_librechat_trees_flat_lists_and_chatbot_ui() -> None:
     assert (flat.texts, flat.messages[1].model) == (["How much rye?", "A third."], "gpt-4o")
     (other,) = read(LibreChatImporter(), FIXTURES / "librechat" / "chatbotui.json")
     assert (other.texts, other.draft.title) == (["How much salt?", "Two per cent."], "Salt")
-
-
-# --- Open WebUI -----------------------------------------------------------------------------------
 
 
 def test_open_webui_output_and_details() -> None:
@@ -191,9 +179,6 @@ def test_open_webui_database_is_read_like_its_export() -> None:
     )
     assert chat.draft.archived
     assert (len(report.issues), len(report.notes)) == (1, 1)  # a chat without messages, another user's chat
-
-
-# --- Markdown -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -219,8 +204,8 @@ def test_specstory_session_names_its_conversation_model_and_thinking() -> None:
 
 
 def test_markdown_walk_finds_hidden_folder_of_specstory() -> None:
-    found = [item.source.path.name for item in Walk().over([FIXTURES / "markdown"]) if item.importer]
-    assert len(found) == 4
+    names = [item.source.path.name for item in Walk().over([FIXTURES / "markdown"]) if item.importer]
+    assert len(names) == 4
 
 
 @pytest.mark.parametrize("text", ["# Read me\n\n## User\n\nSet up.\n", "**Note** this.\n", "", "## Claude\n## You\n"])
@@ -259,9 +244,6 @@ def test_questions_of_perplexity_s_markdown_are_headings(tmp_path: Path) -> None
     [chat] = read(MarkdownImporter(), path)
     assert chat.texts == ["How do I prune?", "In winter.\n\n## Tools\nA saw.", "How often?", "Once."]
     assert chat.turns == 2
-
-
-# --- Google Takeout -------------------------------------------------------------------------------
 
 
 def test_takeout_prompts_day_by_day() -> None:

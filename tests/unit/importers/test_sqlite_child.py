@@ -146,14 +146,16 @@ def test_recognised_database_is_parsed_by_process_that_recognised_it(
     monkeypatch.setattr("convmemory.conversations.importers.sqlite.Database", Recorded)
     goose_database(tmp_path / "sessions.db")
     walk = Walk().over([tmp_path])
-    found = next(walk)
-    assert found.importer
-    [draft] = found.importer.parse(found.source, FileReport(path="sessions.db"))
+    detected = next(walk)
+    assert detected.importer
+    [draft] = detected.importer.parse(detected.source, FileReport(path="sessions.db"))
     assert draft.source_id == "s"
     assert len(started) == 1
     assert list(walk) == []
     assert started[0].process.returncode == -signal.SIGKILL
-    assert [draft.source_id for draft in found.importer.parse(found.source, FileReport(path="sessions.db"))] == ["s"]
+    assert [draft.source_id for draft in detected.importer.parse(detected.source, FileReport(path="sessions.db"))] == [
+        "s"
+    ]
 
 
 def test_text_that_is_not_utf_8_is_repaired(tmp_path: Path) -> None:

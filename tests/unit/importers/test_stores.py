@@ -18,13 +18,13 @@ Q, A = "How ripe is the quince?", "Ripe in October."
 
 def read_all(path: Path) -> dict[str, Read]:
     """All conversations under the path, by their ids; nothing may be refused or passed over."""
-    found: dict[str, Read] = {}
+    by_id: dict[str, Read] = {}
     for item in Walk().over([path], root=path):
         assert item.importer, item.reason
         report = FileReport(path="")
-        found.update((chat.draft.source_id, chat) for chat in read(item.importer, item.source.path, report))
+        by_id.update((chat.draft.source_id, chat) for chat in read(item.importer, item.source.path, report))
         assert (report.passed_over, report.errors) == (0, [])
-    return found
+    return by_id
 
 
 def event(kind: str, number: int, role: str, text: str, **message: Any) -> dict[str, Any]:

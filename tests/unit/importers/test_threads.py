@@ -73,8 +73,8 @@ def test_turns_are_rolled_back_with_prompt_that_opened_them() -> None:
 
 def test_messages_without_id_are_named_by_what_they_say() -> None:
     first, again = MessageKeys(), MessageKeys()
-    said = [("user", "yes"), ("assistant", "Done."), ("user", "yes")]
-    keys = [first.key(role, text, scope="t1") for role, text in said]
-    assert keys == [again.key(role, text, scope="t1") for role, text in said]
+    messages = [("user", "yes"), ("assistant", "Done."), ("user", "yes")]
+    keys = [first.key(role, text, scope="t1") for role, text in messages]
+    assert keys == [again.key(role, text, scope="t1") for role, text in messages]
     assert len(set(keys)) == 3
     assert first.key("user", "yes", scope="t2") not in keys

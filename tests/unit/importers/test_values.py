@@ -73,8 +73,8 @@ def test_long_keys_stay_different() -> None:
     ],
 )
 def test_times_as_browsers_show_them_are_read(shown: str, order: DayOrder, expected: str | None) -> None:
-    found = time_of(shown, order)
-    assert (found and found.isoformat()) == expected
+    time = time_of(shown, order)
+    assert (time and time.isoformat()) == expected
 
 
 def test_order_of_day_and_month_is_what_all_dates_of_file_agree_on() -> None:

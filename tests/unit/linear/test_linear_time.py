@@ -6,14 +6,25 @@ from collections import deque
 
 import pytest
 
+from convmemory.core.errors import ConvMemoryError
 from tests.support.growth import FEW_UNITS, MARKDOWN_UNITS, UNITS, assert_linear
 from tests.unit.linear.patterns import compiled_patterns, inline_patterns, modules_of_text
-from tests.unit.linear.text_functions import SLOW, SLOWEST, TEXT_FUNCTIONS, called
+from tests.unit.linear.text_functions import TEXT_FUNCTIONS, TextFunction
 
 pytestmark = pytest.mark.slow
 
 PATTERNS = compiled_patterns()
 READERS = {"latex2mathml", "lxml", "markdown_it", "nh3", "pygments", "pyphen", "sentencex", "tiktoken", "unicodedata"}
+
+SLOW = frozenset({"convmemory.conversations.pages.markdown_html"})
+SLOWEST = frozenset(
+    {
+        "convmemory.conversations.importers.message_lists",
+        "convmemory.conversations.pages.part_views passage",
+        "convmemory.documents.markdown_sections",
+    }
+)
+"""They read Markdown, or many pieces: a selection of the texts is enough to be waited for."""
 
 # Patterns that are made on the spot, and the function in the register that runs them.
 MADE_ON_THE_SPOT = {
@@ -21,11 +32,32 @@ MADE_ON_THE_SPOT = {
         "convmemory.core.text"
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
+    "search/results/overturned.py: re.compile(either(lists[f'{kind}_unspaced']) or '(?!)')": (
+        "search.results.overturned"
+    ),
+    "search/results/overturned.py: re.compile(f'(?<!\\\\w)(?:{either(lists[kind])})(?!\\\\w)', re.I)": (
+        "search.results.overturned"
+    ),
+    "convmemory/chat/checked_answers.py: re.search(f'(?<![0-9a-z]){re.escape(quote)}(?![0-9a-z])', text)": (
+        "convmemory.chat.checked_answers"
+    ),
     "search/pages/snippets.py: re.compile('|'.join(patterns))": "search.pages.snippets",
     "convmemory/push/ignoring.py: re.compile(expression, _FLAGS)": "convmemory.push.ignoring",
     "convmemory/core/usages.py: re.fullmatch(_TOKEN.sub(as_pattern, usage), call)": "convmemory.core.usages",
     "convmemory/core/key_shapes.py: re.compile(pattern)": "convmemory.core.key_shapes",
 }
+
+
+def called(function: TextFunction) -> TextFunction:
+    """The function with its own errors passed over: a refusal is an answer."""
+
+    def call(text: str) -> object:
+        try:
+            return function(text)
+        except ConvMemoryError as error:
+            return error
+
+    return call
 
 
 @pytest.mark.parametrize("place", sorted(PATTERNS))

@@ -16,6 +16,7 @@ from typing import Any
 import tiktoken
 
 from benchmarks.datasets.beam import _without_plan_mark
+from convmemory.chat.checked_answers import AnswerReader
 from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.live import clean_title
@@ -23,7 +24,7 @@ from convmemory.conversations.exports.markdown_text import part_as_markdown
 from convmemory.conversations.importers.base import FileReport, Importer, Source, is_newer
 from convmemory.conversations.importers.chatgpt import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
-from convmemory.conversations.importers.claude_queue import QueueTracker, is_queued_prompt, read_prompt
+from convmemory.conversations.importers.claude_prompts import QueueTracker, is_queued_prompt, read_prompt
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.detect import why_refused
@@ -47,6 +48,7 @@ from convmemory.conversations.importers.values import (
 )
 from convmemory.conversations.importing.archives import _archive_stem, _safe_parts
 from convmemory.conversations.messages.drafts import MessageDraft, event_words, words_query
+from convmemory.conversations.messages.edits import edits_in, edits_of, path_in_project
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.outcomes import Outcome, Spoken, call_line, end_of, outcome_of
 from convmemory.conversations.messages.parts import (
@@ -67,7 +69,7 @@ from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import _blocks, _payloads
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import StoredMessage
-from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.errors import InvalidInput
 from convmemory.core.files.charsets import decode_text
 from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.key_shapes import find_keys
@@ -84,7 +86,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_likely_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
 from convmemory.documents.converters.coverage import Coverage
@@ -113,10 +115,12 @@ from search.query import is_too_short
 from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
+from search.ranking.repeated import _LINK
 from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
+from search.results.overturned import Said, overturning
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, is_asking, item_texts, parseable, searchable, words_of_tools
 from search.word_forms import indexed_text, phrase_query, queried_text
@@ -307,6 +311,14 @@ def _edits(text: str) -> object:
         {"input": f"*** Begin Patch\n{text}"},
         {"path": "a", "edits": [{"old_str": line, "new_str": text[:10]} for line in text.split("\n")]},
     )
+    more = (
+        {"diff": text.replace("\n", "\n+", 5), "path": text},
+        {"patch": f"--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n{text}"},
+    )
+    for call in (*calls, *more):
+        edits_of(ToolCallPart("1", "Edit", call))
+    path_in_project(text, text[: len(text) // 2], "/barn")
+    list(edits_in([(1, [ToolCallPart("1", "Write", calls[0]), ToolResultPart("1", text)])]))
     return [diff_of("Edit", call) for call in calls], diff_of("Write", {"path": "a", "content": text})
 
 
@@ -426,6 +438,11 @@ def _without_keys(text: str) -> object:
     return without_keys(MessageDraft("user", parts, raw=text.encode("utf-8", "replace")))
 
 
+def _checked_answer(text: str) -> object:
+    reader = AnswerReader("question", {1: text})
+    return [*reader.feed(f'{text} [1 "{text[:300]}"].\n'), *reader.finish()]
+
+
 def _ignored(text: str) -> object:
     """The text as the patterns of a file, and as the path of a folder."""
     patterns = parse_patterns("a*b*c\n**/[a-z]*/x/**\n/?*/!*.*\n")
@@ -435,6 +452,7 @@ def _ignored(text: str) -> object:
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.usages": lambda text: is_call("path [--yes | --dry-run]", {"path", text}),
     "convmemory.push.ignoring": _ignored,
+    "convmemory.chat.checked_answers": _checked_answer,
     "convmemory.chat.deltas": _stream,
     "convmemory.context.sending left out": lambda text: one_line(text, 500),
     "convmemory.conversations.importing.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
@@ -443,9 +461,9 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.pages.highlighting": _marked,
     "convmemory.conversations.pages.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
     "convmemory.conversations.importers.claude_code": _claude_session,
-    "convmemory.conversations.importers.claude_queue claude prompts": _claude_line,
-    "convmemory.conversations.importers.claude_queue claude prompts queued": is_queued_prompt,
-    "convmemory.conversations.importers.claude_queue": _queue,
+    "convmemory.conversations.importers.claude_prompts typed": _claude_line,
+    "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
+    "convmemory.conversations.importers.claude_prompts": _queue,
     "convmemory.conversations.importers.content": _content,
     "convmemory.conversations.importers.message_lists": _sent,
     "convmemory.conversations.importers.chatgpt chatgpt content": _chatgpt_node,
@@ -502,6 +520,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens likely": likely_tokens,
+    "convmemory.core.tokens likely cut": lambda text: cut_to_likely_tokens(text, 50),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
@@ -544,6 +563,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         words_query(text),
     ),
     "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
+    "search.results.overturned": lambda text: overturning(Said(text, text), Said(text, text), is_next=True),
+    "search.ranking.repeated": lambda text: _LINK.findall(text),
     "search.results.matching": lambda text: (
         stems_of(text),
         stem(text),
@@ -576,24 +597,3 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
     },
 }
-SLOW = frozenset({"convmemory.conversations.pages.markdown_html"})
-SLOWEST = frozenset(
-    {
-        "convmemory.conversations.importers.message_lists",
-        "convmemory.conversations.pages.part_views passage",
-        "convmemory.documents.markdown_sections",
-    }
-)
-"""They read Markdown, or many pieces: a selection of the texts is enough to be waited for."""
-
-
-def called(function: TextFunction) -> TextFunction:
-    """The function with its own errors passed over: a refusal is an answer."""
-
-    def call(text: str) -> object:
-        try:
-            return function(text)
-        except ConvMemoryError as error:
-            return error
-
-    return call

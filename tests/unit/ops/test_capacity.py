@@ -22,14 +22,6 @@ def test_rows_and_bytes_follow_from_load() -> None:
     assert 0 < result.working_set_bytes < result.total_bytes
 
 
-def test_vector_index_comes_with_first_person_who_has_outgrown_scans() -> None:
-    scanned, indexed = (estimate(Load(users=10, turns_per_user=turns)) for turns in (125_000, 125_001))
-    assert scanned.hnsw_bytes == 0
-    assert indexed.hnsw_bytes == 10 * 125_001 * 4 * 349
-    assert indexed.hnsw_bytes < indexed.working_set_bytes < indexed.total_bytes
-    assert indexed.total_bytes == sum(line.total for line in indexed.lines) + indexed.hnsw_bytes
-
-
 def test_ten_times_users_take_ten_times_bytes() -> None:
     one, ten = (estimate(Load(users=users, turns_per_user=2_000)).total_bytes for users in (10, 100))
     assert ten == pytest.approx(10 * one, rel=0.001)

@@ -2,16 +2,12 @@
 
 import json
 import re
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
-from convmemory import __version__
 from convmemory.conversations.messages.echo import is_own_tool
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.mcp_server.server import mcp_tool
@@ -180,11 +176,6 @@ def test_arguments_that_are_no_object_are_refused() -> None:
 def test_unknown_tool_error_lists_tools() -> None:
     with pytest.raises(NotFound, match=r"no tool 'magic'.*ConversationSearch"):
         run_tool("magic", {}, None)
-
-
-def test_servers_version_is_projects() -> None:
-    project = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["version"] == __version__
 
 
 @pytest.mark.parametrize(

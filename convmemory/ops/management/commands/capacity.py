@@ -47,11 +47,8 @@ class Command(ArchiveCommand):
         for line in result.lines:
             sizes = f"{line.table_bytes / GIB:>14,.2f}{line.index_bytes / GIB:>14,.2f}"
             self.stdout.write(f"{line.table:<32}{line.rows:>18,}{sizes}")
-        if result.hnsw_bytes:
-            self.stdout.write(f"{'vector index (HNSW, codes)':<32}{'':>18}{'':>14}{result.hnsw_bytes / GIB:>14,.2f}")
         self.stdout.write(f"{'together':<32}{'':>18}{result.total_bytes / GIB:>14,.2f} GiB on disk")
-        at_least = f"{result.hnsw_bytes / GIB:,.2f} GiB for the vector index at least, " if result.hnsw_bytes else ""
-        self.stdout.write(f"memory: {at_least}{result.working_set_bytes / GIB:,.2f} GiB for all that a search can read")
+        self.stdout.write(f"memory: {result.working_set_bytes / GIB:,.2f} GiB for all that a search can read")
         self.stdout.write(f"embedding: {result.embed_hours:,.1f} hours at {load.texts_per_second:g} texts a second")
         if measure:
             self.stdout.write(f"Bytes per row measured here: {', '.join(own) or 'none, the tables are too small'}.")

@@ -13,7 +13,7 @@ from django.template.defaultfilters import filesizeformat
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.embeddings.embedder import ModelCard
-from convmemory.embeddings.hub import HUB_URL, download, find_on_hub
+from convmemory.embeddings.hub import DOWNLOADED, download, find_on_hub
 from convmemory.ops.reembed.model_choices import Choice, list_choices, write_int8_default
 from convmemory.ops.reembed.progress import duration
 
@@ -39,12 +39,12 @@ class Command(ArchiveCommand):
         parser.add_argument(
             "--into",
             type=Path,
-            default=config.var_dir / "downloaded",
+            default=config.var_dir / DOWNLOADED,
             metavar="FOLDER",
             help="the folder of models in which --get makes one",
         )
         parser.add_argument("--yes", action="store_true", help="accept the licence that --get shows, and download")
-        parser.add_argument("--hub-url", default=HUB_URL, help="another hub with the same API")
+        parser.add_argument("--hub-url", default=config.hf_endpoint, help="another hub with the same API")
         parser.add_argument("--json", action="store_true", help="print one JSON array")
 
     def handle(self, *args: Any, path: list[Path], **options: Any) -> None:

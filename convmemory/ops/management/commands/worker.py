@@ -14,7 +14,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS
 
-from convmemory.core import acting
+from convmemory.core import acting, program
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
@@ -62,10 +62,9 @@ class Command(ArchiveCommand):
                 logger.exception("%s failed", step.__name__)
         sys.stdout.flush()
         sys.stderr.flush()
-        manage = str(Path(config.base_dir) / "manage.py")
         # Each worker process embeds on its own share of the cores: more threads than cores slow each other down.
         os.environ.setdefault("EMBEDDING_THREADS", str(max(1, (os.cpu_count() or 1) // config.workers)))
-        os.execv(sys.executable, [sys.executable, manage, "qcluster", "--skip-checks"])  # noqa: S606
+        os.execv(sys.executable, [*program.command(), "qcluster", "--skip-checks"])  # noqa: S606
 
     def check_worker(self) -> None:
         """Raises: CommandError unless a worker of this host runs."""

@@ -1,0 +1,79 @@
+"""Puts turns that asked the query's question again behind the turn that answered it.
+
+A chat here, and an agent that searches this archive for the question, leave a turn whose question is the query itself:
+it would come before the turn that it found. Reads headings, and the links to turns in what such a turn was told.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from convmemory.core.sql import PendingQuery, load_sql
+from search.results.matching import QueryStems
+from search.retrieval.candidates import item_keys, split_keys
+from search.retrieval.retriever import SearchState
+
+# The best items that are compared, and the messages of each that are looked through for links.
+BEST, MESSAGES = 10, 50
+HERE = ("chat", "proxy")
+"""The sources of conversations that were held here."""
+_LINK = re.compile(r"/conversations/(\d{1,18})\?turn=(\d{1,9})")
+
+
+class _Row(NamedTuple):
+    """A row of the statement `repeated_questions`, after the key of its item."""
+
+    object_id: int
+    heading: str
+    created_at: datetime
+    origin: str
+    linked: str | None
+
+
+def answers_first(state: SearchState) -> None:
+    """Put each of the best turns that only repeats the question right behind the best earlier turn that it links to.
+
+    One that was asked here comes also behind an earlier turn from elsewhere with all words of the query. At most one
+    query, and none if no item has all words.
+    """
+    top, query = state.order[:BEST], state.query
+    asked = {word.written for word in query.words if not word.is_stop_word}
+    if not asked or len(top) < 2 or query.time is not None or query.by_distance:
+        return
+    keys = state.table.keys[top]
+    has_all = [asked <= words for words in state.matched.of_items(keys)]
+    if not any(has_all):
+        return
+    sources, numbers = split_keys(keys)
+    parameters = {"owner": query.archive_id, "sources": sources, "items": numbers, "asked": has_all}
+    statement = load_sql("search.ranking", "repeated_questions")
+    found = PendingQuery(statement, parameters | {"messages": MESSAGES}, keeps_plan=True).rows()
+    rows = {int(item_keys([source], [number])[0]): _Row(*row) for source, number, *row in found}
+    whole = {key for key, is_whole in zip(keys.tolist(), has_all, strict=True) if is_whole and key in rows}
+    words = QueryStems(dict.fromkeys(asked, 1.0))
+    repeating = [key for key in keys.tolist() if key in whole and _repeats(rows[key], words, asked)]
+    order = keys.tolist()
+    for key in reversed(repeating):
+        place = next((at for at, other in enumerate(order) if _answers(other, key, rows, whole)), -1)
+        if place > order.index(key):
+            order.insert(place, order.pop(order.index(key)))
+            state.repeated.add(key)
+    places = {key: place for place, key in enumerate(keys.tolist())}
+    state.order = np.concatenate([top[[places[key] for key in order]], state.order[BEST:]])
+
+
+def _repeats(row: _Row, words: QueryStems, asked: Collection[str]) -> bool:
+    return words.counted(asked) <= set(words.held_in(row.heading))
+
+
+def _answers(key: int, repeated: int, rows: Mapping[int, _Row], whole: Collection[int]) -> bool:
+    """Return whether an item is an earlier turn that the repeated question links to, or was asked elsewhere."""
+    row, again = rows.get(key), rows[repeated]
+    if row is None or row.created_at >= again.created_at:
+        return False
+    (number,) = split_keys(np.array([key]))[1]
+    links = {(int(link[1]), int(link[2])) for link in _LINK.finditer(again.linked or "")}
+    return (row.object_id, number) in links or (again.origin in HERE and row.origin not in HERE and key in whole)

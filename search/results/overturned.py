@@ -1,0 +1,147 @@
+"""Finds later turns that decide otherwise than a hit about the same subject, by their words alone. Pure.
+
+A sentence of a later turn counts if it reverses ("instead", "no longer", "doch lieber", "ya no"; the words are in
+`cues.json`), shares words of the subject with the earlier turn and names something new. It is quoted word for word.
+What no sentence says plainly goes unsaid: `tests/unit/search/test_overturned.py` measures precision and recall.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from convmemory.core.folding import folded
+from convmemory.core.text import one_line
+from search.languages import CHARACTERS, pairs_of
+from search.results.matching import stem
+from search.steering import WORDS
+
+# The characters of a text that are read, and of a word that are compared: endings differ.
+READ_CHARS, WORD_CHARS = 1_000, 6
+# A longer sentence, or one of a longer conclusion, explains: with them 24 of 1,420 pairs of turns of transcripts had a
+# sentence that reverses, and few of the 24 decided otherwise; without them two have one.
+SHORT_CHARS = 200
+# Words of the subject that both turns name, and their share of the sentence's; the next turn needs only one.
+SHARED_WORDS, SHARED = 2, 0.3
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])|\n+")
+_WORD = re.compile(rf"(?:(?![{CHARACTERS}])[^\W_])+")
+_FROM_TO = re.compile(r"\b(?:switch(?:ed)?|(?:move|migrate|change)d?)\b[^.\n]{1,60}\bfrom\b[^.\n]{1,60}\bto\b", re.I)
+_ASKS = re.compile(r"(?:should|shall|what if|soll|sollen|sollten)\b", re.I)
+_TOO = re.compile(r"\btoo(?=[.,;!]|$)", re.I)
+# Words behind which stands what is reversed; it must be of the subject.
+_REVERSED = re.compile(
+    r"(?:instead of|rather than|\b(?:an)?statt(?: mit| von| der| des| dem)?\b|anstelle|en lugar de|en vez de|au lieu de"
+    r"|plutôt qu|à la place d|invece d|al posto d|em vez de|ao invés de|in plaats van|zamiast"
+    r"|\u0432\u043c\u0435\u0441\u0442\u043e|而不是|no longer|\bya no\b|nicht mehr|niet meer"
+    r"|\bn(?:e |'|\u2019)\w{1,20} plus\b|non più|não mais|já não|\u0431\u043e\u043b\u044c\u0448\u0435 \u043d\u0435"
+    r"|już nie|不再)([^.,;:!?\n\u3002]{1,60})",
+    re.I,
+)
+_PARTICLES = "はをのがも了已经就"
+"""Characters between a noun and a cue in Japanese and Chinese."""
+
+
+class Said(NamedTuple):
+    """The question of a turn and what it concluded."""
+
+    question: str
+    conclusion: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overturning:
+    """A later turn that decides otherwise, with the sentence that does."""
+
+    conversation_id: int
+    turn_number: int
+    quote: str
+
+    @property
+    def url(self) -> str:
+        return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
+
+
+class _Cues(NamedTuple):
+    """The words of one kind, and those of scripts without spaces."""
+
+    spaced: re.Pattern[str]
+    unspaced: re.Pattern[str]
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self.spaced.search(text) or self.unspaced.search(text)
+
+
+@cache
+def _cues() -> Mapping[str, _Cues]:
+    lists = json.loads(resources.files("search.results").joinpath("cues.json").read_text(encoding="utf-8"))
+
+    def either(words: Sequence[str]) -> str:
+        return "|".join(map(re.escape, words))
+
+    return {
+        kind: _Cues(
+            re.compile(rf"(?<!\w)(?:{either(lists[kind])})(?!\w)", re.I),
+            re.compile(either(lists[f"{kind}_unspaced"]) or r"(?!)"),
+        )
+        for kind in ("reverses", "ends", "keeps", "repairs", "adds", "refuses")
+    }
+
+
+def overturning(earlier: Said, later: Said, *, is_next: bool) -> str:
+    """Return the sentence of the later turn that decides otherwise, in one line; "" if none plainly does.
+
+    `is_next` says that the later turn follows the earlier one in its conversation.
+    """
+    cues, conclusion = _cues(), later.conclusion[:READ_CHARS]
+    whole = f"{later.question[:READ_CHARS]}\n{conclusion}"
+    refuses = cues["refuses"]
+    if refuses.spaced.match(conclusion) or refuses.unspaced.match(conclusion):
+        return ""
+    if cues["repairs"].search(whole) or cues["keeps"].search(whole):
+        return ""
+    subject = _subject(f"{earlier.question} {earlier.conclusion}")
+    concluded = _sentences(conclusion) if len(conclusion) <= SHORT_CHARS else ()
+    for sentence in (*_sentences(later.question), *concluded):
+        if len(sentence) > SHORT_CHARS or not _reverses(sentence, subject):
+            continue
+        if cues["adds"].search(sentence) or _TOO.search(sentence) or _ASKS.match(sentence):
+            continue
+        about = _subject(sentence)
+        new, shared = about - subject, subject & about
+        if not all(_subject(match[1]) & subject for match in _REVERSED.finditer(sentence)):
+            continue
+        if sentence.endswith(("?", "\uff1f")):
+            is_plain = bool(new & _subject(conclusion))  # a request, granted
+        else:
+            is_plain = bool(new or cues["ends"].search(sentence))
+        if is_plain and len(shared) >= max(1 if is_next else SHARED_WORDS, SHARED * len(about)):
+            return one_line(sentence, SHORT_CHARS)
+    return ""
+
+
+def _reverses(sentence: str, subject: frozenset[str]) -> bool:
+    """Return whether a sentence has a cue; in scripts without spaces the words next to it must be of the subject."""
+    cues = _cues()["reverses"]
+    if cues.spaced.search(sentence) or _FROM_TO.search(sentence):
+        return True
+    for cue in cues.unspaced.finditer(sentence):
+        before = sentence[max(0, cue.start() - WORD_CHARS * 2) : cue.start()].rstrip(_PARTICLES)
+        near = [before[-2:], *_WORD.findall(before)[-1:], sentence[cue.end() : cue.end() + WORD_CHARS]]
+        if any(_subject(text) & subject for text in near):
+            return True
+    return False
+
+
+def _sentences(text: str) -> Iterator[str]:
+    return (sentence.strip() for sentence in _SENTENCE.split(text[:READ_CHARS]) if sentence.strip())
+
+
+def _subject(text: str) -> frozenset[str]:
+    """Return the beginnings of the words that name a subject, and pairs of characters of scripts without spaces."""
+    plain = folded(text[:READ_CHARS])
+    words = (word for word in _WORD.findall(plain) if len(word) > 1 and word not in WORDS)
+    return frozenset(stem(word)[:WORD_CHARS] for word in words) | (frozenset(pairs_of(plain)) - WORDS)

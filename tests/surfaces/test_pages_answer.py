@@ -1,0 +1,120 @@
+"""The answer above the results of a question: which passage it is, what it names, and when there is none."""
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils.html import strip_tags
+
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.test_no_answer import NONSENSE, PAIRS
+
+pytestmark = pytest.mark.django_db
+
+QUESTION = "which paint for the rusty gate of the garden?"
+NEAREST = "Nearest:"
+
+
+@pytest.fixture
+def archive(owner: User, settings: Any) -> User:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    conversation = make_conversation(owner, exchange(*PAIRS), title="House", project="/home/ada/house")
+    index_conversation(conversation_id=conversation.pk)
+    return owner
+
+
+def answer_on_page(user: User, **query: str) -> str:
+    """Return the HTML of the answer on the page of a search, "" if there is none."""
+    client = Client()
+    client.force_login(user)
+    response = client.get("/search", query)
+    assert response.status_code == 200
+    found = re.search(r'<section class="answer".*?</section>', response.content.decode(), re.DOTALL)
+    return found[0] if found else ""
+
+
+def text_of(html: str) -> str:
+    return " ".join(unescape(strip_tags(html)).split())
+
+
+def test_question_gets_passage_with_its_date_place_and_link(archive: User) -> None:
+    html = answer_on_page(archive, q=QUESTION)
+    text = text_of(html)
+    for piece in ("House, turn 4", "house", "1 Jan 2026"):
+        assert piece in text, text
+    assert re.search(r'<a href="/conversations/\d+\?turn=3&amp;', html)
+    assert "metal primer" in text or "rusty, which paint holds" in text
+    assert NEAREST not in text
+
+
+@pytest.mark.parametrize(
+    "query", ["rusty gate paint", f'"rusty" {QUESTION}', f"{QUESTION[:-1]} -bread", "what is this?", "what now"]
+)
+def test_words_operators_and_steering_get_no_answer(archive: User, query: str) -> None:
+    assert "<blockquote" not in answer_on_page(archive, q=query)
+
+
+def test_empty_archive_gets_no_answer() -> None:
+    assert answer_on_page(make_user(), q=QUESTION) == ""
+
+
+def test_unanswerable_question_gets_one_sentence_and_the_nearest_passage(archive: User) -> None:
+    html = answer_on_page(archive, q=f"what is {NONSENSE}?")
+    text = text_of(html)
+    assert text.count("Nothing here seems to answer") == 1
+    assert NEAREST in text
+    assert "House, turn" in text
+    client = Client()
+    client.force_login(archive)
+    page = client.get("/search", {"q": f"what is {NONSENSE}?"}).content.decode()
+    assert page.count("Nothing here seems to answer") == 1
+
+
+def test_silenced_words_name_no_nearest_passage(archive: User) -> None:
+    assert NEAREST not in text_of(answer_on_page(archive, q=NONSENSE))
+
+
+def test_answer_of_an_agents_turn_names_files_and_the_command_that_passed(owner: User, settings: Any) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    question = "why is the login token refused as not yet valid?"
+    said = "The clocks differ: I added a leeway of thirty seconds where the login token is decoded."
+    edit = ToolCallPart(id="a", name="Edit", input={"file_path": "/repo/auth/verify.py"})
+    test = ToolCallPart(id="b", name="Bash", input={"command": "pytest tests/auth"})
+    messages = (
+        MessageDraft(role="user", parts=(TextPart(question),)),
+        MessageDraft(role="assistant", parts=(edit, test)),
+        MessageDraft(role="tool", parts=(ToolResultPart(call_id="a", name="Edit", text="ok"),)),
+        MessageDraft(role="tool", parts=(ToolResultPart(call_id="b", name="Bash", text="12 passed"),)),
+        MessageDraft(role="assistant", parts=(TextPart(said),)),
+    )
+    draft = ConversationDraft(messages=messages, source="test", title="Portal", project="/repo")
+    conversation = ingest.create_conversation(caller=Caller.of(owner), draft=draft)
+    index_conversation(conversation_id=conversation.pk)
+    text = text_of(answer_on_page(owner, q=question))
+    assert "verify.py" in text
+    assert "pytest tests/auth passed" in text
+
+
+def test_passage_of_another_owner_is_no_answer(archive: User) -> None:
+    other = make_user()
+    conversation = make_conversation(other, exchange(("which bird sings?", "The wren.")))
+    index_conversation(conversation_id=conversation.pk)
+    assert "gate" not in text_of(answer_on_page(other, q=QUESTION)).replace(QUESTION, "")
+
+
+def test_markup_in_a_passage_is_shown_as_text(owner: User, settings: Any) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.0
+    pair = ("how do I bold the glacier?", "Write <b onclick=alert(1)>glacier</b> and <script>x</script>.")
+    index_conversation(conversation_id=make_conversation(owner, exchange(pair)).pk)
+    html = answer_on_page(owner, q="how do I bold the glacier?")
+    assert html
+    assert "<script" not in html
+    assert "<b " not in html
