@@ -85,7 +85,7 @@ class PassageAdmin(ContentAdmin):
         is_own = request.user.pk == obj.archive_id
         texts = texts_of_passages([obj.pk, *(found.pk for found in neighbours)]) if is_own else None
         return [
-            self.embedded_section(request, obj, texts and texts[obj.pk]),
+            self.embedded_section(request, obj, texts.get(obj.pk, "") if texts is not None else None),
             vector_section(norm, obj, shows_values=is_own),
             passage_section(neighbours, texts),
         ]

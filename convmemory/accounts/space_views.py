@@ -135,8 +135,8 @@ def join(request: PageRequest, token: str) -> HttpResponse:
         if request.method == "POST":
             return redirect("space", accept_by_link(person=request.user, token=token))
     except NotFound as gone:
-        context = {"title": _("This invitation is not valid"), "reason": str(gone)}
-        return render(request, "refused.html", context, status=404)
+        refused = {"title": _("This invitation is not valid"), "reason": str(gone)}
+        return render(request, "refused.html", refused, status=404)
     except InvalidInput as refusal:
         error = str(refusal)
     context = {"invitation": invitation, "error": error}

@@ -36,7 +36,7 @@ def space(mia: User) -> int:
 def make_link(mia: User, space: int, address: str = "", role: str = "reader") -> str:
     answer = browser_of(mia).post(f"/spaces/{space}", {"action": "link", "address": address, "role": role}, follow=True)
     assert answer.status_code == 200, answer.content
-    return re.findall(r"http://testserver(/spaces/join/[\w-]+)", answer.content.decode())[0]
+    return str(re.findall(r"http://testserver(/spaces/join/[\w-]+)", answer.content.decode())[0])
 
 
 def is_member(user: User, space: int) -> bool:
