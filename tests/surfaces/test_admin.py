@@ -218,6 +218,35 @@ def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) 
     assert "zebrawood" in client_of(house.ada).get(metadata).content.decode()
 
 
+@pytest.mark.parametrize("name", ["search_passage", "search_itemembedding"])
+def test_vector_is_drawn_and_its_text_shown_to_owner_and_readers_alone(house: House, name: str) -> None:
+    model = Passage if name == "search_passage" else ItemEmbedding
+    row = model.objects.filter(archive_id=house.ada.pk).order_by("pk")[0]
+    metadata = reverse(f"admin:{name}_change", args=[row.pk])
+    content = reverse(f"admin:{name}_content", args=[row.pk])
+    staff, reader = client_of(house.staff).get(metadata).content.decode(), client_of(house.reader)
+    assert "Can read other people&#x27;s content”, which you do not have" in staff
+    assert '<svg class="vector"' not in staff
+    asked = reader.get(metadata).content.decode()
+    assert f'<a href="{content}">Read the content</a>' in asked
+    assert '<svg class="vector"' not in asked
+    shown = reader.post(content).content.decode()
+    assert shown.count("zebrawood") > 1
+    bars = shown.partition('<svg class="vector"')[2].partition("</svg>")[0]
+    assert bars.count("M") == row.space.dimensions
+    User.objects.filter(pk=house.ada.pk).update(is_staff=True)
+    own = client_of(house.ada).get(metadata).content.decode()
+    assert '<svg class="vector"' in own
+    assert "zebrawood" in own.partition("What it embeds")[2].partition("</section>")[0]
+
+
+def test_list_counts_to_a_bound(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = changelist("conversations_message")
+    assert "or more" not in client_of(house.staff).get(page).content.decode()
+    monkeypatch.setattr("convmemory.core.administration.lists.PAGED_ROWS", 1)
+    assert "1 or more" in client_of(house.staff).get(page).content.decode()
+
+
 def test_reading_is_asked_for_and_recorded(house: House) -> None:
     client = client_of(house.reader)
     for metadata, content in pages_of(house):
