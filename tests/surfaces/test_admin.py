@@ -220,7 +220,8 @@ def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) 
 
 @pytest.mark.parametrize("name", ["search_passage", "search_itemembedding"])
 def test_vector_is_drawn_and_its_text_shown_to_owner_and_readers_alone(house: House, name: str) -> None:
-    model = Passage if name == "search_passage" else ItemEmbedding
+    has_vector = name == "search_itemembedding"  # of a passage the code is stored alone
+    model = ItemEmbedding if has_vector else Passage
     row = model.objects.filter(archive_id=house.ada.pk).order_by("pk")[0]
     metadata = reverse(f"admin:{name}_change", args=[row.pk])
     content = reverse(f"admin:{name}_content", args=[row.pk])
@@ -231,12 +232,12 @@ def test_vector_is_drawn_and_its_text_shown_to_owner_and_readers_alone(house: Ho
     assert f'<a href="{content}">Read the content</a>' in asked
     assert '<svg class="vector"' not in asked
     shown = reader.post(content).content.decode()
-    assert shown.count("zebrawood") > 1
+    assert "zebrawood" in shown
     bars = shown.partition('<svg class="vector"')[2].partition("</svg>")[0]
-    assert bars.count("M") == row.space.dimensions
+    assert bars.count("M") == (row.space.dimensions if has_vector else 0)
     User.objects.filter(pk=house.ada.pk).update(is_staff=True)
     own = client_of(house.ada).get(metadata).content.decode()
-    assert '<svg class="vector"' in own
+    assert ('<svg class="vector"' in own) is has_vector
     assert "zebrawood" in own.partition("What it embeds")[2].partition("</section>")[0]
 
 

@@ -137,8 +137,8 @@ def _asked(request: PageRequest, conversation_id: int | None) -> tuple[str, Conv
 
 def _edits(request: PageRequest, project: str, conversation: Conversation | None) -> QuerySet[FileEdit]:
     """Return the edits in a project; of a conversation alone on its page, or if it has no project."""
-    is_alone = conversation is not None and (not project or request.resolver_match.url_name == "conversation-files")
-    if conversation is not None and is_alone:
+    route = request.resolver_match.url_name if request.resolver_match else ""
+    if conversation is not None and (not project or route == "conversation-files"):
         return FileEdit.objects.filter(archive_id=request.caller.archive_id, conversation=conversation)
     return edits_in_project(request.caller, project)
 
