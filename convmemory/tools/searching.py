@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters, filters_of
+from convmemory.conversations.messages.errors import is_report
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.models import project_name
 from convmemory.core.errors import ConvMemoryError
@@ -33,6 +34,8 @@ from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
 from search.searching import TURNS_ALONE, SearchQuery, search
+
+PASTED_ERROR = "This looks like an error: the tool find_fix says after which turn it stopped appearing."
 
 # --- filters --------------------------------------------------------------------------------------
 # The filters of the search tools: speakers and conversations.
@@ -213,6 +216,8 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
     best = max((turn.relevance or 0 for turn in found.results), default=0)
     found.results = [turn for turn in found.results if (turn.relevance or best) >= TAIL_SHARE * best]
     found.next_cursor = None
+    if is_report(arguments.query):
+        found.note = " ".join(filter(None, [found.note, PASTED_ERROR]))
     return found
 
 

@@ -24,6 +24,7 @@ _ERROR = re.compile(
     r"error|exception|panicked|fatal|failed|failure|cannot|can't|could not|couldn't|not found|no such|undefined"
     r"|unresolved|unknown|denied|refused|unexpected|timed out|invalid|missing|segmentation fault|mismatch|expected"
 )
+_REPORT = re.compile(r"(?:error|exception|fatal|panicked)(?:\[[^\]\n]{1,20}\])?:", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _MARK = re.compile(r"<(?:path|id|number)>")
 _BEFORE = re.compile(r"(?:\x1b\[[0-9;]*m|[\s>|*\u2502-])+|e\s{2,}")
@@ -76,6 +77,11 @@ def signatures_of(text: str) -> list[str]:
     """Return the signatures of the errors at the end of an output, the last one first."""
     lines = reversed(text[-READ_CHARS:].splitlines())
     return list(dict.fromkeys(filter(None, map(signature_of, lines))))[:MAX_SIGNATURES]
+
+
+def is_report(text: str) -> bool:
+    """Return whether a text is a pasted report of an error, and no question about one."""
+    return any(_REPORT.search(line[:LINE_CHARS]) and signature_of(line) for line in text[:READ_CHARS].splitlines())
 
 
 def words_of(signature: str) -> str:

@@ -49,6 +49,12 @@ def test_error_leads_to_the_turn_that_fixed_it_with_what_changed(owner: User, fi
     assert "The pump stops before the valve opens." in answer["text"]
 
 
+def test_search_recognises_a_pasted_error(owner: User, fixed: Conversation) -> None:
+    assert "find_fix" in run_tool("search", {"query": PASTED}, Caller.of(owner))["note"]
+    question = {"query": "why can the valve not be opened while the pump runs without an error?"}
+    assert "find_fix" not in run_tool("search", question, Caller.of(owner)).get("note", "")
+
+
 def test_unknown_errors_and_texts_without_one_have_no_fix(owner: User, fixed: Conversation) -> None:
     unknown = run_tool("find_fix", {"error": "OSError: the tank has no water left in it"}, Caller.of(owner))
     assert unknown["fixes"] == []
