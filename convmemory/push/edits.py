@@ -264,9 +264,8 @@ def _read_toml(text: str, target: Target, value: Any) -> Any:
 
 def _insert_toml(text: str, target: Target, value: Mapping[str, Any]) -> Edit:
     lists = _LIST.finditer(text) if target.is_item else ()
-    if inline := next(
-        (match for match in lists if match[1] == target.keys[0]), None
-    ):  # a list in brackets, which may be empty, takes no tables
+    # A list in brackets, which may be empty, takes no tables.
+    if inline := next((match for match in lists if match[1] == target.keys[0]), None):
         inserted = _toml(value) + ("" if text[inline.end() :].lstrip().startswith("]") else ", ")
         return _checked_toml(Edit(text[: inline.end()] + inserted + text[inline.end() :], inserted), target, value)
     inserted = ("" if text.endswith("\n") or not text else "\n") + ("\n" if text else "")

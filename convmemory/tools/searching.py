@@ -31,7 +31,7 @@ from convmemory.tools.definition import (
 )
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
-from search.results.hits import TitleHit
+from search.results.hits import Hit, TitleHit
 from search.searching import TURNS_ALONE, SearchQuery, search
 
 # --- filters --------------------------------------------------------------------------------------
@@ -139,6 +139,31 @@ class ConversationSearchOutput(TitledOutput):
     next_cursor: str | Optional = None
 
 
+def found_turn(hit: Hit) -> FoundTurn:
+    """Return a hit as the tools list it."""
+    return FoundTurn(
+        conversation_id=hit.object_id,
+        conversation_title=hit.title,
+        turn_number=hit.number,
+        agent=hit.agent,
+        project=hit.project,
+        user_question=one_line(hit.heading, QUESTION_CHARS),
+        passage=hit.passage,
+        copies=hit.turn.copies or None,
+        outcome=hit.turn.outcome.to_json() or None,
+        similarity=hit.similarity,
+        relevance=hit.relevance,
+        created_at=hit.created_at,
+        url=f"{site()}{hit.url}",
+        mark=str(hit.turn.mark) if hit.turn.mark else None,
+        overturned={"turn_number": later.turn_number, "url": f"{site()}{later.url}", "quote": later.quote}
+        if (later := hit.turn.overturned)
+        else None,
+        space=hit.space.name if hit.space else None,
+        space_id=hit.space.id if hit.space else None,
+    )
+
+
 def conversation_search(caller: Caller | None, arguments: ConversationSearchInput) -> ConversationSearchOutput:
     """Return turns of the caller, and of the spaces that their key reads, that answer the query, best first.
 
@@ -148,30 +173,7 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
     found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
-        results=[
-            FoundTurn(
-                conversation_id=hit.object_id,
-                conversation_title=hit.title,
-                turn_number=hit.number,
-                agent=hit.agent,
-                project=hit.project,
-                user_question=one_line(hit.heading, QUESTION_CHARS),
-                passage=hit.passage,
-                copies=hit.turn.copies or None,
-                outcome=hit.turn.outcome.to_json() or None,
-                similarity=hit.similarity,
-                relevance=hit.relevance,
-                created_at=hit.created_at,
-                url=f"{site()}{hit.url}",
-                mark=str(hit.turn.mark) if hit.turn.mark else None,
-                overturned={"turn_number": later.turn_number, "url": f"{site()}{later.url}", "quote": later.quote}
-                if (later := hit.turn.overturned)
-                else None,
-                space=hit.space.name if hit.space else None,
-                space_id=hit.space.id if hit.space else None,
-            )
-            for hit in found.hits
-        ],
+        results=[found_turn(hit) for hit in found.hits],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
         reason=found.reason,
