@@ -7,6 +7,7 @@ from typing import Any
 from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound
+from convmemory.tools.asking import CONVERSATION_ASK
 from convmemory.tools.chatgpt import CHATGPT
 from convmemory.tools.definition import Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
@@ -26,6 +27,7 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     LIST_CONVERSATIONS,
     DOCUMENT_SEARCH,
     SEARCH_EVENTS,
+    CONVERSATION_ASK,
 )
 FOR_AGENTS: tuple[Tool[Any, Any], ...] = (
     SEARCH,
