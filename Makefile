@@ -112,8 +112,8 @@ settings: $(READY_DEV) ## Write the table of docs/settings.md from the declarati
 commands: $(READY_DEV) ## Write the usages of docs/commands.md from the declarations of the commands
 	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m tests.support.commands docs/commands.md
 
-formats: $(READY_DEV) ## Write docs/formats.md from the formats that importers read
-	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m convmemory.conversations.importers.registry docs/formats.md
+formats: $(READY_DEV) ## Write docs/formats.md and the table of README.md from the formats that importers read
+	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m convmemory.conversations.importers.registry docs/formats.md README.md
 
 plugins: $(READY_DEV) ## Write the plug-ins for agents' marketplaces from the table of agents
 	$(BIN)/python -m convmemory.push.plugins deploy/plugins

@@ -1,6 +1,6 @@
 """The index in the admin: sources, item vectors, lexical documents, and the index state of each source."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,17 +15,14 @@ from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter, whole_number
 from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed
-from convmemory.core.text import cut
 from convmemory.embeddings.models import EmbeddingSpace
 from search.indexing import sweeping
 from search.indexing.batches import read_items
 from search.indexing.inspecting import (
     SCANNED,
-    Neighbour,
     embedded_text,
     headings_of,
     item_neighbours,
-    passage_neighbours,
 )
 from search.indexing.sweeping import sources_behind
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
@@ -34,11 +31,7 @@ from search.tasks import enqueue_sources
 from search.vectors.texts import item_texts, passage_text
 
 # --- vector admin ---------------------------------------------------------------------------------
-# Single vectors in the admin, with norm and neighbours; and passages, whose text is on a separate page.
-
-
-# The number of characters shown of a neighbour's text.
-SHOWN_CHARS = 300
+# Single vectors of items in the admin, with norm and neighbours; and passages, whose text is on a separate page.
 
 
 class SourceFilter(ConversationFilter):
@@ -64,7 +57,7 @@ class PassageAdmin(ContentAdmin):
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("embedding")
+        return super().get_queryset(request).defer("code")
 
     def hash_condition(self, digest: bytes) -> Q:
         return Q(content_hash=UUID(bytes=digest[:16]))
@@ -77,46 +70,10 @@ class PassageAdmin(ContentAdmin):
     def short_space(self, obj: Passage) -> str:
         return f"{obj.space.model}, {obj.space.dimensions}"
 
-    def sections(self, request: HttpRequest, obj: Passage) -> list[AdminTable]:
-        norm, neighbours = passage_neighbours(obj.pk)
-        is_own = request.user.pk == obj.archive_id
-        texts = texts_of_passages([found.pk for found in neighbours]) if is_own else None
-        return [vector_section(norm, obj.space), passage_section(neighbours, texts)]
-
     def content_of(self, request: HttpRequest, obj: Passage) -> dict[str, Any]:
-        neighbours = passage_neighbours(obj.pk)[1]
-        texts = texts_of_passages([obj.pk, *(found.pk for found in neighbours)])
-        return {"text": texts.get(obj.pk, ""), "sections": [passage_section(neighbours, texts)]}
-
-
-def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
-    """Return the texts of one owner's passages, by their ids; the caller has checked the reader."""
-    rows = list(Passage.objects.filter(pk__in=ids).select_related("source").defer("embedding"))
-    texts = {}
-    for kind in {row.source.kind for row in rows}:
-        of_kind = [row for row in rows if row.source.kind == kind]
-        read = adapter_of(kind).read_elements(of_kind[0].archive_id, [row.element_id for row in of_kind])
-        for row in of_kind:
-            element = read.get(row.element_id)
-            part = next((part for part in element.parts if part.index == row.part_index), None) if element else None
-            texts[row.pk] = passage_text(element, part, row.start, row.end) if element and part else ""
-    return texts
-
-
-def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | None) -> AdminTable:
-    """Return a table of the neighbours of a passage; with their texts if `texts` are given."""
-    rows = [
-        (
-            object_link("search_passage", found.pk),
-            item_link(found.kind, found.object_id, found.item_number),
-            Passage.Kind(found.number).label,
-            f"{found.similarity:.4f}",
-            *((cut(texts.get(found.pk, ""), SHOWN_CHARS),) if texts is not None else ()),
-        )
-        for found in neighbours
-    ]
-    columns = ("Passage", "Item", "Kind", "Similarity", *(("Text",) if texts is not None else ()))
-    return neighbour_section(columns, rows, has_texts=texts is not None)
+        element = adapter_of(obj.source.kind).read_elements(obj.archive_id, [obj.element_id]).get(obj.element_id)
+        part = next((part for part in element.parts if part.index == obj.part_index), None) if element else None
+        return {"text": passage_text(element, part, obj.start, obj.end) if element and part else ""}
 
 
 def vector_section(norm: float, space: EmbeddingSpace) -> AdminTable:

@@ -86,28 +86,30 @@ FROM unnest(%(messages)s::bigint[], %(turns)s::int[]) AS v (id, turn_number)
 WHERE m.id = v.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
 
 -- name: set_outcomes
--- Set the outcomes of turns, given as one JSON array, at the messages of one conversation that open them.
+-- Set the outcomes of turns, given as one JSON array, at the messages of one conversation that open them; and the edits
+-- of files in its turns from one turn on, likewise. With no turn, no edit is replaced.
+WITH dropped AS (
+    DELETE FROM conversations_fileedit
+    WHERE owner_id = %(owner)s AND conversation_id = %(conversation)s AND turn_number >= %(from_turn)s
+),
+
+added AS (
+    INSERT INTO conversations_fileedit (
+        owner_id, conversation_id, message_id, part, turn_number, path, name, created_at
+    )
+    SELECT %(owner)s, %(conversation)s, v.message, v.part, v.turn, v.path, v.name, v.created_at
+    FROM jsonb_to_recordset(%(edits)s::jsonb) AS v (
+        message bigint, part int, turn int, path text, name text, created_at timestamptz
+    )
+    RETURNING id
+)
+
 UPDATE conversations_message AS m
 SET outcome = v.outcome
 FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS v (message bigint, outcome jsonb)
 WHERE
     m.id = v.message AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
     AND m.outcome IS DISTINCT FROM v.outcome
-
--- name: set_file_edits
--- Set the edits of files in the turns of one conversation from one turn on, given as one JSON array.
-WITH dropped AS (
-    DELETE FROM conversations_fileedit
-    WHERE owner_id = %(owner)s AND conversation_id = %(conversation)s AND turn_number >= %(from_turn)s
-)
-INSERT INTO conversations_fileedit (
-    owner_id, conversation_id, message_id, part, turn_number, path, name, created_at
-)
-SELECT %(owner)s, %(conversation)s, v.message, v.part, v.turn, v.path, v.name, v.created_at
-FROM jsonb_to_recordset(%(edits)s::jsonb) AS v (
-    message bigint, part int, turn int, path text, name text, created_at timestamptz
-)
-RETURNING id
 
 -- name: stored_messages
 -- The owner's messages that meet a condition, as `StoredMessage` has their fields, in order, without superseded ones. How

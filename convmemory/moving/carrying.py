@@ -24,7 +24,7 @@ from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import Amounts, StorageChange, count_changes
-from convmemory.conversations.models import Conversation, Event, Message, MessageSource, Tag, TurnMark
+from convmemory.conversations.models import Conversation, Event, FileEdit, Message, MessageSource, Tag, TurnMark
 from convmemory.conversations.signals import conversation_deleting, conversation_restored
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
@@ -39,7 +39,7 @@ Kind = Literal["conversation", "document"]
 
 Values = dict[str, int | str | None]
 
-OF_MESSAGES: tuple[type[models.Model], ...] = (MessageSource, TurnMark)
+OF_MESSAGES: tuple[type[models.Model], ...] = (MessageSource, TurnMark, FileEdit)
 OF_CONVERSATION: tuple[type[models.Model], ...] = (Conversation, Message, Tag, Event, ConversationSummary)
 CARRIED: tuple[type[models.Model], ...] = (*OF_CONVERSATION, *OF_MESSAGES, Document, Section, SetAsidePassage)
 """The tables whose rows come along. Rows of other tables that name the object are deleted when it moves."""
@@ -98,7 +98,7 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
             Conversation.objects.filter(archive_id=caller.archive_id, pk=conversation_id),
             *(model.objects.filter(own) for model in (Message, Tag, Event)),
             ConversationSummary.objects.filter(own, status=ConversationSummary.Status.COMPLETED),
-            *(model.objects.filter(of_messages) for model in (MessageSource, TurnMark)),
+            *(model._default_manager.filter(of_messages) for model in OF_MESSAGES),
         )
         _take_vectors("conversation", conversation_id, caller)
         change = StorageChange()
@@ -227,8 +227,8 @@ def _put(model: type[models.Model], changed: Values, is_copy: bool) -> int:
     of_messages = model in OF_MESSAGES
     values: dict[str, sql.Composable] = {}
     for column in (str(field.column) for field in _stored_fields(model)):
-        if of_messages and column == key:
-            values[key] = sql.SQL("n.put")
+        if of_messages and column == "message_id":
+            values[column] = sql.SQL("n.put")
         elif column in changed:
             values[column] = sql.Literal(changed[column])
         elif not (is_copy and column == key):

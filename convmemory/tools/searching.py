@@ -219,20 +219,24 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
 def search_as_text(answer: dict[str, Any]) -> str:
     """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
     lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
+    headed: set[int] = set()
     for place, turn in enumerate(answer["results"]):
-        space = f"space {turn['space']}" if "space" in turn else ""
         copies = turn.get("copies", 0)
         also = f"also in {copies} other session{'s' * (copies > 1)}" if copies else ""
-        about = (turn["created_at"][:10], project_name(turn["project"]), turn["agent"], space, also)
-        marked = f"**{turn['mark']}** | " if "mark" in turn else ""
+        space = f"space {turn['space']}" if "space" in turn else ""
+        date, title = turn["created_at"][:10], turn["conversation_title"]
+        about = [date, project_name(turn["project"]), turn["agent"], space, also]
         where = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
-        title, question = turn["conversation_title"], one_line(turn["user_question"], LINE_CHARS)
-        if place:
-            question = one_line(question, LATER_LINE_CHARS)
+        name = title
+        if turn["conversation_id"] in headed:  # an earlier line says the rest, and the link the conversation
+            name, about, where = f"turn {turn['turn_number']}", [date, also], ""
+        headed.add(turn["conversation_id"])
+        marked = f"**{turn['mark']}** | " if "mark" in turn else ""
+        question = one_line(turn["user_question"], LATER_LINE_CHARS if place else LINE_CHARS)
         asked = "" if question.startswith(title.rstrip("…")) and len(question) <= len(title) else f"asked: {question}"
+        said = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
         lines.append(
-            f"- {_markdown_link(turn['conversation_title'], turn['url'])} "
-            f"({', '.join(one_line(each, LABEL_CHARS) for each in about if each)}; {where}) "
+            f"- {_markdown_link(name, turn['url'])} ({said}) "
             f"{marked}{asked}{_answering(turn, is_first=not place)}{_overturned(turn)}"
         )
     note = [answer["note"]] if "note" in answer else []

@@ -208,9 +208,9 @@ def test_links_to_items_lead_their_owner_to_page_and_others_to_question(house: H
 
 
 def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) -> None:
-    passage = Passage.objects.filter(archive_id=house.ada.pk).order_by("pk")[0]
-    metadata = reverse("admin:search_passage_change", args=[passage.pk])
-    shown = client_of(house.reader).post(reverse("admin:search_passage_content", args=[passage.pk])).content.decode()
+    vector = ItemEmbedding.objects.filter(archive_id=house.ada.pk).order_by("pk")[0]
+    metadata = reverse("admin:search_itemembedding_change", args=[vector.pk])
+    shown = client_of(house.reader).post(metadata.replace("/change/", "/content/")).content.decode()
     assert "Nearest neighbours" in shown
     assert shown.count("zebrawood") > 1
     assert "zebrawood" not in client_of(house.reader).get(metadata).content.decode()

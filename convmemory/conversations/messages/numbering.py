@@ -107,15 +107,17 @@ def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> None:
             at = dates[message] or conversation.updated_at
             row = {"message": message, "part": part, "turn": number, "path": path, "created_at": at.isoformat()}
             edits.append(row | {"name": path.rpartition("/")[2]})
-    parameters: dict[str, Any] = {"owner": conversation.archive_id, "conversation": conversation.pk}
-    for start in range(0, len(outcomes), MESSAGES_AT_ONCE):
-        batch = json_storable(outcomes[start : start + MESSAGES_AT_ONCE])
+    for start in range(0, max(len(outcomes), 1), MESSAGES_AT_ONCE):
+        batch = outcomes[start : start + MESSAGES_AT_ONCE]
+        parameters = {
+            "owner": conversation.archive_id,
+            "conversation": conversation.pk,
+            "from_turn": None if start else from_turn,
+            "edits": json.dumps(json_storable([] if start else edits)),
+            "outcomes": json.dumps(json_storable(batch)),
+        }
         with connection.cursor() as cursor:
-            statement = load_sql("convmemory.conversations", "set_outcomes")
-            cursor.execute(statement, parameters | {"outcomes": json.dumps(batch)})
-    stored = {"from_turn": from_turn, "edits": json.dumps(json_storable(edits))}
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "set_file_edits"), parameters | stored)
+            cursor.execute(load_sql("convmemory.conversations", "set_outcomes"), parameters)
 
 
 def renew_outcomes(*, limit: int) -> int:

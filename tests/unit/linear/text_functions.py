@@ -86,7 +86,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_likely_tokens, cut_to_tokens, likely_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
 from convmemory.documents.converters.coverage import Coverage
@@ -115,7 +115,6 @@ from search.query import is_too_short
 from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
-from search.ranking.repeated import _LINK
 from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
@@ -518,9 +517,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
-    "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
-    "convmemory.core.tokens likely": likely_tokens,
-    "convmemory.core.tokens likely cut": lambda text: cut_to_likely_tokens(text, 50),
+    "convmemory.core.tokens": lambda text: (likely_tokens(text), count_tokens(text, encoding=ESTIMATE)),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
@@ -564,7 +561,6 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
     "search.results.overturned": lambda text: overturning(Said(text, text), Said(text, text), is_next=True),
-    "search.ranking.repeated": lambda text: _LINK.findall(text),
     "search.results.matching": lambda text: (
         stems_of(text),
         stem(text),
