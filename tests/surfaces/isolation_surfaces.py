@@ -127,6 +127,13 @@ def _wide(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Ans
     return response.status_code, response.getvalue()
 
 
+def _asked(town: Town, ask: Ask, key: str) -> Answer:
+    """The evidence of an answer; the model cannot be reached."""
+    body = {"question": f"{ask.question}?"}
+    response = town.http.post("/api/v1/ask", json=body, headers={"Authorization": f"Bearer {key}"})
+    return response.status_code, response.content
+
+
 def _rename_with_wide_key(ask: Ask) -> Answer:
     """Tries to rename what is another's, or a space's, with a key that reads it; of the caller's own it only asks."""
     path = f"/conversations/{ask.conversation}"
@@ -318,6 +325,8 @@ ROUTES: dict[str, Surface] = {
     "POST memory embed": lambda _, ask: _api(
         ask, "POST", f"/conversations/{ask.conversation}/memory/embed", {"message_ids": [ask.message]}
     ),
+    "POST ask": lambda town, ask: _asked(town, ask, ask.caller.key),
+    "POST ask with wide key": lambda town, ask: _asked(town, ask, ask.caller.wide_key),
     "POST recall": lambda _, ask: _api(ask, "POST", "/memory/recall", {"query": ask.question, "top_k": 20}),
     "POST recall in conversation": lambda _, ask: _api(
         ask, "POST", f"/conversations/{ask.conversation}/memory/recall", {"query": ask.question}
