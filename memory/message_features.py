@@ -4,6 +4,7 @@ Reads the passages and texts of the messages: the score of the message's turn, o
 that distinguishes messages of one turn. Source: docs/adr/0011-rank-messages-within-found-turns.md.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +40,7 @@ TURNS = 60
 PASSAGES_PER_MESSAGE = 6
 # A turn of a coding agent has dozens of passages (ADR 10); those nearest to the query are compared.
 PASSAGES_PER_TURN = 24
+NEAR_PER_TURN = 4 * PASSAGES_PER_TURN
 # Words are counted in this many characters of one message.
 TEXT_CHARS = 8_000
 K1, B = 1.2, 0.6
@@ -80,7 +82,7 @@ def message_candidates(
     rows = Source.objects.filter(archive_id=query.archive_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
     conversations = dict(rows)
     best = turns[np.isin(turns >> ITEM_BITS, list(conversations.values()))]
-    places_of, tokens_of = _passages(query, best, positions, alive) if query.space else (None, {})
+    places_of, tokens_of = _passages(ranked, best, positions, alive) if query.space else (None, {})
     candidates = [
         candidate
         for candidate in _candidates(query, best, conversations, positions, places_of)
@@ -142,24 +144,40 @@ def _candidates(
 
 
 def _passages(
-    query: PreparedQuery, turns: ItemKeys, positions: Positions, alive: frozenset[int]
+    ranked: SearchState, turns: ItemKeys, positions: Positions, alive: frozenset[int]
 ) -> tuple[dict[int, list[PassagePlace]], dict[int, list[CodedTokens]]]:
     """Return the places of each message's passages, and their token vectors. One query."""
+    query = ranked.query
+    # Some of the nearest may be of messages that are not recalled.
+    limit = PASSAGES_PER_TURN if positions == ANYWHERE and not alive else NEAR_PER_TURN
+    near = ranked.nearest_passages(turns, [KINDS[kind] for kind in _recalled_kinds(query)], limit)
+    places_of: dict[int, list[PassagePlace]] = {}
+    tokens_of: dict[int, list[CodedTokens]] = {}
+    if near is None:
+        return places_of, tokens_of
     parameters: dict[str, Any] = {
-        **query.nearest_passages_of(turns),
-        "kinds": [KINDS[kind] for kind in _recalled_kinds(query)],
+        "owner": query.archive_id,
+        "space": query.active_space.pk,
+        "ids": near.ids.tolist(),
         "first_position": positions[0],
         "last_position": positions[1],
         "alive": list(alive),
-        "passages_per_message": PASSAGES_PER_MESSAGE,
-        "passages_per_item": PASSAGES_PER_TURN,
     }
-    places_of: dict[int, list[PassagePlace]] = {}
-    tokens_of: dict[int, list[CodedTokens]] = {}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "recall_passages"), parameters)
-        for message_id, _, _, part, start, end, similarity, tokens, asks in cursor.fetchall():
-            places_of.setdefault(message_id, []).append((message_id, part, start, end, similarity))
+        rows = {row[0]: row[1:] for row in cursor.fetchall()}
+    in_turn: Counter[int] = Counter()
+    nearest = np.argsort(-near.cosines, kind="stable")
+    for pk, of_item, cosine in zip(
+        near.ids[nearest].tolist(), near.of_item[nearest].tolist(), near.cosines[nearest].tolist(), strict=True
+    ):
+        if pk not in rows or in_turn[of_item] == PASSAGES_PER_TURN:
+            continue
+        message_id, part, start, end, tokens, asks = rows[pk]
+        in_turn[of_item] += 1
+        places = places_of.setdefault(message_id, [])
+        if len(places) < PASSAGES_PER_MESSAGE:
+            places.append((message_id, part, start, end, cosine))
             if tokens:
                 tokens_of.setdefault(message_id, []).append((bytes(tokens), asks))
     return places_of, tokens_of

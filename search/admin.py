@@ -1,6 +1,6 @@
 """The index in the admin: sources, item vectors, lexical documents, and the index state of each source."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -23,10 +23,8 @@ from search.indexing import sweeping
 from search.indexing.batches import read_items
 from search.indexing.inspecting import (
     SCANNED,
-    Neighbour,
     embedded_text,
     item_neighbours,
-    passage_neighbours,
     texts_of_items,
 )
 from search.indexing.sweeping import sources_behind
@@ -36,7 +34,7 @@ from search.tasks import enqueue_sources
 from search.vectors.texts import item_texts, passage_text
 
 # --- vector admin ---------------------------------------------------------------------------------
-# Single vectors in the admin, with norm and neighbours; and passages, whose text is on a separate page.
+# Single vectors of items in the admin, with norm and neighbours; and passages, whose text is on a separate page.
 
 
 # The number of characters shown of a neighbour's text.
@@ -67,7 +65,7 @@ class PassageAdmin(ContentAdmin):
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("embedding")
+        return super().get_queryset(request).defer("code")
 
     def hash_condition(self, digest: bytes) -> Q:
         return Q(content_hash=UUID(bytes=digest[:16]))
@@ -81,53 +79,21 @@ class PassageAdmin(ContentAdmin):
         return f"{obj.space.model}, {obj.space.dimensions}"
 
     def sections(self, request: HttpRequest, obj: Passage) -> list[AdminTable]:
-        norm, neighbours = passage_neighbours(obj.pk)
         is_own = request.user.pk == obj.archive_id
-        texts = texts_of_passages([obj.pk, *(found.pk for found in neighbours)]) if is_own else None
-        return [
-            self.embedded_section(request, obj, texts.get(obj.pk, "") if texts is not None else None),
-            vector_section(norm, obj, shows_values=is_own),
-            passage_section(neighbours, texts),
-        ]
+        return [self.embedded_section(request, obj, text_of_passage(obj) if is_own else None)]
 
     def content_of(self, request: HttpRequest, obj: Passage) -> dict[str, Any]:
-        norm, neighbours = passage_neighbours(obj.pk)
-        texts = texts_of_passages([obj.pk, *(found.pk for found in neighbours)])
-        sections = [vector_section(norm, obj, shows_values=True), passage_section(neighbours, texts)]
-        return {"text": texts.get(obj.pk, ""), "sections": sections}
+        return {"text": text_of_passage(obj)}
 
 
-def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
-    """Return the texts of one owner's passages, by their ids; the caller has checked the reader."""
-    rows = list(Passage.objects.filter(pk__in=ids).select_related("source").defer("embedding"))
-    texts = {}
-    for kind in {row.source.kind for row in rows}:
-        of_kind = [row for row in rows if row.source.kind == kind]
-        read = adapter_of(kind).read_elements(of_kind[0].archive_id, [row.element_id for row in of_kind])
-        for row in of_kind:
-            element = read.get(row.element_id)
-            part = next((part for part in element.parts if part.index == row.part_index), None) if element else None
-            texts[row.pk] = passage_text(element, part, row.start, row.end) if element and part else ""
-    return texts
+def text_of_passage(row: Passage) -> str:
+    """Return the text, "" if its message is gone; the caller has checked the reader."""
+    element = adapter_of(row.source.kind).read_elements(row.archive_id, [row.element_id]).get(row.element_id)
+    part = next((part for part in element.parts if part.index == row.part_index), None) if element else None
+    return passage_text(element, part, row.start, row.end) if element and part else ""
 
 
-def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | None) -> AdminTable:
-    """Return a table of the neighbours of a passage; with their texts if `texts` are given."""
-    rows = [
-        (
-            object_link("search_passage", found.pk),
-            item_link(found.kind, found.object_id, found.item_number),
-            Passage.Kind(found.number).label,
-            f"{found.similarity:.4f}",
-            *((cut(texts.get(found.pk, ""), SHOWN_CHARS),) if texts is not None else ()),
-        )
-        for found in neighbours
-    ]
-    columns = ("Passage", "Item", "Kind", "Similarity", *(("Text",) if texts is not None else ()))
-    return neighbour_section(columns, rows, has_texts=texts is not None)
-
-
-def vector_section(norm: float, row: Passage | ItemEmbedding, *, shows_values: bool) -> AdminTable:
+def vector_section(norm: float, row: ItemEmbedding, *, shows_values: bool) -> AdminTable:
     """Return a table of a vector's properties: a norm other than 1 shows a vector of another program.
 
     Its values, as bars, are for those who may read the text: a text can be guessed from its vector.

@@ -229,7 +229,8 @@ class Passage(models.Model):
     """One span of one part of an element, embedded with its speaker's name.
 
     `start` and `end` count characters of the part's text. `content_hash` is the first half of the
-    SHA-256 of the embedded text: the table itself is the cache in which an owner's equal text is found again.
+    SHA-256 of the embedded text: the table itself is the cache in which an owner's equal text is found again. Of its
+    vector only the code is stored.
     """
 
     class Kind(models.IntegerChoices):
@@ -256,7 +257,7 @@ class Passage(models.Model):
     kind = models.PositiveSmallIntegerField(choices=Kind)
     token_count = models.PositiveSmallIntegerField()
     asks = models.BooleanField(default=False, db_default=False, help_text="Whether it is a question.")
-    embedding = HalfVectorField()
+    code = models.BinaryField(help_text="Its vector's, see `search.vectors.codes`.")
 
     class Meta:
         indexes = [
@@ -286,9 +287,9 @@ class TokenVectors(models.Model):
 
 
 class SetAsidePassage(models.Model):
-    """A vector of a passage of an object that is in the trash or moves, which no search reads.
+    """The code of a passage's vector, of an object that is in the trash or moves, which no search reads.
 
-    When the object is indexed again, its passages get them instead of computing them.
+    When the object is indexed again, its passages get it instead of computing it.
     """
 
     archive = models.ForeignKey(
@@ -299,7 +300,7 @@ class SetAsidePassage(models.Model):
     object_id = models.BigIntegerField()
     content_hash = models.UUIDField()
     token_count = models.PositiveSmallIntegerField()
-    embedding = HalfVectorField()
+    code = models.BinaryField()
     vectors = models.BinaryField(null=True, help_text="Its token vectors.")
 
     class Meta:

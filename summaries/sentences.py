@@ -11,10 +11,11 @@ import numpy as np
 
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.core.errors import EmbeddingError
-from convmemory.embeddings.embedder import Vector, embed_each
+from convmemory.embeddings.embedder import Vector, embed_each, unit_rows
 from convmemory.embeddings.spaces import active_space, embedder_for
 from search.adapters.conversations import KIND, split_message
 from search.models import Passage
+from search.vectors.codes import decoded, rotated_back
 from summaries.transcript import RangeMessage
 
 MIN_WORDS = 5
@@ -70,10 +71,9 @@ def sentence_vectors(sentences: Sequence[Sentence], *, archive_id: int) -> tuple
     rows = passages.filter(
         source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)
     )
-    values = rows.values_list("element_id", "part_index", "start", "end", "embedding")
-    known = {
-        (message, part, start, end): np.asarray(vector, np.float32) for message, part, start, end, vector in values
-    }
+    values = rows.values_list("element_id", "part_index", "start", "end", "code")
+    codes = {(message, part, start, end): bytes(code) for message, part, start, end, code in values}
+    known = dict(zip(codes, unit_rows(rotated_back(decoded(b"".join(codes.values()), space.dimensions))), strict=True))
     missing = [sentence for sentence in sentences if sentence.place not in known]
     texts = [f"{sentence.speaker}: {sentence.text}" for sentence in missing]
     for sentence, result in zip(missing, embed_each(embedder_for(space), texts) if texts else [], strict=True):

@@ -1,5 +1,5 @@
 -- name: synthetic_vectors
--- The table that synthetic vectors are copied into, before they become those of items and passages.
+-- The table that synthetic vectors are copied into, before they become those of items.
 CREATE TEMP TABLE IF NOT EXISTS synthetic_vector (n int, embedding halfvec)
 
 -- name: synthetic_items
@@ -10,19 +10,16 @@ SELECT %(owner)s, %(source)s, %(space)s, n / %(chunks)s, n %% %(chunks)s, 80, '\
 FROM synthetic_vector
 
 -- name: synthetic_passages
--- Passages of the given elements from the vectors copied before, with arbitrary token vectors.
+-- Passages of the given elements with codes of their vectors and arbitrary token vectors.
 WITH passages AS (
     INSERT INTO search_passage
         (owner_id, source_id, space_id, element_id, content_hash, item_number, "start", "end", part_index, kind,
-         token_count, embedding)
+         token_count, code)
     SELECT
         %(owner)s, %(source)s, %(space)s, e.element, gen_random_uuid(), e.item, e.start, e.start + 40, 0, e.kind,
-        %(tokens)s, v.embedding
-    FROM synthetic_vector AS v
-    INNER JOIN
-        unnest(%(elements)s::bigint[], %(items)s::int[], %(starts)s::int[], %(kinds)s::int[])
-        WITH ORDINALITY AS e (element, item, start, kind, place)
-        ON e.place = v.n + 1
+        %(tokens)s, e.code
+    FROM unnest(%(elements)s::bigint[], %(items)s::int[], %(starts)s::int[], %(kinds)s::int[], %(codes)s::bytea[])
+        AS e (element, item, start, kind, code)
     RETURNING id
 )
 INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)

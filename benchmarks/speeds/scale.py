@@ -5,27 +5,19 @@ Three kinds of owners share the tables: a small one, a large one, and others wit
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from django.db import connection
 
 from benchmarks.speeds.bench import Figure, fresh_user, refresh_statistics, search_ms, time_figures
 from benchmarks.speeds.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
-from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.embeddings.embedder import TokenEmbedding, Vector
-from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
-from search.query_text import QueryText
-from search.retrieval.dense import passages_statement
-from search.retrieval.prepared import PreparedQuery
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 SMALL, LARGE = 2_000, 100_000
-RECALL_QUERIES = 40
-RECALL_AT = 20
 
 
 def bench_scale(passages: int) -> list[Figure]:
@@ -36,8 +28,8 @@ def bench_scale(passages: int) -> list[Figure]:
     left = passages
     plan = [("small", SMALL), ("large", LARGE)]
     plan += [(f"other-{number}", LARGE) for number in range(passages // LARGE + 1)]
-    for name, size in plan:
-        count = min(size, left)
+    for name, wanted in plan:
+        count = min(wanted, left)
         if count <= 0:
             break
         owners[name] = fresh_user(f"bench-scale-{name}")
@@ -53,15 +45,6 @@ def bench_scale(passages: int) -> list[Figure]:
         figures += time_figures(label, values, goal)
     filtered = search_ms(Caller.of(owners["large"]), maker, filters=Filters(agent="a"))
     figures += time_figures("the same with a filter on half of it", filtered, "<= 80")
-    # The share of the turns of the twenty nearest passages that the codes find too.
-    owner = owners["large"]
-    shares = []
-    for question in vectors.vectors(RECALL_QUERIES):
-        exact = _nearest("passages_exact", space, Caller.of(owner), question)[:RECALL_AT]
-        named = _nearest("passages_named", space, Caller.of(owner), question)
-        shares.append(len(set(exact) & set(named)) / max(len(exact), 1))
-    recall = float(np.mean(shares))
-    figures.append(Figure(f"recall@{RECALL_AT} of passages_named against exact", recall, "share", ">= 0.98"))
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "bytes_per_passage"))
         table, indexes, codes, tokens = cursor.fetchone()
@@ -73,11 +56,3 @@ def bench_scale(passages: int) -> list[Figure]:
         Figure("token vectors, bytes per passage", tokens, "bytes"),
     ]
     return figures
-
-
-def _nearest(name: str, space: EmbeddingSpace, caller: Caller, question: Vector) -> list[tuple[int, int]]:
-    """Return the items of the passages that a statement finds, nearest first."""
-    query = PreparedQuery(caller.archive_id, QueryText(""), space=space).looked_up()
-    statement = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
-    ((sources, items, scores, *_),) = PendingQuery(*statement).rows()
-    return [(sources[i], items[i]) for i in np.argsort(scores)[::-1]]

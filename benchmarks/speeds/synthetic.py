@@ -34,6 +34,7 @@ from search.models import Source, SourceIndex
 from search.query import SEARCHED_CHARS
 from search.sources import Kind
 from search.vectors.blocks import pack_codes
+from search.vectors.codes import encode
 from search.vectors.passages import KINDS
 from search.vectors.texts import ItemTexts
 
@@ -225,11 +226,11 @@ def store_vectors(
         "starts": [passage.start for passage in passages],
         "kinds": [KINDS[passage.kind] for passage in passages],
         "tokens": TOKENS_PER_PASSAGE,
+        "codes": encode(vectors.vectors(len(passages))),
         "size": size,
         "random_bytes": vectors.generator.bytes(size + 1_000),
     }
     with connection.cursor() as cursor:
-        _copy_vectors(cursor, vectors.vectors(len(passages)))
         cursor.execute(load_sql("benchmarks.speeds", "synthetic_passages"), of_passages)
     pack_codes(source, space, range(source.item_count))
     SourceIndex.objects.create(

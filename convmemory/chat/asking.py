@@ -65,8 +65,16 @@ class Evidence:
     url: str
     text: str
 
+    @property
+    def label(self) -> str:
+        """Return where it is from, for the model, and whether a later turn decides otherwise."""
+        later = None if isinstance(self.hit.where, SectionPlace) else self.hit.where.overturned
+        said = f"{one_line(self.hit.title, TITLE_CHARS)}, {place_of(self.hit)}, {self.hit.created_at:%Y-%m-%d}"
+        return f'{said}; a later turn says otherwise: "{one_line(later.quote, HEAD_CHARS)}"' if later else said
+
     def to_json(self) -> dict[str, Any]:
         hit = self.hit
+        later = None if isinstance(hit.where, SectionPlace) else hit.where.overturned
         is_section = isinstance(hit.where, SectionPlace)
         return {
             "number": self.number,
@@ -79,6 +87,7 @@ class Evidence:
             "agent": hit.agent,
             "project": hit.project,
             "space": hit.space and {"id": hit.space.id, "name": hit.space.name},
+            "overturned": later and {"turn_number": later.turn_number, "url": later.url, "quote": later.quote},
             "outcome": (NO_OUTCOME if isinstance(hit.where, SectionPlace) else hit.where.outcome).to_json(),
         }
 
@@ -180,10 +189,7 @@ def _excerpt(hit: Hit, item: ItemText, *, max_tokens: int, encoding: str | None)
 
 def messages_for(job: AskJob) -> list[dict[str, Any]]:
     """Return the request's messages: the instruction, then the turns in their fence, and the question after it."""
-    turns = []
-    for one in job.evidence:
-        label = f"{one_line(one.hit.title, TITLE_CHARS)}, {place_of(one.hit)}, {one.hit.created_at:%Y-%m-%d}"
-        turns.append(f"[{one.number}] {quoted(label, TAG)}\n{quoted(one.text, TAG)}")
+    turns = [f"[{one.number}] {quoted(one.label, TAG)}\n{quoted(one.text, TAG)}" for one in job.evidence]
     fence = enclosed(fenced("\n\n".join(turns), TAG), tag=TAG, notice=NOTICE)
     return [
         {"role": "system", "content": INSTRUCTION},

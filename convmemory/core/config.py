@@ -119,7 +119,7 @@ class Config(ServerSettings):
         default=True,
     )
     mmr_lambda = number(
-        0.97, 0, 1, "0 to 1: how the first hits are ordered; 1: by relevance alone, less: with more diversity"
+        1, 0, 1, "0 to 1: how the first hits are ordered; 1: by relevance alone, less: with more diversity"
     )
     search_min_relevance = number(
         0.37,

@@ -28,7 +28,7 @@ def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
 
 
 # --- neighbours -----------------------------------------------------------------------------------
-# The nearest neighbours of one stored vector, a passage's or an item's, for inspection.
+# The nearest neighbours of one stored vector of an item, for inspection.
 
 
 NEIGHBOURS = 10
@@ -44,7 +44,7 @@ class Neighbour:
     kind: str
     object_id: int
     item_number: int
-    number: int  # the kind of a passage, the chunk of an item
+    number: int  # of the chunk
     similarity: float
 
     @property
@@ -53,23 +53,14 @@ class Neighbour:
         return self.kind, self.object_id, self.item_number
 
 
-def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
-    """Return the vector's norm and its neighbours, nearest first.
+def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
+    """Return the norm of an item's vector and its neighbours, nearest first.
 
     One query, an exact scan of `SCANNED` rows at most.
     """
-    return _nearest(passage_id, table="search_passage", number="kind")
-
-
-def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
-    """Return the same for an item's vector."""
-    return _nearest(embedding_id, table="search_itemembedding", number="chunk_number")
-
-
-def _nearest(pk: int, *, table: str, number: str) -> tuple[float, list[Neighbour]]:
-    statement = load_sql("search.vectors", "nearest_vectors").replace("{table}", table).replace("{number}", number)
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"id": pk, "scanned": SCANNED, "limit": NEIGHBOURS})
+        parameters = {"id": embedding_id, "scanned": SCANNED, "limit": NEIGHBOURS}
+        cursor.execute(load_sql("search.vectors", "nearest_vectors"), parameters)
         rows = cursor.fetchall()
     return float(rows[0][0]) if rows else 0.0, [Neighbour(*row[1:]) for row in rows if row[1] is not None]
 

@@ -273,10 +273,10 @@ SET
 WHERE source_id = %(source)s
 
 -- name: vectors_of
--- The vectors of one object's passages, each text once in a space.
+-- The codes of one object's passages, each text once in a space.
 SELECT DISTINCT ON (p.space_id, p.content_hash)
     p.owner_id, p.space_id, %(kind)s::varchar AS kind, %(object)s::bigint AS object_id, p.content_hash, p.token_count,
-    p.embedding, t.vectors
+    p.code, t.vectors
 FROM search_source AS s
 INNER JOIN search_passage AS p ON p.source_id = s.id AND p.owner_id = s.owner_id
 LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
@@ -285,7 +285,7 @@ WHERE s.owner_id = %(owner)s AND s.kind = %(kind)s AND s.object_id = %(object)s
 -- name: set_aside
 -- Copies the vectors of one object (`vectors_of`) to where no search reads them.
 INSERT INTO search_setasidepassage
-    (owner_id, space_id, kind, object_id, content_hash, token_count, embedding, vectors)
+    (owner_id, space_id, kind, object_id, content_hash, token_count, code, vectors)
 SELECT v.* FROM ({vectors}) AS v
 RETURNING 1
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from search.ranking.late_interaction import NearPassages, PassageMatches, find_passages, max_sim_features
+from search.ranking.late_interaction import LatePassages, PassageMatches, find_passages, max_sim_features
 from search.retrieval.candidates import (
     EXCHANGES,
     ITEM_BITS,
@@ -183,7 +183,7 @@ def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) 
 # Reads the passages of these items and of the items before them, and their speakers.
 
 
-def passages_of_best(state: SearchState, keys: ItemKeys) -> NearPassages | None:
+def passages_of_best(state: SearchState, keys: ItemKeys) -> LatePassages | None:
     """Return the passages to compare for the best items, by their keys (sorted). One query; None if there are none.
 
     Of the items that only precede a best item, only passages that ask count.
@@ -196,7 +196,7 @@ def _with_items_before(keys: ItemKeys) -> ItemKeys:
     return distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
 
 
-def add_late_features(state: SearchState, keys: ItemKeys, near: NearPassages | None) -> None:
+def add_late_features(state: SearchState, keys: ItemKeys, near: LatePassages | None) -> None:
     """Add these features of the best items `keys` to the table. One query for each kind of source.
 
     `near` are the passages that `passages_of_best` returned for them.

@@ -19,14 +19,10 @@ from convmemory.embeddings.token_codes import best_similarities
 from search.retrieval.candidates import Feature, ItemKeys, Scores, group_starts
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
-from search.vectors.blocks import Blocks
 from search.vectors.small_owners import ComparedPassages
 
 # The five nearest to the query (ADR 10).
 PASSAGES_PER_ITEM = 5
-# If the codes of all passages were compared, the nearest are chosen among this many passages of an item: the best 80
-# items of a coding agent have 88 passages each (ADR 10).
-NAMED_PER_ITEM = 10
 # Below 1, so that the rarest word does not decide alone.
 WEIGHT_POWER = 0.5
 # Of a longer query, only the tokens with the largest weights are compared.
@@ -109,7 +105,7 @@ class PassageMatches:
 
 
 @dataclass(frozen=True, slots=True)
-class NearPassages:
+class LatePassages:
     """The query's tokens with their weights, and passages near it (p,) as the statement `late_passages` gives them.
 
     `items` are the places of their items among the requested keys, from 1. `coded` are the token vectors of all
@@ -145,7 +141,7 @@ class NearPassages:
         )
 
 
-def find_passages(state: SearchState, keys: ItemKeys, for_questions: NDArray[np.bool_]) -> NearPassages | None:
+def find_passages(state: SearchState, keys: ItemKeys, for_questions: NDArray[np.bool_]) -> LatePassages | None:
     """Return the nearest passages of the items `keys`; for some items, only those that ask. One query.
 
     None if the space has no token vectors.
@@ -156,10 +152,19 @@ def find_passages(state: SearchState, keys: ItemKeys, for_questions: NDArray[np.
     if state.compared is not None:
         tokens, weights = weighted_query_tokens(query, state.word_weights)
         return _compared_passages(query, keys, for_questions, state.compared, tokens, weights)
-    pending = _send_passages_query(query, keys, for_questions, state.scanned)
+    if state.scanned is None:
+        return None
+    near = state.scanned.nearest_of_items(keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions)
+    parameters = {
+        "owner": query.archive_id,
+        "space": query.active_space.pk,
+        "ids": near.ids.tolist(),
+        "items": (near.of_item + 1).tolist(),
+    }
+    pending = PendingQuery(load_sql("search.ranking", "late_passages"), parameters, keeps_plan=True)
     tokens, weights = weighted_query_tokens(query, state.word_weights)
     ((items, *found),) = pending.rows()
-    return NearPassages(tokens, weights, items, *found) if items else None
+    return LatePassages(tokens, weights, items, *found) if items else None
 
 
 def _compared_passages(
@@ -169,17 +174,15 @@ def _compared_passages(
     compared: ComparedPassages,
     tokens: Vector,
     weights: Scores,
-) -> NearPassages | None:
+) -> LatePassages | None:
     """Return the same for a small owner, whose passages were all compared."""
     owner, entries = compared.owner, compared.owner.entries
-    places, of_item = compared.nearest_of_items(
-        keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions
-    )
+    places, of_item = compared.places_of_items(keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions)
     filled = entries["token_bytes"][places] > 0
     places, of_item = places[filled], of_item[filled]
     if not len(places):
         return None
-    return NearPassages(
+    return LatePassages(
         tokens,
         weights,
         of_item + 1,
@@ -189,24 +192,6 @@ def _compared_passages(
         entries["asks"][places] != 0,
         owner.source_kinds[places].tolist(),
     )
-
-
-def _send_passages_query(
-    query: PreparedQuery, keys: ItemKeys, for_questions: NDArray[np.bool_], scanned: Blocks | None
-) -> PendingQuery:
-    """Send the query for the passages; if all codes are cached, name only some passages for an exact comparison."""
-    parameters = query.nearest_passages_of(keys) | {
-        "passages": PASSAGES_PER_ITEM,
-        "for_questions": for_questions.tolist(),
-    }
-    if scanned is None:
-        return PendingQuery(load_sql("search.ranking", "late_passages"), parameters, keeps_plan=True)
-    ids, counts = scanned.nearest_of_items(keys[~for_questions], query.vector, query.passage_kinds, NAMED_PER_ITEM)
-    lasts = np.zeros(len(keys), np.int64)
-    lasts[~for_questions] = counts
-    lasts = np.cumsum(lasts)
-    parameters |= {"ids": ids.tolist(), "firsts": np.append(1, lasts[:-1] + 1).tolist(), "lasts": lasts.tolist()}
-    return PendingQuery(load_sql("search.ranking", "late_passages_named"), parameters, keeps_plan=True)
 
 
 def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:

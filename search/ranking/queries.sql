@@ -23,60 +23,20 @@ LEFT JOIN search_itemembedding AS e
 WHERE d.owner_id = %(owner)s AND (e.id IS NULL OR e.content_hash <> d.content_hash)
 
 -- name: late_passages
--- Of each item the few passages that are nearest to the query, of some items only such as ask: in one row, for each passage the
--- place of its item, the size of its token vectors, its element, whether it asks and the kind of its source; and all token
--- vectors joined.
--- Token vectors are looked up for those few alone: an item of a coding agent has hundreds of passages.
+-- Some passages of one owner, by their ids, in one row: of each the place of its item, the size of its token vectors, its
+-- element, whether it asks and the kind of its source; and all token vectors joined.
 SELECT
     array_agg(t.item),
     string_agg(k.vectors, ''::bytea),
     array_agg(octet_length(k.vectors)),
-    array_agg(near.element_id),
-    array_agg(near.asks),
+    array_agg(e.element_id),
+    array_agg(e.asks),
     array_agg(s.kind)
-FROM unnest(%(sources)s::bigint[], %(items)s::int[], %(for_questions)s::boolean[]) WITH ORDINALITY
-    AS t (source_id, item_number, for_questions, item)
-INNER JOIN search_source AS s ON s.id = t.source_id AND s.owner_id = %(owner)s
-CROSS JOIN LATERAL (
-    SELECT e.id, e.owner_id, e.element_id, e.asks, e.embedding <=> %(vector)s::halfvec AS distance
-    FROM search_passage AS e
-    WHERE
-        e.source_id = t.source_id AND e.item_number = t.item_number AND (e.asks OR NOT t.for_questions)
-        AND e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
-    ORDER BY distance, e.id
-    LIMIT %(passages)s
-) AS near
-INNER JOIN search_tokenvectors AS k ON k.passage_id = near.id AND k.owner_id = near.owner_id
-
--- name: late_passages_named
--- As `late_passages`, of an owner whose passages were compared by their codes: of each item, the nearest of those named
--- by their ids (from the `first` to the `last` of them all), or such of its passages as ask.
-SELECT
-    array_agg(t.item),
-    string_agg(k.vectors, ''::bytea),
-    array_agg(octet_length(k.vectors)),
-    array_agg(near.element_id),
-    array_agg(near.asks),
-    array_agg(s.kind)
-FROM unnest(%(sources)s::bigint[], %(items)s::int[], %(for_questions)s::boolean[], %(firsts)s::int[], %(lasts)s::int[])
-    WITH ORDINALITY AS t (source_id, item_number, for_questions, first, last, item)
-INNER JOIN search_source AS s ON s.id = t.source_id AND s.owner_id = %(owner)s
-CROSS JOIN LATERAL (
-    SELECT e.id, e.owner_id, e.element_id, e.asks, e.embedding <=> %(vector)s::halfvec AS distance
-    FROM search_passage AS e
-    WHERE
-        e.id = ANY((%(ids)s::bigint[])[t.first : t.last])
-        AND e.source_id = t.source_id AND e.owner_id = %(owner)s AND e.space_id = %(space)s
-    UNION ALL
-    SELECT e.id, e.owner_id, e.element_id, e.asks, e.embedding <=> %(vector)s::halfvec AS distance
-    FROM search_passage AS e
-    WHERE
-        t.for_questions AND e.asks AND e.source_id = t.source_id AND e.item_number = t.item_number
-        AND e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
-    ORDER BY distance, id
-    LIMIT %(passages)s
-) AS near
-INNER JOIN search_tokenvectors AS k ON k.passage_id = near.id AND k.owner_id = near.owner_id
+FROM unnest(%(ids)s::bigint[], %(items)s::int[]) AS t (id, item)
+INNER JOIN search_passage AS e ON e.id = t.id
+INNER JOIN search_source AS s ON s.id = e.source_id AND s.owner_id = e.owner_id
+INNER JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
+WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s
 
 -- name: item_moments
 -- When each of some items of one owner was written: sources, numbers and moments, each column as the bytes of its values.
@@ -95,8 +55,8 @@ SELECT EXISTS (
 )
 
 -- name: repeated_questions
--- The contents of some items of one owner, and of those that have all words of a query the links to turns in their first
--- messages.
+-- The contents of some items of one owner, and of those that have all words of a query, in their question too, the links to
+-- turns in their first messages.
 SELECT d.source_id, d.number, s.object_id, d.heading, d.created_at, s.origin, told.links
 FROM unnest(%(sources)s::bigint[], %(items)s::int[], %(asked)s::bool[]) AS t (source_id, number, has_all)
 INNER JOIN search_item AS d USING (source_id, number)
@@ -107,8 +67,8 @@ LEFT JOIN LATERAL (
         SELECT m.parts
         FROM conversations_message AS m
         WHERE
-            t.has_all AND s.kind = 'conversation' AND m.owner_id = d.owner_id AND m.conversation_id = s.object_id
-            AND m.turn_number = d.number
+            t.has_all AND d.heading ILIKE ALL(%(beginnings)s::text[]) AND s.kind = 'conversation'
+            AND m.owner_id = d.owner_id AND m.conversation_id = s.object_id AND m.turn_number = d.number
         ORDER BY m."position"
         LIMIT %(messages)s
     ) AS first_ones

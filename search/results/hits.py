@@ -19,11 +19,11 @@ from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
 from search.results.overturned import Overturning, Said, overturning
 from search.results.passages import (
+    PASSAGES_PER_HIT,
     ShownPassage,
     best_passages,
     compared_places,
-    places_of,
-    send_nearest_query,
+    near_places,
     with_similarities,
 )
 from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
@@ -161,15 +161,17 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     parameters = {"owner": query.archive_id, "sources": sources, "items": items}
     with pipelined():
         pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
-        nearest = send_nearest_query(query, parameters) if query.space and not ranked.compared else None
         marking = [adapter.send_marks_query(query.archive_id, set(sources)) for adapter in registered().values()]
         later = send_later_turns_query(query.archive_id, ranked.table.keys[page], ranked.table.keys[ranked.order])
         rows = {(source, item): _Row(*row) for source, item, *row in pending.rows()}
-        candidates = places_of(nearest) if nearest else {}
         marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
         overturned = overturned_by(later)
+    candidates = {}
     if query.space and ranked.compared:
         candidates = compared_places(query, ranked.table.keys[page], ranked.compared)
+    elif query.space and ranked.scanned:
+        near = ranked.scanned.nearest_of_items(ranked.table.keys[page], query.shown_kinds, PASSAGES_PER_HIT)
+        candidates = near_places(query, near)
     passages = best_passages(
         query,
         candidates=candidates,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from convmemory.core.folding import folded
 from convmemory.core.sql import PendingQuery, load_sql
@@ -15,6 +15,8 @@ from search.results.runs import PassagePlace, marked_runs, shown_chars_at
 from search.retrieval.candidates import ItemKeys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
+from search.vectors.blocks import NearPassages
+from search.vectors.codes import Parts
 from search.vectors.small_owners import ComparedPassages
 from search.vectors.splitting import split_parts
 
@@ -70,30 +72,20 @@ class _Judged(NamedTuple):
         return self.phrases, self.rare, self.score, self.place[-1]
 
 
-def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
-    """Send the query for the passages of some items (`sources` and `items`) that are nearest to the query."""
-    parameters = {
-        **items,
-        "owner": query.archive_id,
-        "space": query.active_space.pk,
-        "vector": query.vector_text,
-        "kinds": query.shown_kinds,
-        "passages": PASSAGES_PER_HIT,
-    }
-    return PendingQuery(load_sql("search.results", "hit_passages"), parameters, keeps_plan=True)
-
-
-def places_of(pending: PendingQuery) -> dict[Turn, list[PassagePlace]]:
-    """Return the places of the passages found, by turn, nearest first."""
+def near_places(query: PreparedQuery, near: NearPassages) -> dict[Turn, list[PassagePlace]]:
+    """Return where the passages stand, by turn, nearest first. One query."""
+    parameters = {"owner": query.archive_id, "space": query.active_space.pk, "ids": near.ids.tolist()}
+    rows = PendingQuery(load_sql("search.results", "hit_passages"), parameters, keeps_plan=True).rows()
+    cosine_of = dict(zip(near.ids.tolist(), near.cosines.tolist(), strict=True))
     found: dict[Turn, list[PassagePlace]] = {}
-    for conversation, turn, *place in pending.rows():
-        found.setdefault((conversation, turn), []).append(tuple(place))
+    for pk, source, item, *place in sorted(rows, key=lambda row: (-cosine_of[row[0]], row[0])):
+        found.setdefault((source, item), []).append((*place, cosine_of[pk]))
     return found
 
 
 def compared_places(query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages) -> dict[Turn, list[PassagePlace]]:
-    """Return the same places as `places_of`, of a small owner, whose passages were all compared."""
-    places, _ = compared.nearest_of_items(keys, query.shown_kinds, PASSAGES_PER_HIT)
+    """Return the same as `near_places`, of a small owner, whose passages were all compared."""
+    places, _ = compared.places_of_items(keys, query.shown_kinds, PASSAGES_PER_HIT)
     found: dict[Turn, list[PassagePlace]] = {}
     entries = compared.owner.entries[places]
     turns = zip(entries["source"].tolist(), entries["item"].tolist(), strict=True)
@@ -235,14 +227,16 @@ def with_similarities(
     parameters = {
         "owner": query.archive_id,
         "space": query.active_space.pk,
-        "vector": query.vector_text,
         "elements": [passage.message_id for passage in first],
         "parts": [passage.part_index for passage in first],
         "starts": [passage.start for passage in first],
         "ends": [passage.end for passage in first],
     }
-    rows = PendingQuery(load_sql("search.results", "shown_similarities"), parameters, keeps_plan=True).rows()
-    found = {unknown[place - 1]: round(similarity, 4) for place, similarity in rows}
+    rows = PendingQuery(load_sql("search.results", "shown_codes"), parameters, keeps_plan=True).rows()
+    found = {
+        unknown[place - 1]: round(float(Parts.of(codes, len(query.vector)).cosines(query.rotated_vector).max()), 4)
+        for place, codes in rows
+    }
     return {
         turn: (replace(passages[0], similarity=found[turn]), *passages[1:]) if turn in found else passages
         for turn, passages in shown.items()

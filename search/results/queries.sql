@@ -10,23 +10,14 @@ LEFT JOIN conversations_message AS m ON s.kind = 'conversation' AND m.id = d.ope
 WHERE d.owner_id = %(owner)s
 
 -- name: hit_passages
--- The passages of some items that are nearest to the query, a few an item, nearest first.
-SELECT t.source_id, t.item_number, near.element_id, near.part_index, near."start", near."end", 1 - near.distance AS similarity
-FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, item_number)
-CROSS JOIN LATERAL (
-    SELECT e.id, e.element_id, e.part_index, e."start", e."end", e.embedding <=> %(vector)s::halfvec AS distance
-    FROM search_passage AS e
-    WHERE
-        e.source_id = t.source_id AND e.item_number = t.item_number
-        AND e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
-    ORDER BY distance, e.id
-    LIMIT %(passages)s
-) AS near
-ORDER BY near.distance, near.id
+-- Where some passages of the owner, by their ids, stand; those deleted meanwhile are left out.
+SELECT e.id, e.source_id, e.item_number, e.element_id, e.part_index, e."start", e."end"
+FROM search_passage AS e
+WHERE e.id = ANY(%(ids)s::bigint[]) AND e.owner_id = %(owner)s AND e.space_id = %(space)s
 
--- name: shown_similarities
--- The cosine of the nearest passage within each of some spans of elements' parts; none for a span without a vector.
-SELECT t.place, max(1 - (e.embedding <=> %(vector)s::halfvec))
+-- name: shown_codes
+-- The codes of the passages within each of some spans of elements' parts; none for a span without a vector.
+SELECT t.place, string_agg(e.code, ''::bytea)
 FROM unnest(%(elements)s::bigint[], %(parts)s::int[], %(starts)s::int[], %(ends)s::int[]) WITH ORDINALITY
     AS t (element_id, part_index, first, last, place)
 INNER JOIN search_passage AS e

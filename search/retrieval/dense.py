@@ -1,4 +1,4 @@
-"""The dense retrievers: cosine similarity of passages and whole items, by the database or by binary codes here.
+"""The dense retrievers: cosine similarity of passages, by their codes, and of whole items.
 
 They need the query's vectors, which `embed_query` adds.
 """
@@ -14,7 +14,7 @@ from convmemory.core import acting
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.cache import query_embedding
-from convmemory.embeddings.embedder import TokenEmbedding
+from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from search.languages import is_foreign
 from search.retrieval.candidates import NO_ITEMS, Feature, ItemKeys, Scores, best_of_source, item_keys
@@ -22,9 +22,9 @@ from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.filters import Mask, filter_sql
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import ReadCandidates, SearchState
-from search.vectors import small_owners
 from search.vectors.blocks import (
     Blocks,
+    ScannedPassages,
     Words,
     code_similarities,
     current_blocks,
@@ -36,7 +36,7 @@ from search.vectors.item_codes import current_item_codes
 from search.vectors.small_owners import ComparedPassages, PendingSmallOwner, SmallOwner
 
 # --- hamming scan ---------------------------------------------------------------------------------
-# Finds the nearest passages and items of a large owner by binary codes, compared in this process.
+# Finds the nearest passages and items of a large owner by codes, compared in this process.
 #
 # A Hamming scan over all of them keeps few; these are compared asymmetrically, the query uncoded, which tells far
 # better how near they are. Why not in SQL, and how well: docs/adr/0010-exact-scan-or-binary-codes.md.
@@ -83,9 +83,10 @@ def scan_passages(blocks: Blocks | None, query: PreparedQuery, limit: int) -> Sc
     """
     if blocks is None:
         return NO_VECTORS
-    are_all_in_scope = blocks.kinds <= set(query.passage_kinds)
-    in_scope = None if are_all_in_scope else blocks.codes.are_of(query.passage_kinds)
-    return _scan(blocks.codes.ids, blocks.items, blocks.codes.words, query, limit, in_scope)
+    codes, question = blocks.codes, query.rotated_vector
+    in_scope = None if blocks.kinds <= set(query.passage_kinds) else codes.are_of(query.passage_kinds)
+    places = _nearest(codes.ids, blocks.items, codes.words, question, query, limit, in_scope)
+    return ScannedVectors(codes.ids[places], blocks.items[places], codes.cosines(places, question))
 
 
 def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVectors:
@@ -96,24 +97,30 @@ def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVecto
     codes = current_item_codes(
         query.archive_id, query.active_space, corpus.sources, corpus.newest_vectors, are_all=not query.filters.kinds
     )
-    return _scan(codes.ids, codes.items, codes.words, query, limit)
+    places = _nearest(codes.ids, codes.items, codes.words, query.vector, query, limit)
+    return ScannedVectors(
+        codes.ids[places], codes.items[places], code_similarities(codes.words[:, places], query.vector)
+    )
 
 
-def _scan(
+def _nearest(
     ids: NDArray[np.int64],
     items: ItemKeys,
     words: Words,
+    question: Vector,
     query: PreparedQuery,
     limit: int,
     wanted: Mask | None = None,
-) -> ScannedVectors:
-    """Return the nearest of the `wanted` vectors whose items pass the query's filters; with None, all are wanted."""
+) -> NDArray[np.int64]:
+    """Return the places of the nearest of the `wanted` vectors whose items pass the query's filters.
+
+    With None, all are wanted.
+    """
     if not query.eligibility.admits_all:
         admitted = query.eligibility.admitted(items)
         wanted = admitted if wanted is None else wanted & admitted
-    distances = hamming_distances(words, query.vector)
-    places = _least(distances, ids, limit) if wanted is None else _least_of(wanted, distances, ids, limit)
-    return ScannedVectors(ids[places], items[places], code_similarities(words[:, places], query.vector))
+    distances = hamming_distances(words, question)
+    return _least(distances, ids, limit) if wanted is None else _least_of(wanted, distances, ids, limit)
 
 
 def estimated_cosines(known: ScannedVectors, cosines: Scores, others: ScannedVectors) -> Scores:
@@ -152,22 +159,14 @@ def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) ->
 
 
 LIMITS = {  # the number of vectors that each statement keeps; ADR 10 measures 400 to 1,000 named
-    "passages_exact": 3_000,
-    "passages_named": 700,
     "items_exact": 1_000,
     "items_named": 500,
 }
-# The number of vectors that a Hamming scan keeps; the cosines of all but the nearest are estimated. With 1,000,
-# recall@10 of coding runs is .696 instead of .707 (ADR 10).
+# The number of vectors that a Hamming scan keeps: with 1,000, recall@10 of coding runs is .696, not .707 (ADR 10).
 SCANNED = 3_000
 # Up to so many passages, the vectors of an owner's items are compared exactly; there are far fewer of them (ADR 10).
 EXACT_ITEMS_UP_TO = 20_000
 SPOKEN = frozenset({"user", "assistant"})
-
-
-def passage_statement(passages: int) -> str:
-    """Return the name of the statement that finds the nearest passages of an owner with this many."""
-    return "passages_exact" if passages <= small_owners.EXACT_PASSAGES else "passages_named"
 
 
 def item_statement(passages: int) -> str:
@@ -214,20 +213,14 @@ class PassageRetriever:
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         if query.small_owner and (owner := query.small_owner.of(corpus.corpus.all_passages)):
-            compared = ComparedPassages(owner, owner.vectors @ query.half_vector)
+            compared = ComparedPassages(owner, owner.vectors @ query.rotated_vector)
             return lambda state, corpus: _add_passages_of_small_owner(state, compared)
-        passages = corpus.corpus.passages_of(query.filters.conversation_id)
-        name = passage_statement(passages)
-        if name != "passages_named":
-            pending = PendingQuery(*passages_statement(name, query))
-            return lambda state, corpus: _add_passages(state, *_rows(pending))
         blocks = blocks_of(query)
-        near, rest = scan_passages(blocks, query, SCANNED).parted(LIMITS[name])
-        pending = PendingQuery(*named_statement(name, query, near))
+        near = scan_passages(blocks, query, SCANNED)
 
         def read(state: SearchState, corpus: Corpus) -> None:
-            state.scanned = blocks
-            _add_passages(state, *_rows(pending, near, rest))
+            state.scanned = ScannedPassages(blocks, query.rotated_vector) if blocks else None
+            _add_passages(state, near.items, near.similarities)
 
         return read
 
@@ -310,15 +303,6 @@ def best_by_item(found: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:
     return keys, best
 
 
-def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
-    """Return the SQL over passages and its parameters; the ids that it names, if any, are looked up here."""
-    if name == "passages_named":
-        near, _ = scan_passages(blocks_of(query), query, SCANNED).parted(LIMITS[name])
-        return named_statement(name, query, near)
-    statement, parameters = dense_statement(name, query)
-    return statement, parameters | {"kinds": query.passage_kinds}
-
-
 def items_statement(name: str, query: PreparedQuery, corpus: Corpus) -> tuple[str, dict[str, Any]]:
     """Return the SQL over item vectors and its parameters; the ids that it names, if any, are looked up here."""
     if name == "items_named":
@@ -330,7 +314,7 @@ def items_statement(name: str, query: PreparedQuery, corpus: Corpus) -> tuple[st
 def named_statement(name: str, query: PreparedQuery, vectors: ScannedVectors) -> tuple[str, dict[str, Any]]:
     """Return the SQL for the cosines of these vectors and its parameters."""
     statement, parameters = dense_statement(name, query)
-    return statement, parameters | {"kinds": query.passage_kinds, "ids": vectors.ids.tolist()}
+    return statement, parameters | {"ids": vectors.ids.tolist()}
 
 
 def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:

@@ -18,15 +18,12 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.models import BinaryCodeBlock, ItemEmbedding, PostingBlock, Source, SourceIndex
 from search.query_text import QueryText
 from search.retrieval.corpus import PendingCorpus
-from search.retrieval.dense import item_statement, items_statement, passage_statement, passages_statement
+from search.retrieval.dense import item_statement, items_statement
 from search.retrieval.prepared import PreparedQuery
 
-PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_embedding_newest"
+ITEMS, NEWEST_ITEMS = "item_embedding_owner", "item_embedding_newest"
 EQUAL_ITEMS = "item_embedding_owner_content"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any one of the named indexes
-    "passages_exact": (PASSAGES,),
-    # By id; by owner if the owner has hardly more passages.
-    "passages_named": ("search_passage_pkey", "search_passage_of_owner", PASSAGES),
     "items_exact": (ITEMS, NEWEST_ITEMS, EQUAL_ITEMS),  # each begins with the owner
     "items_named": ("search_itemembedding_pkey", NEWEST_ITEMS, EQUAL_ITEMS, ITEMS),  # likewise
 }
@@ -50,14 +47,14 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
     bad = {
         name: DENSE_PLANS[name][0]
         for name, archive_id in statements.items()
-        if not _is_well_planned(name, archive_id, space)
+        if name in DENSE_PLANS and not _is_well_planned(name, archive_id, space)
     }
     # Before the first vacuum an index is not enough by itself, and plans with others cost the same.
     for archive_id in set(statements.values()) if is_vacuumed(PostingBlock._meta.db_table) else ():
         if POSTINGS_INDEX not in postings_plan(archive_id):
             bad["posting_digest"] = POSTINGS_INDEX
     for statement, query, model, index, plan in (
-        ("passages_named", "code_digest", BinaryCodeBlock, CODES_INDEX, codes_plan),
+        ("code_digest", "code_digest", BinaryCodeBlock, CODES_INDEX, codes_plan),
         ("items_named", "item_codes", ItemEmbedding, ITEMS, item_codes_plan),
     ):
         owner = statements.get(statement)
@@ -73,7 +70,7 @@ def _is_well_planned(name: str, archive_id: int, space: EmbeddingSpace) -> bool:
 
 
 def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
-    """Return the dense statements in use, each with the owner of the most rows that it searches.
+    """Return the statements about vectors in use, each with the owner of the most rows that it searches.
 
     Binary codes are used for large owners only: for a small one the planner rightly chooses another way.
     """
@@ -82,7 +79,7 @@ def _statements_in_use(space: EmbeddingSpace, at_least: int) -> dict[str, int]:
     for archive_id, passages in _by_size(states.annotate(size=F("passages"))):
         if passages < at_least:
             continue
-        found |= {"passages_exact": archive_id, passage_statement(passages): archive_id}
+        found["code_digest"] = archive_id
         if ItemEmbedding.objects.filter(space=space, archive_id=archive_id).count() >= at_least:
             found |= {"items_exact": archive_id, item_statement(passages): archive_id}
     return found
@@ -112,10 +109,7 @@ def dense_plan(name: str, archive_id: int, space: EmbeddingSpace, filters: Filte
     with acting_for(archive_id):
         embedding = query_embedding(space, TEXT.text, archive_id=archive_id)
         query = PreparedQuery(archive_id, TEXT, filters=filters, space=space).looked_up().with_embedding(embedding)
-        if name.startswith("passages"):
-            statement, parameters = passages_statement(name, query)
-        else:
-            statement, parameters = items_statement(name, query, PendingCorpus(archive_id, space).corpus)
+        statement, parameters = items_statement(name, query, PendingCorpus(archive_id, space).corpus)
     return plan_of(statement, parameters, ["enable_seqscan"], archive_id=archive_id)
 
 

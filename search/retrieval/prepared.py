@@ -7,7 +7,6 @@ them waits for PostgreSQL.
 import logging
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -20,11 +19,12 @@ from convmemory.embeddings.spaces import active_space, read_space, send_active_s
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.ranking.times.reading import TimeReading
-from search.retrieval.candidates import ItemKeys, split_keys
 from search.retrieval.corpus import PendingQueryWords, QueryWord
 from search.retrieval.filters import Eligibility, PendingEligibility
 from search.sources import registered
-from search.vectors.passages import KINDS, vector_text
+from search.vectors.codes import rotated
+from search.vectors.item_vectors import vector_text
+from search.vectors.passages import KINDS
 from search.vectors.small_owners import PendingSmallOwner
 
 logger = logging.getLogger(__name__)
@@ -95,18 +95,6 @@ class PreparedQuery:
         """Return whether only documents are searched."""
         return self.passage_kinds == [KINDS["document"]]
 
-    def nearest_passages_of(self, keys: ItemKeys) -> dict[str, Any]:
-        """Return parameters of a statement that finds the passages of some items nearest to the query."""
-        sources, items = split_keys(keys)
-        return {
-            "owner": self.archive_id,
-            "space": self.active_space.pk,
-            "vector": self.vector_text,
-            "kinds": self.passage_kinds,
-            "sources": sources,
-            "items": items,
-        }
-
     @property
     def shown_kinds(self) -> list[int]:
         """Return the stored numbers of the passage kinds that are shown and recalled."""
@@ -122,6 +110,11 @@ class PreparedQuery:
     def vector_text(self) -> str:
         """Return the query's vector in pgvector's text form."""
         return vector_text(self.vector)
+
+    @cached_property
+    def rotated_vector(self) -> Vector:
+        """Return the query's vector as codes of passages are compared with it."""
+        return np.asarray(rotated(self.vector[None])[0], np.float32)
 
     @cached_property
     def half_vector(self) -> Vector:

@@ -30,7 +30,7 @@ from search.retrieval.prepared import PreparedQuery
 from search.retrieval.typing_errors import Correction
 from search.retrieval.word_scores import MatchedTerms
 from search.steering import is_steering
-from search.vectors.blocks import Blocks
+from search.vectors.blocks import NearPassages, ScannedPassages
 from search.vectors.small_owners import ComparedPassages
 
 # A word is rare if its idf is this share of that of a word in no item.
@@ -52,8 +52,8 @@ class SearchState:
 
     Retrievers `add` items, of which `merge` makes the `table`; ranking fills in `scores`, `order` (indices into the
     table's keys, best first) and `relevance`. `word_weights` gives the idf of the query's words, and `matched` which
-    items contain them. `scanned` are the codes of the owner's passages, if they were compared; `compared` are all of a
-    small owner's passages. `moments` are the times of all of the owner's items, if they were read ahead
+    items contain them. `compared` are all of a small owner's passages, `scanned` the codes of a
+    larger one's. `moments` are the times of all of the owner's items, if they were read ahead
     (`search/ranking/in_time.py`); `behind` are the sources with items that may not be in the space yet;
     `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were compared. With a
     `correction`, words of the query were searched for as they were probably meant. `repeated` are the keys of items
@@ -67,7 +67,7 @@ class SearchState:
     relevance: Relevance = field(default_factory=Relevance)
     word_weights: Mapping[str, float] = field(default_factory=dict)
     matched: MatchedTerms = field(default_factory=MatchedTerms)
-    scanned: Blocks | None = None
+    scanned: ScannedPassages | None = None
     compared: ComparedPassages | None = None
     moments: tuple[Any, ...] | None = None
     behind: Sequence[int] = ()
@@ -104,6 +104,11 @@ class SearchState:
         self.space = self.query.space
         self.behind = corpus.behind if self.space is not None else ()
         self.is_incomplete = corpus.is_incomplete
+
+    def nearest_passages(self, keys: ItemKeys, kinds: Sequence[int], limit: int) -> NearPassages | None:
+        """Return the nearest passages of some items, at most `limit` of each; None if the owner has no passages."""
+        compared = self.compared or self.scanned
+        return compared.nearest_of_items(keys, kinds, limit) if compared else None
 
     def note(self, *notes: str) -> None:
         """Add notes for the caller to those of the query."""

@@ -1,4 +1,4 @@
-"""The binary codes of passages' vectors, packed into few large rows, and cached as arrays for large owners.
+"""The codes of passages' vectors, packed into few large rows, and cached as arrays for large owners.
 
 Each search asks PostgreSQL for a digest of the owner's current blocks; if it differs from that of the cached ones, the
 missing blocks are fetched. The cache cannot be outdated: a block that changed has another id.
@@ -20,6 +20,7 @@ from convmemory.embeddings.token_codes import encode_vectors, similarities
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
 from search.models import BinaryCodeBlock, Source
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, ranks_within
+from search.vectors.codes import Parts, short_bytes
 
 Words = NDArray[np.unsignedinteger[Any]]
 _WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np.uint16, np.uint8)
@@ -27,21 +28,29 @@ _WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Passages (n,) by id, item and kind, and their binary codes (words, n), as machine words."""
+    """Passages (n,) by id, item and kind, whether they ask, and their codes.
+
+    Of the codes only first halves are known: the bits of the first weight as machine words (words, n), `fine` (n,
+    bytes) those of the second one, and `scales` (n,).
+    """
 
     ids: NDArray[np.int64]
     items: NDArray[np.int32]
     kinds: NDArray[np.uint8]
+    asks: NDArray[np.bool_]
     words: Words
+    fine: NDArray[np.uint8]
+    scales: Vector
 
     @classmethod
-    def unpacked(cls, entries: bytes, codes: bytes) -> "Codes":
+    def unpacked(cls, entries: bytes, codes: bytes, dimensions: int) -> "Codes":
         """Create the values from the contents of blocks, concatenated."""
         entry = np.frombuffer(entries, ENTRY)
-        rows = np.frombuffer(codes, np.uint8).reshape(len(entry), -1)
+        parts = Parts.of(codes, dimensions, is_short=True)
         return cls(
-            entry["id"].astype(np.int64), entry["item"].astype(np.int32), entry["kind"].astype(np.uint8), as_words(rows)
-        )
+            entry["id"].astype(np.int64), entry["item"].astype(np.int32), entry["kind"].copy(), entry["asks"] != 0,
+            as_words(parts.planes[0]), parts.planes[1], parts.scales,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -49,10 +58,19 @@ class Codes:
     @property
     def size(self) -> int:
         """Return the size in bytes."""
-        return self.ids.nbytes + self.items.nbytes + self.kinds.nbytes + self.words.nbytes
+        arrays = (self.ids, self.items, self.kinds, self.asks, self.words, self.fine, self.scales)
+        return sum(array.nbytes for array in arrays)
 
     def those(self, wanted: NDArray[np.bool_] | NDArray[np.int64]) -> "Codes":
-        return Codes(self.ids[wanted], self.items[wanted], self.kinds[wanted], self.words[:, wanted])
+        return Codes(
+            self.ids[wanted], self.items[wanted], self.kinds[wanted], self.asks[wanted], self.words[:, wanted],
+            self.fine[wanted], self.scales[wanted],
+        )  # fmt: skip
+
+    def cosines(self, places: NDArray[np.int64], question: Vector) -> Scores:
+        """Return the approximate cosines of a question (dim,), rotated, to the passages at these places."""
+        coarse = np.ascontiguousarray(self.words[:, places].T).view(np.uint8)
+        return Parts((coarse, self.fine[places]), self.scales[places]).cosines(question)
 
     def are_of(self, kinds: Sequence[int]) -> NDArray[np.bool_]:
         """Return which passages are of one of these kinds."""
@@ -65,7 +83,10 @@ class Codes:
             np.concatenate([self.ids, other.ids]),
             np.concatenate([self.items, other.items]),
             np.concatenate([self.kinds, other.kinds]),
+            np.concatenate([self.asks, other.asks]),
             np.concatenate([self.words, other.words], axis=1),
+            np.concatenate([self.fine, other.fine]),
+            np.concatenate([self.scales, other.scales]),
         )
 
 
@@ -124,34 +145,50 @@ class Blocks:
         """Return the kinds of all passages."""
         return frozenset(np.unique(self.codes.kinds).tolist())
 
-    def nearest_of_items(
-        self, items: ItemKeys, question: Vector, kinds: Sequence[int], limit: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the ids of the passages of each item most similar to the question (dim,) by code, and how many per
-        item.
-
-        The ids come item by item, at most `limit` of each, chosen among twice as many of the least Hamming distance.
-        """
-        # The places of the passages of these items, item by item, and the number of each item's passages.
-        ordered, places = self._by_item
-        starts = np.searchsorted(ordered, items)
-        counts = np.searchsorted(ordered, items, side="right") - starts
-        places = places[np.repeat(starts, counts) + ranks_within(counts)]
-        of_item = np.repeat(np.arange(len(items)), counts)
-        wanted = self.codes.are_of(kinds)[places]
-        places, of_item = places[wanted], of_item[wanted]
-        distances = hamming_distances(self.codes.words[:, places], question)
-        near = first_of_each(of_item, distances, self.codes.ids[places], 2 * limit)
-        places, of_item = places[near], of_item[near]
-        found = code_similarities(self.codes.words[:, places], question)
-        best = first_of_each(of_item, -found, self.codes.ids[places], limit)
-        return self.codes.ids[places[best]], np.bincount(of_item[best], minlength=len(items))
-
     @cached_property
-    def _by_item(self) -> tuple[ItemKeys, NDArray[np.int64]]:
+    def by_item(self) -> tuple[ItemKeys, NDArray[np.int64]]:
         """Return the items of the passages, sorted, and the passages' places in this order."""
         order = np.argsort(self.items, kind="stable")
         return self.items[order], order
+
+
+@dataclass(frozen=True, slots=True)
+class NearPassages:
+    """Passages of some items, item by item, the nearest to the question first: ids, places of their items, cosines."""
+
+    ids: NDArray[np.int64]
+    of_item: NDArray[np.int64]
+    cosines: Scores
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedPassages:
+    """The passages of an owner whose codes are compared with a question (dim,), rotated."""
+
+    blocks: Blocks
+    question: Vector
+
+    def nearest_of_items(
+        self, keys: ItemKeys, kinds: Sequence[int], limit: int, *, asking_alone: NDArray[np.bool_] | None = None
+    ) -> NearPassages:
+        """Return the nearest passages of each item, at most `limit`.
+
+        Of items for which `asking_alone` (n,) is true, only passages that ask count.
+        """
+        codes = self.blocks.codes
+        # The places of the passages of these items, item by item, and the number of each item's passages.
+        ordered, places = self.blocks.by_item
+        starts = np.searchsorted(ordered, keys)
+        counts = np.searchsorted(ordered, keys, side="right") - starts
+        places = places[np.repeat(starts, counts) + ranks_within(counts)]
+        of_item = np.repeat(np.arange(len(keys)), counts)
+        wanted = codes.are_of(kinds)[places]
+        if asking_alone is not None:
+            wanted &= codes.asks[places] | ~asking_alone[of_item]
+        places, of_item = places[wanted], of_item[wanted]
+        found = codes.cosines(places, self.question)
+        best = first_of_each(of_item, -found, codes.ids[places], limit)
+        return NearPassages(codes.ids[places[best]], of_item[best], found[best])
 
 
 # 100,000 passages take 8 MB.
@@ -191,7 +228,7 @@ def current_blocks(archive_id: int, space: EmbeddingSpace, pending_digest: Pendi
             if fresh[0] is None:
                 cached = kept
             else:
-                read = _read((count, digest), *fresh)
+                read = _read((count, digest), space.dimensions, *fresh)
                 cached = read
                 if kept is not None:
                     cached = Blocks(
@@ -207,15 +244,20 @@ def current_blocks(archive_id: int, space: EmbeddingSpace, pending_digest: Pendi
 
 
 def _read(
-    digest: Digest, ids: Sequence[int], sources: Sequence[int], entries: Sequence[bytes], codes: Sequence[bytes]
+    digest: Digest,
+    dimensions: int,
+    ids: Sequence[int],
+    sources: Sequence[int],
+    entries: Sequence[bytes],
+    codes: Sequence[bytes],
 ) -> Blocks:
     counts = np.array([len(entry) // ENTRY.itemsize for entry in entries], np.int64)
-    contents = Codes.unpacked(b"".join(entries), b"".join(codes))
+    contents = Codes.unpacked(b"".join(entries), b"".join(codes), dimensions)
     return Blocks(digest, np.asarray(ids, np.int64), np.asarray(sources, np.int64), counts, contents)
 
 
 # --- codes ----------------------------------------------------------------------------------------
-# Packs the binary codes of passages' vectors, one bit per dimension, so that a search reads few large rows.
+# Packs the first halves of the codes of passages' vectors, so that a search reads few large rows.
 #
 # A block (`BinaryCodeBlock`) contains the passages of consecutive items. It is created in the transaction that stores
 # or deletes the passages, and never changed: a new block with another id replaces it, so that a process that cached
@@ -224,7 +266,7 @@ def _read(
 
 # With each item the last block of a source is written again: some 16 KB if an item has eight passages (ADR 10).
 ITEMS_PER_BLOCK = 32
-ENTRY = np.dtype([("id", ">i8"), ("item", ">i4"), ("kind", ">i2")])
+ENTRY = np.dtype([("id", ">i8"), ("item", ">i4"), ("kind", "u1"), ("asks", "u1")])
 """The entry of each passage in a block, in PostgreSQL's byte order."""
 
 
@@ -242,6 +284,7 @@ def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> N
         "first": numbers[0] * ITEMS_PER_BLOCK,
         "last": (numbers[-1] + 1) * ITEMS_PER_BLOCK - 1,
         "items": ITEMS_PER_BLOCK,
+        "bytes": short_bytes(space.dimensions),
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "pack_codes"), parameters)

@@ -1,6 +1,6 @@
 """Creates and stores the passages of items: splits them, looks up equal texts, embeds the rest.
 
-Writes `Passage` and `TokenVectors`. If another passage of the same owner and space has the same text, its vector and
+Writes `Passage` and `TokenVectors`. If another passage of the same owner and space has the same text, its code and
 token vectors are copied, so that the same text is embedded once. Vectors and token vectors come from one forward pass.
 """
 
@@ -29,6 +29,7 @@ from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
 from search.vectors.blocks import drop_codes, pack_codes
+from search.vectors.codes import encode
 from search.vectors.item_vectors import store_item_vectors
 from search.vectors.locking import lock_vectors
 from search.vectors.splitting import PassageSpan, split_parts
@@ -105,9 +106,9 @@ AHEAD = 256
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A passage's vector in pgvector's text form, its token count, and its coded token vectors, if any."""
+    """A passage's vector, or its code, its token count, and its coded token vectors, if any."""
 
-    vector: str
+    vector: Vector | bytes
     token_count: int
     tokens: bytes | None
 
@@ -298,6 +299,8 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft
     if not drafts:
         return
     embedded = [known[draft.digest] for draft in drafts]
+    vectors = [item.vector for item in embedded if not isinstance(item.vector, bytes)]
+    encoded = iter(encode(np.array(vectors, np.float32)))
     parameters: dict[str, Any] = {
         "owner": source.archive_id,
         "source": source.pk,
@@ -310,7 +313,7 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft
         "parts": [draft.span.part_index for draft in drafts],
         "kinds": [KINDS[draft.span.kind] for draft in drafts],
         "token_counts": [item.token_count for item in embedded],
-        "vectors": [item.vector for item in embedded],
+        "codes": [item.vector if isinstance(item.vector, bytes) else next(encoded) for item in embedded],
         "tokens": [item.tokens for item in embedded],
         "asks": [draft.asks for draft in drafts],
     }
@@ -334,53 +337,44 @@ def _look_up(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dic
         parameters: dict[str, Any] = {"digests": digests, "owner": archive_id, "space": space.pk}
         cursor.execute(load_sql("search.vectors", "equal_passages"), parameters)
         return {
-            digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
-            for digest, vector, token_count, tokens in cursor.fetchall()
+            digest: Embedded(bytes(code), token_count, bytes(tokens) if tokens else None)
+            for digest, code, token_count, tokens in cursor.fetchall()
         }
 
 
-def _equal_sentences(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, str]:
-    """Return vectors of the owner's equal texts, of any space with the same sentence model, in pgvector's text form.
-
-    Two queries.
-    """
+def _equal_sentences(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, bytes]:
+    """Return codes of the owner's equal texts, of any space with the same sentence model. Two queries."""
     spaces = list(with_same_sentences(space).values_list("pk", flat=True))
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "equal_sentences"), [digests, archive_id, spaces])
-        return dict(cursor.fetchall())
+        return {digest: bytes(code) for digest, code in cursor.fetchall()}
 
 
 def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
     """Yield the embeddings in the order of the texts.
 
-    If the sentence model runs apart from the token model, its known vectors are copied: those of spaces that differ in
-    the token model alone, and those that a provider computed beforehand.
+    If the sentence model runs apart from the token model, the codes of known vectors are copied: those of spaces that
+    differ in the token model alone. Vectors that a provider computed beforehand are read.
     """
     embedder = embedder_for(space)
     if isinstance(embedder, TokenEmbedder) and not isinstance(embedder, PairedEmbedder):
         for embedding in embedder.embed_passages_with_tokens(texts):
             tokens = coded_words(embedder, embedding)
-            yield Embedded(vector_text(embedding.vector), len(embedding.token_ids), tokens)
+            yield Embedded(embedding.vector, len(embedding.token_ids), tokens)
         return
     digests = {passage_hash(text): text for text in texts}
-    known = {digests[digest]: vector for digest, vector in _equal_sentences(archive_id, space, list(digests)).items()}
-    ahead = vectors_ahead(space, [text for text in texts if text not in known], archive_id=archive_id)
-    known |= {text: vector_text(vector) for text, vector in ahead.items()}
-    others = iter(embed_each(embedder, [text for text in texts if text not in known]))
+    stored = {digests[digest]: code for digest, code in _equal_sentences(archive_id, space, list(digests)).items()}
+    ahead = vectors_ahead(space, [text for text in texts if text not in stored], archive_id=archive_id)
+    others = iter(embed_each(embedder, [text for text in texts if text not in stored and text not in ahead]))
     coded: Iterator[bytes | None] = repeat(None, len(texts))
     if isinstance(embedder, PairedEmbedder):
         coded = (coded_words(embedder, found) for found in embedder.tokens.embed_passages_with_tokens(texts))
     for text, count, tokens in zip(texts, embedder.count_tokens(texts), coded, strict=True):
-        result = known[text] if text in known else next(others)
-        if isinstance(result, EmbeddingError):
-            yield result
-        else:
-            yield Embedded(result if isinstance(result, str) else vector_text(result), count, tokens)
-
-
-def vector_text(vector: Vector) -> str:
-    """Return pgvector's text form, with the digits that half precision can keep."""
-    return "[" + ",".join([f"{value:.4g}" for value in vector.tolist()]) + "]"
+        if text in stored:
+            yield Embedded(stored[text], count, tokens)
+            continue
+        result = ahead[text] if text in ahead else next(others)
+        yield result if isinstance(result, EmbeddingError) else Embedded(result, count, tokens)
 
 
 # --- token vectors --------------------------------------------------------------------------------

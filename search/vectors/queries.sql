@@ -13,15 +13,17 @@ LEFT JOIN unnest(%(cached)s::bigint[]) AS cached (id) ON cached.id = b.id
 WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s
 
 -- name: pack_codes
--- Pack the binary codes of a source's passages in one space, for some blocks of items. How: search/models.py.
+-- Pack the first halves of the codes of a source's passages in one space, for some blocks of items. How: search/models.py.
 INSERT INTO search_binarycodeblock (owner_id, source_id, space_id, number, entries, codes)
 SELECT
     e.owner_id,
     e.source_id,
     e.space_id,
     e.item_number / %(items)s,
-    string_agg(int8send(e.id) || int4send(e.item_number) || int2send(e.kind), ''::bytea ORDER BY e.id),
-    string_agg(substring(bit_send(binary_quantize(e.embedding)) FROM 5), ''::bytea ORDER BY e.id)
+    string_agg(
+        int8send(e.id) || int4send(e.item_number) || int2send((e.kind * 256 + e.asks::int)::int2), ''::bytea ORDER BY e.id
+    ),
+    string_agg(substring(e.code FOR %(bytes)s), ''::bytea ORDER BY e.id)
 FROM search_passage AS e
 WHERE
     e.owner_id = %(owner)s AND e.source_id = %(source)s AND e.space_id = %(space)s
@@ -46,12 +48,12 @@ SELECT pg_advisory_xact_lock(%s, %s)
 SELECT pg_advisory_xact_lock_shared(%s, %s)
 
 -- name: nearest_vectors
--- The norm of one stored vector, and its nearest neighbours among its owner's vectors of that table in its space.
+-- The norm of one item vector, and its nearest neighbours among its owner's in its space.
 WITH given AS (
-    SELECT id, owner_id, space_id, embedding FROM {table} WHERE id = %(id)s
+    SELECT id, owner_id, space_id, embedding FROM search_itemembedding WHERE id = %(id)s
 ), others AS MATERIALIZED (
-    SELECT e.id, e.source_id, e.item_number, e.{number} AS number, 1 - (e.embedding <=> given.embedding) AS similarity
-    FROM {table} AS e, given
+    SELECT e.id, e.source_id, e.item_number, e.chunk_number AS number, 1 - (e.embedding <=> given.embedding) AS similarity
+    FROM search_itemembedding AS e, given
     WHERE e.owner_id = given.owner_id AND e.space_id = given.space_id AND e.id <> given.id
     LIMIT %(scanned)s
 )
@@ -76,19 +78,19 @@ WITH given AS MATERIALIZED (
     SELECT nextval(coalesce(pg_get_serial_sequence('search_passage', 'id'), 'search_passage_id_seq')) AS id, t.*
     FROM unnest(
         %(elements)s::bigint[], %(hashes)s::uuid[], %(items)s::int[], %(starts)s::int[], %(ends)s::int[],
-        %(parts)s::smallint[], %(kinds)s::smallint[], %(token_counts)s::smallint[], %(vectors)s::text[],
+        %(parts)s::smallint[], %(kinds)s::smallint[], %(token_counts)s::smallint[], %(codes)s::bytea[],
         %(tokens)s::bytea[], %(asks)s::boolean[]
     ) AS t (
-        element_id, content_hash, item_number, "start", "end", part_index, kind, token_count, embedding, tokens, asks
+        element_id, content_hash, item_number, "start", "end", part_index, kind, token_count, code, tokens, asks
     )
 ),
 passages AS (
     INSERT INTO search_passage
         (id, owner_id, source_id, element_id, content_hash, space_id, item_number, "start", "end", part_index,
-         kind, token_count, embedding, asks)
+         kind, token_count, code, asks)
     SELECT
         id, %(owner)s, %(source)s, element_id, content_hash, %(space)s, item_number, "start", "end", part_index,
-        kind, token_count, embedding::halfvec, asks
+        kind, token_count, code, asks
     FROM given
     RETURNING id
 )
@@ -96,60 +98,45 @@ INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)
 SELECT id, %(owner)s, tokens FROM given WHERE tokens IS NOT NULL
 RETURNING passage_id
 
+-- name: passages_of_items
+-- The codes of the passages of some parts of elements of a source in a space: by the place of the part, in the order of the
+-- text, with the number of its tokens.
+SELECT t.place - 1, p.code, p.token_count
+FROM unnest(%(items)s::int[], %(elements)s::bigint[], %(parts)s::smallint[])
+    WITH ORDINALITY AS t (item_number, element_id, part_index, place)
+INNER JOIN search_passage AS p USING (item_number, element_id, part_index)
+WHERE p.owner_id = %(owner)s AND p.source_id = %(source)s AND p.space_id = %(space)s
+ORDER BY t.place, p."start"
+
 -- name: insert_item_vectors
--- Store the vectors of some items and return the id of the last: of each chunk of an item, the mean of its passages' vectors,
--- weighed by their tokens. An item in which nothing was said has one whose components are equal.
-WITH said AS (
-    SELECT
-        t.item_number,
-        p.embedding::vector AS embedding,
-        greatest(p.token_count, 1) AS tokens,
-        sum(greatest(p.token_count, 1)) OVER whole AS all_tokens,
-        sum(greatest(p.token_count, 1)) OVER (whole ORDER BY t.place, p."start") - greatest(p.token_count, 1) AS before
-    FROM unnest(%(items)s::int[], %(elements)s::bigint[], %(parts)s::smallint[])
-        WITH ORDINALITY AS t (item_number, element_id, part_index, place)
-    INNER JOIN search_passage AS p USING (item_number, element_id, part_index)
-    WHERE p.owner_id = %(owner)s AND p.source_id = %(source)s AND p.space_id = %(space)s
-    WINDOW whole AS (PARTITION BY t.item_number)
-),
-vectors AS (
-    SELECT
-        item_number,
-        floor(before * ceil(all_tokens / %(tokens)s::numeric) / all_tokens)::int AS chunk_number,
-        sum(tokens) AS tokens,
-        l2_normalize(sum(embedding * array_fill(tokens::real, ARRAY[%(dimensions)s::int])::vector)) AS embedding
-    FROM said
-    GROUP BY 1, 2
-),
-stored AS (
+-- Store the vectors of chunks of some items and return the id of the last.
+WITH stored AS (
     INSERT INTO search_itemembedding
         (owner_id, source_id, space_id, item_number, chunk_number, content_hash, token_count, embedding, created_at)
-    SELECT
-        %(owner)s, %(source)s, %(space)s, i.number, coalesce(v.chunk_number, 0), i.content_hash, coalesce(v.tokens, 0),
-        coalesce(v.embedding, l2_normalize(array_fill(1::real, ARRAY[%(dimensions)s::int])::vector))::halfvec, now()
-    FROM unnest(%(numbers)s::int[], %(hashes)s::bytea[]) AS i (number, content_hash)
-    LEFT JOIN vectors AS v ON v.item_number = i.number
+    SELECT %(owner)s, %(source)s, %(space)s, number, chunk_number, content_hash, tokens, embedding::halfvec, now()
+    FROM unnest(%(numbers)s::int[], %(chunks)s::int[], %(hashes)s::bytea[], %(tokens)s::int[], %(vectors)s::text[])
+        AS t (number, chunk_number, content_hash, tokens, embedding)
     RETURNING id
 )
 SELECT max(id) FROM stored
 
 -- name: equal_passages
--- Vectors of texts that the owner already has as passages in the space, or that are set aside for objects in the trash.
-SELECT DISTINCT ON (content_hash) content_hash, embedding::text, token_count, vectors
+-- Codes of texts that the owner already has as passages in the space, or that are set aside for objects in the trash.
+SELECT DISTINCT ON (content_hash) content_hash, code, token_count, vectors
 FROM (
-    SELECT p.content_hash, p.embedding, p.token_count, t.vectors
+    SELECT p.content_hash, p.code, p.token_count, t.vectors
     FROM search_passage AS p
     LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
     WHERE p.content_hash = ANY(%(digests)s::uuid[]) AND p.owner_id = %(owner)s AND p.space_id = %(space)s
     UNION ALL
-    SELECT a.content_hash, a.embedding, a.token_count, a.vectors
+    SELECT a.content_hash, a.code, a.token_count, a.vectors
     FROM search_setasidepassage AS a
     WHERE a.content_hash = ANY(%(digests)s::uuid[]) AND a.owner_id = %(owner)s AND a.space_id = %(space)s
 ) AS equal
 
 -- name: equal_sentences
--- Vectors of texts that the owner already has as passages in some spaces, which have the same sentence model.
-SELECT DISTINCT ON (p.content_hash) p.content_hash, p.embedding::text
+-- Codes of texts that the owner already has as passages in some spaces, which have the same sentence model.
+SELECT DISTINCT ON (p.content_hash) p.content_hash, p.code
 FROM search_passage AS p
 WHERE p.content_hash = ANY(%s::uuid[]) AND p.owner_id = %s AND p.space_id = ANY(%s)
 
@@ -199,7 +186,7 @@ FROM (
 
 -- name: small_owner_passages
 -- The current blocks of codes of a small owner, and of those that are not cached all that a search reads of their passages:
--- the kind of the source, and in the order of the items what `search.vectors.small_owners.PASSAGE` describes, the vectors,
+-- the kind of the source, and in the order of the items what `search.vectors.small_owners.PASSAGE` describes, the codes,
 -- and the token vectors. The items of a block are computed before they are looked up, as in `message_utterances`.
 WITH blocks AS MATERIALIZED (
     SELECT
@@ -208,7 +195,7 @@ WITH blocks AS MATERIALIZED (
     FROM search_binarycodeblock AS b
     WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s
 )
-SELECT b.id, s.kind, read.entries, read.vectors, read.tokens
+SELECT b.id, s.kind, read.entries, read.codes, read.tokens
 FROM blocks AS b
 INNER JOIN search_source AS s ON s.id = b.source_id AND s.owner_id = b.owner_id
 CROSS JOIN LATERAL (
@@ -219,14 +206,14 @@ CROSS JOIN LATERAL (
             || int2send(e.part_index) || int2send(e.kind) || int2send(e.asks::int::int2),
             ''::bytea ORDER BY e.item_number, e.id
         ),
-        string_agg(substring(halfvec_send(e.embedding) FROM 5), ''::bytea ORDER BY e.item_number, e.id),
+        string_agg(e.code, ''::bytea ORDER BY e.item_number, e.id),
         coalesce(string_agg(k.vectors, ''::bytea ORDER BY e.item_number, e.id), '')
     FROM search_passage AS e
     LEFT JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
     WHERE
         NOT b.is_cached AND e.source_id = b.source_id AND e.owner_id = b.owner_id AND e.space_id = b.space_id
         AND e.item_number >= b.first AND e.item_number < b.after_last
-) AS read (entries, vectors, tokens)
+) AS read (entries, codes, tokens)
 WHERE b.is_cached OR read.entries IS NOT NULL
 
 -- name: small_owner_items

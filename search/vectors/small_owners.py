@@ -1,6 +1,6 @@
-"""Caches all vectors of small owners: of their items, and of their passages with places and token vectors.
+"""Caches all vectors of small owners: of their items, and the coded ones of their passages with places and tokens.
 
-A search of such an owner compares vectors in this process, exactly, and reads no vector from the database. Each search
+A search of such an owner compares vectors in this process, and reads none from the database. Each search
 asks for a digest of the owner's blocks of codes and item vectors; what changed is fetched. Passages are cached by the
 block of their items' codes: whatever changes one of them packs a new block.
 """
@@ -18,7 +18,8 @@ from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from search.block_cache import BlockCache
 from search.retrieval.candidates import ItemKeys, Scores, item_keys, ranks_within
-from search.vectors.blocks import ENTRY, ITEMS_PER_BLOCK, first_of_each
+from search.vectors.blocks import ENTRY, ITEMS_PER_BLOCK, NearPassages, first_of_each
+from search.vectors.codes import decoded
 
 VectorsDigest = tuple[int, int, int, int, int]
 """The digests of the owner's blocks of codes and of the item vectors, and the number of passages."""
@@ -34,7 +35,7 @@ HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
 @dataclass(frozen=True, slots=True)
 class VectorBlock:
-    """The passages of a block in the order of their items: entries (p,), vectors (p, dim) of unit length, and tokens.
+    """The passages of a block in the order of their items: entries (p,), decoded vectors (p, dim), rotated, and tokens.
 
     `tokens` (bytes,) are the coded token vectors of all of them, joined. `source_kind` is the kind of their source.
     """
@@ -141,7 +142,7 @@ class ComparedPassages:
     owner: SmallOwner
     cosines: Scores
 
-    def nearest_of_items(
+    def places_of_items(
         self, keys: ItemKeys, kinds: Sequence[int], limit: int, *, asking_alone: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the places of the nearest passages of each item, at most `limit`, and the number of each one's item.
@@ -161,8 +162,13 @@ class ComparedPassages:
         nearest = first_of_each(of_item, -self.cosines[places], entries["id"][places], limit)
         return places[nearest], of_item[nearest]
 
+    def nearest_of_items(self, keys: ItemKeys, kinds: Sequence[int], limit: int) -> NearPassages:
+        """Return these passages as those of a large owner."""
+        places, of_item = self.places_of_items(keys, kinds, limit)
+        return NearPassages(self.owner.entries["id"][places].astype(np.int64), of_item, self.cosines[places])
 
-EXACT_PASSAGES = 3_000  # more are compared by binary codes (ADR 10)
+
+SMALL_PASSAGES = 3_000  # of an owner with more, only the codes are cached (ADR 98)
 PASSAGE_BYTES = 2_500  # with its share of the item vectors, at 384 dimensions
 # 3,000 passages, as many as a small owner has, take 8 MB.
 CACHE: BlockCache[SmallOwner] = BlockCache(max_bytes=128 * 2**20)
@@ -180,7 +186,7 @@ class PendingSmallOwner:
 
         Waits for the digest, and reads the vectors that this process lacks, if any.
         """
-        if passages <= EXACT_PASSAGES:
+        if passages <= SMALL_PASSAGES:
             return self._current
         CACHE.drop(self._owner_id, self._space.pk)
         return None
@@ -193,7 +199,7 @@ class PendingSmallOwner:
     def _current(self) -> SmallOwner | None:
         (digest,) = (self._pending or self._send()).rows()
         # The passages of a source that is being indexed are not among those that the caller counted.
-        if digest[-1] > EXACT_PASSAGES:
+        if digest[-1] > SMALL_PASSAGES:
             CACHE.drop(self._owner_id, self._space.pk)
             return None
         cached = CACHE.get(self._owner_id, self._space.pk)
@@ -211,9 +217,12 @@ class PendingSmallOwner:
             current = {
                 number: blocks.get(number)
                 or VectorBlock(
-                    kind, np.frombuffer(passages, PASSAGE), _vectors(space, data), np.frombuffer(tokens, np.uint8)
+                    kind,
+                    np.frombuffer(passages, PASSAGE),
+                    decoded(codes, space.dimensions),
+                    np.frombuffer(tokens, np.uint8),
                 )
-                for number, kind, passages, data, tokens in rows
+                for number, kind, passages, codes, tokens in rows
             }
             entries, vectors = np.empty(0, ITEM_VECTOR), np.empty((0, space.dimensions), np.float32)
             if cached is not None:

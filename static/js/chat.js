@@ -7,7 +7,7 @@ const one = (selector, root = document) => root.querySelector(selector);
 const CITE = /"cite": "\[(\d{1,4})\]\((\/(?:conversations|documents)\/\d[^\s"()\\]{0,100})\)"/g;
 
 /** The events of a stream, as {name, data}. */
-async function* eventsOf(response) {
+export async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -388,6 +388,13 @@ ROUTES: dict[str, Surface] = {
     "page part": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/messages/{ask.turn}/parts/0"),
     "page library": lambda _, ask: _page(ask, "/library", agent=ask.agent),
     "page library by tag": lambda _, ask: _page(ask, "/library", tag=ask.victim.tag),
+    "page projects with files": lambda _, ask: _page(ask, "/files"),
+    "page files": lambda _, ask: _page(ask, "/files", project=ask.victim.tag, contains=ask.victim.tag),
+    "page file": lambda _, ask: _page(ask, f"/files/one?path={ask.victim.tag}.md"),
+    "page conversation files": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/files"),
+    "page conversation file": lambda _, ask: _page(
+        ask, f"/conversations/{ask.conversation}/files/one?path={ask.victim.tag}.md"
+    ),
     "page library by tool": lambda _, ask: _page(ask, "/library", tool=ask.victim.tag, model=ask.victim.tag),
     "page data": lambda _, ask: _page(ask, "/settings/data"),
     "page archive": lambda _, ask: _file(ask, f"/settings/data/archives/{ask.archive}"),

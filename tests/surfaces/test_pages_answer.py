@@ -13,9 +13,11 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.tools.asking import ASK_A_QUESTION
+from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.test_no_answer import NONSENSE, PAIRS
+from tests.surfaces.test_no_answer import NONSENSE, ONLY_NEAREST, PAIRS
 
 pytestmark = pytest.mark.django_db
 
@@ -52,7 +54,7 @@ def test_question_gets_passage_with_its_date_place_and_link(archive: User) -> No
         assert piece in text, text
     assert re.search(r'<a href="/conversations/\d+\?turn=3&amp;', html)
     assert "metal primer" in text or "rusty, which paint holds" in text
-    assert NEAREST not in text
+    assert "data-nearest hidden" in html
 
 
 @pytest.mark.parametrize(
@@ -118,3 +120,16 @@ def test_markup_in_a_passage_is_shown_as_text(owner: User, settings: Any) -> Non
     assert html
     assert "<script" not in html
     assert "<b " not in html
+
+
+def test_tool_returns_what_answers_or_the_nearest_with_a_note(archive: User) -> None:
+    caller = Caller.of(archive)
+    answer = run_tool("conversation_ask", {"query": QUESTION}, caller)
+    assert answer["results"][0]["turn_number"] == 3
+    assert answer["results"][0]["outcome"]["conclusion"].startswith("Use a metal primer")
+    silent = run_tool("conversation_ask", {"query": f"what is {NONSENSE}?"}, caller)
+    assert (silent["results"], silent["reason"], silent["note"]) == ([], "below_bar", ONLY_NEAREST)
+    assert silent["nearest"]["url"].startswith("/conversations/")
+    words = run_tool("conversation_ask", {"query": "rusty gate paint"}, caller)
+    assert (words["results"], words["note"], words["nearest"]["turn_number"]) == ([], ASK_A_QUESTION, 3)
+    assert run_tool("conversation_ask", {"query": QUESTION}, Caller.of(make_user()))["results"] == []

@@ -53,7 +53,7 @@ MESSAGES = [
 ]
 VECTORS = (
     (ItemEmbedding, ("item_number", "chunk_number", "embedding")),
-    (Passage, ("item_number", "start", "part_index", "content_hash", "embedding")),
+    (Passage, ("item_number", "start", "part_index", "content_hash", "code")),
     (TokenVectors, ("passage__item_number", "passage__start", "passage__part_index", "vectors")),
 )
 

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore as DjangoSessionStore
@@ -38,6 +39,7 @@ from convmemory.core.upgrading import known_migrations
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.sign_in.sessions.models import SessionStore
 from search.searching import SearchQuery, search
+from search.vectors.codes import encode, short_bytes
 from tests.factories import make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone
@@ -80,6 +82,7 @@ NEW: dict[str, dict[str, Any]] = {
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
     "accounts_sharedspace": "rows of accounts_archive, compared apart",
+    "search_binarycodeblock": "packed anew, of the codes of passages",
     "core_ownerposition": "gone: a task waits in one table alone",
     "core_ownerservice": "whose turn it is: begins anew, by persons and archives",
     "django_q_ormq": "tasks of the installation, which schedules and sweeps enqueue again",
@@ -173,8 +176,12 @@ def stored_rows() -> Rows:
     }
 
 
-MADE_ANEW = {"search_source": "title_words"}
-"""A column by table that the database derives from others, and now in another way."""
+MADE_ANEW = {
+    "search_source": {"title_words"},
+    "search_passage": {"embedding", "code"},
+    "search_setasidepassage": {"embedding", "code"},
+}
+"""Columns by table that are derived from others, and now in another way."""
 
 
 def lost_rows(before: Rows, after: Rows) -> dict[str, tuple[int, int]]:
@@ -184,14 +191,15 @@ def lost_rows(before: Rows, after: Rows) -> dict[str, tuple[int, int]]:
         if table in NOT_KEPT:
             continue
         names = COLUMNS.get(table, {})
-        made_anew = MADE_ANEW.get(table)
+        made_anew = MADE_ANEW.get(table, set())
         kept = Counter(
-            _canonical({name: value for name, value in row.items() if name != made_anew})
+            _canonical({name: value for name, value in row.items() if name not in made_anew})
             for row in after.get(RENAMED.get(table, table), [])
         )
         had = Counter(
             _canonical(
-                {names.get(name, name): value for name, value in row.items() if name != made_anew} | NEW.get(table, {})
+                {names.get(name, name): value for name, value in row.items() if name not in made_anew}
+                | NEW.get(table, {})
             )
             for row in old
         )
@@ -264,6 +272,12 @@ def assert_upgraded(before: Rows, made_from_nothing: Shape) -> None:
         for key, row in spaces.items()
     ]
     assert sorted(after["accounts_archive"], key=lambda row: int(row["id"])) == [*own[:4], *shared, *own[4:]]
+    for table in ("search_passage", "search_setasidepassage"):
+        codes = {row["id"]: bytes.fromhex(row["code"].removeprefix("\\x")) for row in after[table]}
+        vectors = np.array([json.loads(row["embedding"]) for row in before[table]], np.float32)
+        assert [codes[row["id"]] for row in before[table]] == encode(vectors)
+    packed = b"".join(bytes(code) for (code,) in rows("SELECT codes FROM search_binarycodeblock"))
+    assert len(packed) == len(before["search_passage"]) * short_bytes(384)
     built = shape()
     for part, expected in made_from_nothing.items():
         assert (part, built[part] - expected, expected - built[part]) == (part, Counter(), Counter())

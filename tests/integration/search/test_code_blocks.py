@@ -10,21 +10,21 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
-from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
-from search.models import BinaryCodeBlock, Passage
+from search.models import BinaryCodeBlock, Passage, Source
+from search.pipeline import rank_items
 from search.query import SCOPES, SearchQuery
 from search.query_text import QueryText
 from search.ranking.late_interaction import find_passages
-from search.retrieval.candidates import Feature, FeatureTable, item_keys
-from search.retrieval.corpus import PendingCorpus
-from search.retrieval.dense import LIMITS, PassageRetriever, blocks_of, embed_query, passages_statement
+from search.retrieval.candidates import FeatureTable, item_keys, split_keys
+from search.retrieval.dense import blocks_of, embed_query, scan_passages
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.searching import search
 from search.vectors import small_owners
-from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK
+from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK, ScannedPassages
+from search.vectors.codes import Parts, short_bytes
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 from tests.support.run_database import unchecked_keys
 
@@ -37,7 +37,7 @@ EVERY_SCOPE = frozenset(SCOPES)
 
 @pytest.fixture(autouse=True)
 def everybody_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)
+    monkeypatch.setattr(small_owners, "SMALL_PASSAGES", 0)
 
 
 def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
@@ -46,21 +46,35 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
     return conversation
 
 
-def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
-    """The item and similarity of each passage that a statement finds."""
+def by_code(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
+    """The item and similarity of each passage that is found by codes."""
     parsed = SearchQuery(text=text, has_operators=True).parsed
     query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
-    statement = passages_statement(name, embed_query(query.looked_up()))
-    ((sources, items, scores, *_),) = PendingQuery(*statement).rows()
-    return sorted(zip(sources or [], items or [], np.round(scores or [], 4), strict=True))
+    query = embed_query(query.looked_up())
+    near = scan_passages(blocks_of(query), query, 1_000)
+    return rounded(near.items, near.similarities)
 
 
-def by_code(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
-    return found("passages_named", owner, filters, **given)
+def exactly(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
+    """The same of the passages' rows, all of which are read."""
+    parsed = SearchQuery(text=text, has_operators=True).parsed
+    query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
+    query = embed_query(query.looked_up())
+    rows = Passage.objects.filter(archive_id=owner.pk, space=active_space(), kind__in=query.passage_kinds)
+    stored = [
+        (source, item, bytes(code)[: short_bytes(384)])
+        for source, item, code in rows.values_list("source", "item_number", "code")
+    ]
+    if not stored:
+        return []
+    keys = item_keys([source for source, *_ in stored], [item for _, item, _ in stored])
+    cosines = Parts.of(b"".join(code for *_, code in stored), 384, is_short=True).cosines(query.rotated_vector)
+    admitted = np.ones(len(keys), np.bool_) if query.eligibility.admits_all else query.eligibility.admitted(keys)
+    return rounded(keys[admitted], cosines[admitted])
 
 
-def exactly(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
-    return found("passages_exact", owner, filters, **given)
+def rounded(keys: Any, cosines: Any) -> Any:
+    return sorted(zip(keys.tolist(), np.round(cosines, 3).tolist(), strict=True))
 
 
 def test_cached_binary_codes_follow_every_change() -> None:
@@ -146,48 +160,16 @@ def test_forged_block_yields_no_passages_of_other_owners() -> None:
     assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
     with unchecked_keys():
         BinaryCodeBlock.objects.filter(pk=block.pk).update(archive_id=owner.pk)
-    assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
+    sources = set(Source.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
+    ranked = rank_items(archive_id=owner.pk, query=SearchQuery(text="boil an egg"))
+    assert set(split_keys(ranked.table.keys)[0]) == sources
     hits = search(caller=Caller.of(owner), query=SearchQuery(text="boil an egg")).hits
     assert {hit.object_id for hit in hits} <= set(
         Conversation.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)
     )
 
 
-def test_only_nearest_passages_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("search.retrieval.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
-    owner = make_user()
-    indexed(owner, EGGS, TRAINS)
-    best = by_code(owner, text="How long do I boil an egg?")
-    every = sorted(exactly(owner, text="How long do I boil an egg?"), key=lambda row: -row[2])
-    assert 2 <= len(best) < len(every)
-    assert every[0] in best
-
-
-def test_vectors_past_rescore_limit_get_estimated_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = make_user()
-    indexed(owner, EGGS, TRAINS, ("What feeds a hedgehog in winter?", "Cat food and water, never milk."))
-    exact = cosines_of_items(owner, exactly_up_to=1_000)
-    estimated = cosines_of_items(owner, exactly_up_to=2)
-    assert estimated.keys() == exact.keys()
-    assert max(exact, key=exact.__getitem__) == max(estimated, key=estimated.__getitem__)
-    monkeypatch.setattr("search.retrieval.dense.SCANNED", 2)
-    assert len(cosines_of_items(owner, exactly_up_to=2)) < len(exact)
-
-
-def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
-    """The cosine of the best passage of each item, as the retriever gives it."""
-    parsed = SearchQuery(text="How long do I boil an egg?").parsed
-    query = PreparedQuery(owner.pk, parsed, scope=EVERY_SCOPE, space=active_space()).looked_up()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(LIMITS, "passages_named", exactly_up_to)
-        corpus = PendingCorpus(owner.pk, active_space())
-        state = SearchState(query)
-        PassageRetriever().send(embed_query(query), corpus)(state, corpus.corpus)
-    ((_, keys, features, _),) = state.found
-    return dict(zip(keys.tolist(), features[Feature.PASSAGE_COSINE].tolist(), strict=True))
-
-
-def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> list[Any]:
+def compared_late(owner: Any, text: str = "boil an egg") -> list[Any]:
     """Return number, element, kind, coded tokens and whether it asks of each passage that late interaction compares.
 
     Of the first item only passages that ask are compared.
@@ -198,7 +180,7 @@ def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> l
     keys = np.sort(item_keys(*zip(*of_owner, strict=True)))
     blocks = blocks_of(query)
     assert blocks is not None
-    state = SearchState(query, FeatureTable(keys), scanned=blocks if by_codes else None)
+    state = SearchState(query, FeatureTable(keys), scanned=ScannedPassages(blocks, query.rotated_vector))
     near = find_passages(state, keys, np.arange(len(keys)) == 0)
     if near is None:
         return []
@@ -207,20 +189,19 @@ def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> l
     return sorted(zip(near.items, near.elements, near.asks, near.kinds, coded, strict=True))
 
 
-def test_late_interaction_compares_same_passages_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_interaction_compares_nearest_passages_and_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     owner, other = make_user(), make_user()
     indexed(owner, EGGS, TRAINS, ("What feeds a hedgehog in winter?", "Cat food and water, never milk."))
     indexed(owner, TRAINS, EGGS)
     indexed(other, EGGS)
-    every = compared_late(owner, by_codes=False)
+    every = compared_late(owner)
     assert {row[0] for row in every} == {1, 2, 3, 4, 5}
     asking = [row for row in every if row[0] == 1]
     assert all(row[2] for row in asking)
-    assert compared_late(owner, by_codes=True) == every
-    monkeypatch.setattr("search.ranking.late_interaction.NAMED_PER_ITEM", 1)
-    fewer = compared_late(owner, by_codes=True)
-    assert [row for row in fewer if row[0] == 1] == asking
-    assert [row[0] for row in fewer[len(asking) :]] == [2, 3, 4, 5]
+    monkeypatch.setattr("search.ranking.late_interaction.PASSAGES_PER_ITEM", 1)
+    fewer = compared_late(owner)
+    assert [row[0] for row in fewer] == [1, 2, 3, 4, 5]
+    assert all(row in every for row in fewer)
 
 
 def test_late_interaction_compares_nothing_of_others_even_in_forged_block() -> None:
@@ -230,11 +211,7 @@ def test_late_interaction_compares_nothing_of_others_even_in_forged_block() -> N
     theirs = BinaryCodeBlock.objects.get(archive_id=other.pk)
     mine = BinaryCodeBlock.objects.get(archive_id=owner.pk)
     BinaryCodeBlock.objects.filter(pk=mine.pk).update(entries=theirs.entries, codes=theirs.codes)
-    compared = compared_late(owner, by_codes=True)
-    assert {row[0] for row in compared} == {1}
-    assert {row[1] for row in compared} <= set(
-        Passage.objects.filter(archive_id=owner.pk).values_list("element_id", flat=True)
-    )
+    assert compared_late(owner) == []
 
 
 def test_owner_without_passages_gets_no_results() -> None:

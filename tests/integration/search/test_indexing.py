@@ -31,6 +31,7 @@ from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.query import Mode, SearchQuery
 from search.searching import search
 from search.vectors import item_vectors, passages
+from search.vectors.codes import decoded, rotated_back
 from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, source_id, user_says
 from tests.support.queue import drop_all
 
@@ -88,8 +89,8 @@ def test_same_text_of_owner_is_embedded_once() -> None:
 def said_in_turn(number: int) -> list[tuple[int, Any]]:
     """Return tokens and vector of each passage that was said, in order."""
     said = Passage.objects.filter(item_number=number, kind__in=[Passage.Kind.USER, Passage.Kind.ASSISTANT])
-    rows = said.order_by("element_id", "start").values_list("token_count", "embedding")
-    return [(tokens, np.array(vector)) for tokens, vector in rows]
+    rows = said.order_by("element_id", "start").values_list("token_count", "code")
+    return [(tokens, rotated_back(decoded(bytes(code), 384))[0]) for tokens, code in rows]
 
 
 def vectors_of_turn(number: int) -> list[Any]:

@@ -36,7 +36,7 @@ HEDGEHOGS = ("What feeds a hedgehog in winter?", "Cat food and water, never milk
 
 @pytest.fixture(autouse=True)
 def nobody_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_owners, "EXACT_PASSAGES", -1)
+    monkeypatch.setattr(small_owners, "SMALL_PASSAGES", -1)
 
 
 @pytest.fixture

@@ -111,6 +111,6 @@ def test_equal_texts_of_two_owners_have_equal_vectors() -> None:
 
 
 def _vectors(owner: User) -> list[list[float]]:
-    passages = Passage.objects.filter(archive_id=owner.pk).order_by("pk").values_list("embedding", flat=True)
+    passages = Passage.objects.filter(archive_id=owner.pk).order_by("pk").values_list("code", flat=True)
     items = ItemEmbedding.objects.filter(archive_id=owner.pk).values_list("embedding", flat=True)
-    return [list(vector) for vector in (*passages, *items)]
+    return [list(vector) for vector in (*map(bytes, passages), *items)]

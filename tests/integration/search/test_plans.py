@@ -12,14 +12,11 @@ from pytest_django import DjangoDbBlocker
 from benchmarks.speeds.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
-from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.embeddings.embedder import TokenEmbedding, Vector
+from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock
 from search.query import SearchQuery
-from search.query_text import QueryText
 from search.retrieval import dense
-from search.retrieval.dense import passages_statement
 from search.retrieval.plans import (
     CODES_INDEX,
     DENSE_PLANS,
@@ -35,7 +32,6 @@ from search.retrieval.plans import (
     postings_plan,
     queries_without_index,
 )
-from search.retrieval.prepared import PreparedQuery
 from search.searching import search
 from search.vectors import small_owners
 from tests.factories import exchange, make_conversation, make_user
@@ -95,14 +91,6 @@ def dropped(index: str) -> Iterator[None]:
             cursor.execute(definition)
 
 
-def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
-    """The twenty passages nearest to the question, each by its item and similarity."""
-    query = PreparedQuery(owner.pk, QueryText("some words"), space=active_space())
-    found = passages_statement(name, query.looked_up().with_embedding(TokenEmbedding.of_vector(question)))
-    rows = sorted(zip(*PendingQuery(*found).rows()[0][:3], strict=True), key=lambda row: -row[2])
-    return {(source, item, round(score, 5)) for source, item, score in rows[:20]}
-
-
 class TestFewPassages:
     def test_dense_retrievers_use_index_that_their_statement_chose(self, owners: dict[str, Any]) -> None:
         space = active_space()
@@ -133,7 +121,6 @@ class TestFewPassages:
     @pytest.mark.parametrize(
         ("index", "lost"),
         [
-            ("passage_owner", {"passages_exact"}),
             ("item_embedding_owner", {"item_codes"}),
             ("code_block_owner", {"code_digest"}),
             ("posting_block_owner", {"posting_digest"}),
@@ -142,22 +129,14 @@ class TestFewPassages:
     def test_lost_index_is_reported(
         self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
     ) -> None:
-        monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)
+        monkeypatch.setattr(small_owners, "SMALL_PASSAGES", 0)
         monkeypatch.setattr(dense, "EXACT_ITEMS_UP_TO", 0)
         assert queries_without_index(active_space()) == {}
         with dropped(index):
             assert set(queries_without_index(active_space())) == lost
 
-    def test_binary_codes_find_what_exact_scan_finds(self, owners: dict[str, Any]) -> None:
-        space = active_space()
-        questions = VectorMaker(space.dimensions).vectors(20)
-        for owner in owners.values():
-            exact = [nearest("passages_exact", owner, question) for question in questions]
-            found = [nearest("passages_named", owner, question) for question in questions]
-            assert sum(len(a & b) / 20 for a, b in zip(exact, found, strict=True)) / len(exact) >= 0.99
-
     def test_pages_stay_full_under_every_filter(self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)
+        monkeypatch.setattr(small_owners, "SMALL_PASSAGES", 0)
         for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
             hits = search(
                 caller=Caller.of(owners[name]), query=SearchQuery(text="some words", limit=20, filters=filters)

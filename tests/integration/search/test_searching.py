@@ -157,7 +157,7 @@ def test_scopes_find_words_where_they_stand() -> None:
 def test_without_diversity_no_vectors_of_items_are_read(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
-    monkeypatch.setattr(small_owners, "EXACT_PASSAGES", 0)  # the vectors of small owners are cached
+    monkeypatch.setattr(small_owners, "SMALL_PASSAGES", 0)  # the vectors of small owners are cached
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     settings.LATE_INTERACTION = late

@@ -3,24 +3,43 @@
 import numpy as np
 import pytest
 
+from convmemory.embeddings.embedder import unit_rows
 from convmemory.embeddings.token_codes import encode_vectors
 from search.retrieval.candidates import item_keys
 from search.retrieval.dense import ScannedVectors, _least, _least_of, estimated_cosines
-from search.vectors.blocks import ENTRY, Blocks, Codes, code_similarities, hamming_distances
+from search.vectors.blocks import (
+    ENTRY,
+    Blocks,
+    Codes,
+    ScannedPassages,
+    Words,
+    as_words,
+    code_similarities,
+    hamming_distances,
+)
+from search.vectors.codes import encode, rotated
+
+
+def first_halves(vectors: np.ndarray) -> bytes:
+    return b"".join(code[: len(code) // 2] for code in encode(vectors))
 
 
 def packed(vectors: np.ndarray, first_id: int = 0) -> Codes:
     places = np.zeros(len(vectors), ENTRY)
     places["id"] = np.arange(first_id, first_id + len(vectors))
     places["item"], places["kind"] = 7, 4
-    return Codes.unpacked(places.tobytes(), encode_vectors(vectors))
+    return Codes.unpacked(places.tobytes(), first_halves(vectors), vectors.shape[1])
+
+
+def words_of(vectors: np.ndarray) -> Words:
+    return as_words(np.frombuffer(encode_vectors(vectors), np.uint8).reshape(len(vectors), -1))
 
 
 @pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
 def test_distance_is_number_of_bits_that_differ(dimensions: int) -> None:
     vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
-    question, codes = vectors[0], packed(vectors)
-    expected = ((vectors > 0) != (question > 0)).sum(axis=1)
+    codes, (question, *_) = packed(vectors), rotated(vectors)
+    expected = ((rotated(vectors) > 0) != (question > 0)).sum(axis=1)
     assert hamming_distances(codes.words, question).tolist() == expected.tolist()
     assert (codes.ids[3], codes.items[3], codes.kinds[3]) == (3, 7, 4)
 
@@ -30,23 +49,28 @@ def test_similarity_is_mean_of_questions_values_with_signs_of_bits(dimensions: i
     vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
     question = vectors[0] / np.linalg.norm(vectors[0])
     expected = np.where(vectors > 0, 1, -1) @ question / np.sqrt(dimensions)
-    assert code_similarities(packed(vectors).words, question) == pytest.approx(expected, abs=1e-4)
+    assert code_similarities(words_of(vectors), question) == pytest.approx(expected, abs=1e-4)
 
 
 def test_nearest_passages_of_items_are_found_item_by_item() -> None:
-    vectors = np.random.default_rng(6).standard_normal((6, 64)).astype(np.float32)
+    vectors = unit_rows(np.random.default_rng(6).standard_normal((6, 64)).astype(np.float32))
     places = np.zeros(6, ENTRY)
-    places["id"], places["item"] = [10, 11, 12, 13, 14, 15], [2, 1, 2, 5, 1, 1]
-    codes = Codes.unpacked(places.tobytes(), encode_vectors(vectors))
+    places["id"], places["item"], places["asks"] = [10, 11, 12, 13, 14, 15], [2, 1, 2, 5, 1, 1], [1, 0, 0, 0, 0, 0]
+    codes = Codes.unpacked(places.tobytes(), first_halves(vectors), 64)
     blocks = Blocks((2, 0), np.array([1, 2]), np.array([7, 8]), np.array([4, 2]), codes)
     wanted = item_keys([7, 7, 7, 8, 9], [1, 2, 3, 1, 1])
+    question = vectors[2] + vectors[5]
+    scanned_passages = ScannedPassages(blocks, rotated(question[None])[0])
     for nearest, ids in ((2, [11, 12, 10, 15, 14]), (1, [11, 12, 15])):
-        found, counts = blocks.nearest_of_items(wanted, vectors[2] + vectors[5], [0], nearest)
-        assert found.tolist() == ids
-        assert counts.tolist() == [1, nearest, 0, nearest, 0]
+        near = scanned_passages.nearest_of_items(wanted, [0], nearest)
+        assert near.ids.tolist() == ids
+        assert np.bincount(near.of_item, minlength=5).tolist() == [1, nearest, 0, nearest, 0]
+        exact = vectors[np.searchsorted(places["id"], near.ids)] @ question
+        assert np.abs(near.cosines - exact).max() < 0.2
+    asking = np.array([False, True, False, False, False])
+    assert scanned_passages.nearest_of_items(wanted, [0], 1, asking_alone=asking).ids.tolist() == [11, 10, 15]
     for items, kinds in ((wanted[:0], [0]), (wanted, [1]), (wanted, [])):
-        found, counts = blocks.nearest_of_items(items, vectors[2], kinds, 2)
-        assert (found.tolist(), counts.tolist()) == ([], [0] * len(items))
+        assert not len(scanned_passages.nearest_of_items(items, kinds, 2).ids)
 
 
 def test_joined_pieces_equal_whole() -> None:
@@ -56,6 +80,8 @@ def test_joined_pieces_equal_whole() -> None:
     again = whole.those(first).followed_by(whole.those(~first))
     assert again.ids.tolist() == whole.ids.tolist()
     assert again.words.tolist() == whole.words.tolist()
+    question, every = rotated(vectors[:1])[0], np.arange(30)
+    assert again.cosines(every, question).tolist() == whole.cosines(every, question).tolist()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +116,7 @@ def test_cosine_is_estimated_closely_from_similarity_of_code() -> None:
     vectors += np.linspace(0, 0.6, len(vectors), dtype=np.float32)[:, None] * vectors[0]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     question = vectors[0]
-    cosines, every = vectors @ question, scanned(code_similarities(packed(vectors).words, question))
+    cosines, every = vectors @ question, scanned(code_similarities(words_of(vectors), question))
     near, rest = every.parted(1_000)
     estimated = estimated_cosines(near, cosines[near.ids], rest)
     assert len(near.ids) + len(rest.ids) == len(vectors)
