@@ -2,8 +2,8 @@
 
 What a manager sees of an invitation does not depend on the account that it names, nor on whether there is one: it is
 open for `LASTS`, unless it is accepted or withdrawn, and counts against the limits as long. A person who declined is
-not shown the space's invitations for that time. A link invites the first user who opens it; it is signed
-over the row, as the links of `invitations.py` are. Changes run as maintenance, like those of members (`spaces.py`).
+not shown the space's invitations for that time. A link invites the first account that accepts; it is signed over
+the row, as the links of `invitations.py` are. Changes run as maintenance, like those of members (`spaces.py`).
 """
 
 import secrets
