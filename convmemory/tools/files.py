@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from convmemory.accounts.callers import Caller
-from convmemory.conversations.files import FileTurn, Why, why
+from convmemory.conversations.files import FileHistory, FileTurn, Why, why
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.models import project_name
 from convmemory.core.text import one_line
@@ -55,16 +55,16 @@ def why_file(caller: Caller | None, arguments: WhyInput) -> WhyOutput:
     file, line = arguments.file[:MAX_PATH_CHARS], None
     if match := _WITH_LINE.fullmatch(file):
         file, line = match[1], int(match[2])
-    answer: Why | None = None
-    for access in (caller.archive, *caller.spaces) if caller else ():
+    if caller is None:
+        return WhyOutput(file=file, turns=[], total=0, note="Nothing is archived for you.")
+    answer = Why(FileHistory(file))
+    for access in (caller.archive, *caller.spaces):
         with caller.in_(access) as there:
             answer = why(
                 caller=there, file=file, project=arguments.project, line=line, text=arguments.text[:MAX_TEXT_CHARS]
             )
         if answer.history.turns:
             break
-    if answer is None:
-        return WhyOutput(file=file, turns=[], total=0, note="Nothing is archived for you.")
     return WhyOutput(
         file=answer.history.path,
         turns=[turn_out(turn) for turn in answer.history.turns[:TURNS_SHOWN]],

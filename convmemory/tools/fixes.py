@@ -82,7 +82,8 @@ def _fixes_in(caller: Caller, signatures: list[str]) -> list[FoundFix]:
         ).order_by("position")
         values = rows.values_list("turn_number", "role", "parts")[:MESSAGES_READ]
         said = (
-            MessageInTurn(number, role, tuple(map(part_from_json, parts))) for number, role, parts in values.iterator()
+            MessageInTurn(number or 0, role, tuple(map(part_from_json, parts)))
+            for number, role, parts in values.iterator()
         )
         if fix := fix_in(said, frozenset(signatures)):
             fixes[conversation, fix.turn] = fix

@@ -68,7 +68,7 @@ def files(request: PageRequest, conversation_id: int | None = None) -> HttpRespo
         return render(request, "conversations/files.html", context | {"projects": list(named)})
     offset = min(parse_number(request.GET.get("from", "")) or 0, MAX_OFFSET)
     rows, following = files_in(
-        _edits(request, project, conversation), contains=contains, limit=FILES_SHOWN, offset=offset
+        _edits(request, project, conversation, is_alone=True), contains=contains, limit=FILES_SHOWN, offset=offset
     )
     keep = {"project": project if conversation is None else "", "contains": contains, "from": following}
     address = reverse("conversation-files", args=[conversation.pk]) if conversation else reverse("files")
@@ -90,7 +90,8 @@ def file(request: PageRequest, conversation_id: int | None = None) -> HttpRespon
     project, conversation = _asked(request, conversation_id)
     named = request.GET.get("path", "").strip()[:4000]
     folders = (conversation.worktree, conversation.project) if conversation else (project,)
-    history = history_in(request.caller, _edits(request, project, conversation), path_in_project(named, *folders))
+    path = path_in_project(named, *folders)
+    history = history_in(request.caller, _edits(request, project, conversation, is_alone=not project), path)
     if not history.turns:
         raise NotFound(f"No archived session edited {history.path[:300]!r}.")
     found = versions_of_history(caller=request.caller, history=history)
@@ -135,9 +136,10 @@ def _asked(request: PageRequest, conversation_id: int | None) -> tuple[str, Conv
     return conversation.project, conversation
 
 
-def _edits(request: PageRequest, project: str, conversation: Conversation | None) -> QuerySet[FileEdit]:
-    """Return the edits in a project; of a conversation alone on its page, or if it has no project."""
-    is_alone = conversation is not None and (not project or request.resolver_match.url_name == "conversation-files")
+def _edits(
+    request: PageRequest, project: str, conversation: Conversation | None, *, is_alone: bool
+) -> QuerySet[FileEdit]:
+    """Return the edits in a project, or of the conversation alone."""
     if conversation is not None and is_alone:
         return FileEdit.objects.filter(archive_id=request.caller.archive_id, conversation=conversation)
     return edits_in_project(request.caller, project)
