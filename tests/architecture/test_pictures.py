@@ -20,6 +20,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
     "client",  # a file
+    "files", "file", "conversation-files", "conversation-file",  # have no picture yet
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
     "confirm", "set-up-app", "recovery-codes", "add-passkey",  # as the password
