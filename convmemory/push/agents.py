@@ -26,6 +26,7 @@ _HTTP = {"type": "http", "url": "$URL", "headers": _HEADERS}
 _OPENCODE = {"type": "local", "command": "$COMMAND", "enabled": True}
 _OPENCODE_REMOTE = {"type": "remote", "url": "$URL", "headers": _HEADERS, "oauth": False, "enabled": True}
 _EVENTS = {"SessionStart": "start", "UserPromptSubmit": "prompt", "SessionEnd": "end"}
+_FAILURE = {"PostToolUseFailure": "failure"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ _SERVERS = ("mcpServers", NAME)
 AGENTS: tuple[Agent, ...] = (
     Agent(
         "claude-code", "Claude Code", ("{claude}",), ("{claude_json}",), _SERVERS, _TYPED, _HTTP, ("claude",),
-        hook=Hook("{claude}/settings.json", _EVENTS, 5), skill="{claude}/skills/convmemory/SKILL.md",
+        hook=Hook("{claude}/settings.json", _EVENTS | _FAILURE, 5), skill="{claude}/skills/convmemory/SKILL.md",
         allowed=("{claude}/settings.json", ("permissions", "allow"), f"mcp__{NAME}"),
         tried="MCP and hook: 2.1.332",
     ),

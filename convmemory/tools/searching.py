@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters, filters_of
+from convmemory.conversations.messages.errors import is_report
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.models import project_name
 from convmemory.core.errors import ConvMemoryError
@@ -33,6 +34,8 @@ from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
 from search.searching import TURNS_ALONE, SearchQuery, search
+
+PASTED_ERROR = "This looks like an error: the tool find_fix says after which turn it stopped appearing."
 
 # --- filters --------------------------------------------------------------------------------------
 # The filters of the search tools: speakers and conversations.
@@ -213,12 +216,14 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
     best = max((turn.relevance or 0 for turn in found.results), default=0)
     found.results = [turn for turn in found.results if (turn.relevance or best) >= TAIL_SHARE * best]
     found.next_cursor = None
+    if is_report(arguments.query):
+        found.note = " ".join(filter(None, [found.note, PASTED_ERROR]))
     return found
 
 
 def search_as_text(answer: dict[str, Any]) -> str:
     """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
-    lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
+    lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
     headed: set[int] = set()
     for place, turn in enumerate(answer["results"]):
         copies = turn.get("copies", 0)
@@ -236,7 +241,7 @@ def search_as_text(answer: dict[str, Any]) -> str:
         asked = "" if question.startswith(title.rstrip("…")) and len(question) <= len(title) else f"asked: {question}"
         said = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
         lines.append(
-            f"- {_markdown_link(name, turn['url'])} ({said}) "
+            f"- {markdown_link(name, turn['url'])} ({said}) "
             f"{marked}{asked}{_answering(turn, is_first=not place)}{_overturned(turn)}"
         )
     note = [answer["note"]] if "note" in answer else []
@@ -266,19 +271,20 @@ def _overturned(turn: Mapping[str, Any]) -> str:
     if not later:
         return ""
     quote = one_line(later["quote"], LATER_CHARS)
-    return f" | **turn {later['turn_number']} says otherwise**: {_markdown_link(quote, later['url'], LATER_CHARS)}"
+    return f" | **turn {later['turn_number']} says otherwise**: {markdown_link(quote, later['url'], LATER_CHARS)}"
 
 
-def _markdown_link(title: str, url: str, chars: int = LABEL_CHARS) -> str:
+def markdown_link(title: str, url: str, chars: int = LABEL_CHARS) -> str:
+    """Return a link in Markdown, whose title cannot end it."""
     return f"[{one_line(title, chars).translate(_NO_BRACKETS)}]({url})"
 
 
 SEARCH = Tool(
     name="search",
     description=(
-        "Search everything the user and their AI agents said and did before, in all projects: your long-term memory. "
+        "Search everything the user and their AI agents said and did before: your long-term memory. "
         "Use it before you answer about earlier work ('how did we fix…', 'what did we decide'), before "
-        "you choose an approach, and when an error looks familiar; not for what you see already. "
+        "you choose an approach; not for what you see already. "
         "Good query: 'why did the nightly backup stop working'. Bad: 'backup nightly'."
     ),
     input_model=ShortSearchInput,

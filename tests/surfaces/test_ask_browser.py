@@ -38,11 +38,11 @@ def test_enter_asks_once_and_a_citation_opens_its_turn(visit: Callable[..., None
         box, answer = page.locator("#q"), page.locator(".answer")
         box.fill(QUESTION)
         expect(answer.locator("blockquote")).to_be_visible()
-        expect(answer.get_by_role("button", name="Let test-model answer, for at most 4,500 tokens")).to_be_visible()
+        expect(answer.get_by_role("button", name="Let test-model answer, for at most 5,000 tokens")).to_be_visible()
         assert endpoint.requests == []
         expect(page.locator("#main [data-preview]")).to_be_visible()
         box.press("Enter")
-        expect(answer.get_by_role("status")).to_have_text(re.compile(r"test-model reads \d places, for at most 4,500"))
+        expect(answer.get_by_role("status")).to_have_text(re.compile(r"test-model reads \d places, for at most 5,000"))
         expect(answer.locator("blockquote")).to_be_visible()
         release.set()
         expect(answer.locator(".answer-text")).to_contain_text("Use a primer for metal, then enamel.")

@@ -167,8 +167,8 @@ def _sample(importer: DeclaredImporter, path: Path) -> list[tuple[str, str]]:
     drafts = importer.parse(Source(path), FileReport(path=path.name))
     raw = next((message.raw for draft in drafts for message in draft.messages), b"")
     members = _members(mapping_of(column_json(raw.decode("utf-8", "replace"))))
-    values = ((path, " ".join(str(value).split())) for path, value in members if not isinstance(value, Mapping))
-    return [(path, cut(value, PREVIEW_CHARS)) for path, value in islice(values, MAX_SHOWN_MEMBERS)]
+    values = ((name, " ".join(str(value).split())) for name, value in members if not isinstance(value, Mapping))
+    return [(name, cut(value, PREVIEW_CHARS)) for name, value in islice(values, MAX_SHOWN_MEMBERS)]
 
 
 def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:

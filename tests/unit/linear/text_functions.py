@@ -48,7 +48,9 @@ from convmemory.conversations.importers.values import (
 )
 from convmemory.conversations.importing.archives import _archive_stem, _safe_parts
 from convmemory.conversations.messages.drafts import MessageDraft, event_words, words_query
-from convmemory.conversations.messages.edits import edits_in, edits_of, path_in_project
+from convmemory.conversations.messages.edits import Edit, Replacement, edits_in, edits_of, path_in_project
+from convmemory.conversations.messages.errors import MessageInTurn, fix_in, is_report, signatures_of
+from convmemory.conversations.messages.file_versions import versions_of
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.outcomes import Outcome, Spoken, call_line, end_of, outcome_of
 from convmemory.conversations.messages.parts import (
@@ -316,8 +318,11 @@ def _edits(text: str) -> object:
     )
     for call in (*calls, *more):
         edits_of(ToolCallPart("1", "Edit", call))
+    fix_in([MessageInTurn(0, "tool", (ToolResultPart("1", text),))], frozenset(signatures_of(text)))
+    is_report(text)
     path_in_project(text, text[: len(text) // 2], "/barn")
     list(edits_in([(1, [ToolCallPart("1", "Write", calls[0]), ToolResultPart("1", text)])]))
+    versions_of(enumerate([Edit("a", content=text), Edit("a", (Replacement(text[5:], changed), Replacement("x", "")))]))
     return [diff_of("Edit", call) for call in calls], diff_of("Write", {"path": "a", "content": text})
 
 
