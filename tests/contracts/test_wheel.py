@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 import convmemory
+from convmemory.core.processes.confinement import landlock_version
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("convmemory", "memory", "search", "summaries")
@@ -73,3 +74,23 @@ def test_installed_package_has_its_files_and_data_folder_of_user(wheel: Path, tm
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.stdout.strip() == str(tmp_path / ".local/share/convmemory-server"), done.stderr
+
+
+def test_confined_process_of_installed_package_reads_packages_but_no_data(wheel: Path, tmp_path: Path) -> None:
+    with ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    (tmp_path / "site" / "beside.py").write_text("")
+    (tmp_path / "key").write_text("secret")
+    program = (
+        "import sys; from convmemory.core.processes import confinement\n"
+        "sys.path.append(sys.argv[1]); confinement.confine_this_process(confinement.Access())\n"
+        "import beside\n"
+        "try: open(f'{sys.argv[1]}/key')\n"
+        "except PermissionError: print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], env=os.environ | {"PYTHONPATH": str(tmp_path / "site")},
+        cwd=tmp_path / "site", capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ("refused\n" if landlock_version() else "")

@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from convmemory.core.program import IS_CHECKOUT
+
 _PACKAGE = Path(__file__).resolve().parents[2]
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _PR_SET_SECCOMP, _SECCOMP_FILTER, _PR_SET_NO_NEW_PRIVS = 22, 2, 38
@@ -170,7 +172,9 @@ def _rights(access: Access) -> Iterator[tuple[Path, int]]:
     loaded = [module for name, module in sys.modules.items() if "." not in name]
     packages = {Path(folder).resolve() for module in loaded for folder in getattr(module, "__path__", ())}
     installed = {_PACKAGE} | {path for path in packages if path.parent == _PACKAGE.parent}
-    environment = python_paths | installed | {path for path in searched if path.resolve() not in _PACKAGE.parents}
+    # A checkout has its data beside the package, an installed package has other packages there (`pip install --user`).
+    hidden = set(_PACKAGE.parents[0 if IS_CHECKOUT else 1 :])
+    environment = python_paths | installed | {path for path in searched if path.resolve() not in hidden}
     for path in (*environment, *map(Path, _SYSTEM)):
         yield path, _READ | run
     for path in map(Path, os.get_exec_path() if access.programs else ()):
