@@ -16,6 +16,13 @@ PYTEST := $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-r
 CHOSEN := not release and not agents
 SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
 
+# An update of the system can take the Python away that .venv was made from, or replace it: then all is installed again.
+ifneq ($(wildcard $(READY)),)
+ifneq ($(shell $(BIN)/python -c 'import django' >/dev/null 2>&1 && echo works),works)
+$(shell rm -f $(READY) $(READY_DEV))
+endif
+endif
+
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
@@ -112,8 +119,8 @@ settings: $(READY_DEV) ## Write the table of docs/settings.md from the declarati
 commands: $(READY_DEV) ## Write the usages of docs/commands.md from the declarations of the commands
 	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m tests.support.commands docs/commands.md
 
-formats: $(READY_DEV) ## Write docs/formats.md from the formats that importers read
-	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m convmemory.conversations.importers.registry docs/formats.md
+formats: $(READY_DEV) ## Write docs/formats.md and the table of README.md from the formats that importers read
+	DJANGO_SETTINGS_MODULE=convmemory.settings $(BIN)/python -m convmemory.conversations.importers.registry docs/formats.md README.md
 
 plugins: $(READY_DEV) ## Write the plug-ins for agents' marketplaces from the table of agents
 	$(BIN)/python -m convmemory.push.plugins deploy/plugins
@@ -127,6 +134,11 @@ clean: ## Remove everything that can be created again; your data in var/ stays
 $(READY): requirements.lock requirements-model.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "convmemory needs Python 3.11 or newer; '$(PYTHON)' is not. Name another: make setup PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import platform as p, sys; \
+	  sys.exit((sys.platform, p.machine()) == ("darwin", "x86_64") or sys.platform == "linux" and p.libc_ver()[0] != "glibc")' || { \
+	  echo "Packages that convmemory needs (onnxruntime, PostgreSQL) do not exist for Macs with Intel processors and for" >&2; \
+	  echo "Linux without glibc (Alpine). Use the container image (docs/deployment.md) or another machine." >&2; \
 	  exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || { \
 	  rm -rf .venv; \

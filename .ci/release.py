@@ -20,6 +20,7 @@ PLACES = (
     ("convmemory/__init__.py", r'__version__ = "(.+)"'),
     ("convmemory/push/pyproject.toml", r'(?m)^version = "(.+)"'),
     ("deploy/kubernetes/kustomization.yaml", r'newTag: "(.+)"'),
+    ("README.md", r"\*\*Version ([\d.]+)\.\*\*"),
 )
 PACKAGES = {"convmemory_server": ".", "convmemory_push": "convmemory/push"}
 

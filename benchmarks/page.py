@@ -59,7 +59,7 @@ class Cost:
     read: Callable[[Result], float | None]
     write: Callable[[float], str]
 
-    def beside(self, row: Result, ours: Result | None) -> str:
+    def with_ratio(self, row: Result, ours: Result | None) -> str:
         """Return the value, and its ratio to convmemory's."""
         value, our_value = self.read(row), self.read(ours) if ours else None
         if value is None:
@@ -83,7 +83,7 @@ COSTS = (
 def cost_table(rows: Sequence[Result]) -> str:
     """Return the costs of each system, with ratios to convmemory's if that was measured."""
     ours = _ours(rows)
-    lines = [[_titled(row), *(cost.beside(row, ours) for cost in COSTS)] for row in rows]
+    lines = [[_titled(row), *(cost.with_ratio(row, ours) for cost in COSTS)] for row in rows]
     return table(["system", *(cost.name for cost in COSTS)], lines)
 
 

@@ -25,7 +25,7 @@ from convmemory.core.errors import InvalidInput
 from search.retrieval.candidates import split_keys
 
 BUDGET = 2_000  # tokens of a context, which these figures ignore
-KNOWN = ("locomo", "longmemeval", "beam")
+DATASETS = ("locomo", "longmemeval", "beam")
 LMEB_TASKS = {
     "single-hop": "single_hop",
     "multi-hop": "multi_hop",
@@ -51,8 +51,8 @@ def main(arguments: list[str]) -> None:
     call_command("migrate", verbosity=0)
     facts = run_facts()
     for dataset, path in named_paths(options.data):
-        if dataset not in KNOWN:
-            raise InvalidInput(f"There is no protocol for {dataset}: name one of {', '.join(KNOWN)}.")
+        if dataset not in DATASETS:
+            raise InvalidInput(f"There is no protocol for {dataset}: name one of {', '.join(DATASETS)}.")
         if options.again or not is_measured(f"protocols-{dataset}", facts["commit"]):
             write_result(f"protocols-{dataset}", facts | report(dataset, path, limit=options.limit))
 
@@ -123,7 +123,7 @@ def by_category(rows: Sequence[Ranked]) -> dict[str, Row]:
 
 def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks protocols")
-    parser.add_argument("--data", nargs="+", required=True, metavar="SET=PATH", help=", ".join(KNOWN))
+    parser.add_argument("--data", nargs="+", required=True, metavar="SET=PATH", help=", ".join(DATASETS))
     parser.add_argument("--limit", type=int, help="only so many archives of each set")
     parser.add_argument("--again", action="store_true", help="repeat what was already measured at this commit")
     return parser.parse_args(arguments)

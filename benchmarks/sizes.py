@@ -27,9 +27,9 @@ SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 def main(arguments: list[str]) -> None:
     options = _options(arguments)
     facts = run_facts()
-    goes_on = is_measured("sizes", facts["commit"]) and not options.again
-    sizes = read_results("sizes")[""]["sizes"] if goes_on else []
-    if not goes_on:
+    resumes = is_measured("sizes", facts["commit"]) and not options.again
+    sizes = read_results("sizes")[""]["sizes"] if resumes else []
+    if not resumes:
         shutil.rmtree(settings.VAR_DIR / "postgres", ignore_errors=True)
     call_command("migrate", verbosity=0)
     for passages in SIZES:

@@ -8,7 +8,7 @@ from ninja import Field, Schema
 from convmemory.conversations.filters import Filters, FilterSchema
 from convmemory.conversations.schemas import SPACE, SPACES, RepositoryIn, SpaceOut
 from search.reasons import Reason
-from search.schemas import MARK, PENDING, REASON, MarkOut, OverturningOut
+from search.schemas import PENDING, REASON, MarkOut, OverturningOut
 
 
 class EmbedIn(Schema):
@@ -107,7 +107,7 @@ class RecalledMessageOut(Schema):
     )
     score: float = Field(description="fused score, comparable within this recall only")
     passages: list[RecalledPassageOut]
-    mark: MarkOut | None = MARK
+    mark: MarkOut | None = Field(None, description="what the owner says of its turn")
     overturned: OverturningOut | None = Field(None, description="a later turn that decides otherwise, if one does")
     space: SpaceOut | None = SPACE
     url: str

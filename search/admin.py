@@ -4,25 +4,28 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.contrib import admin
 from django.db.models import F, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from numpy.typing import NDArray
 
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter, whole_number
 from convmemory.core.administration.metadata import AdminTable, DeletableAdmin, MetadataAdmin, confirmed
-from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.core.text import cut
 from search.indexing import sweeping
 from search.indexing.batches import read_items
 from search.indexing.inspecting import (
     SCANNED,
     embedded_text,
-    headings_of,
     item_neighbours,
+    texts_of_items,
 )
 from search.indexing.sweeping import sources_behind
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
@@ -32,6 +35,11 @@ from search.vectors.texts import item_texts, passage_text
 
 # --- vector admin ---------------------------------------------------------------------------------
 # Single vectors of items in the admin, with norm and neighbours; and passages, whose text is on a separate page.
+
+
+# The number of characters shown of a neighbour's text.
+SHOWN_CHARS = 300
+BAR_HEIGHT = 40  # of the largest value of a vector, in the units of its picture
 
 
 class SourceFilter(ConversationFilter):
@@ -70,22 +78,47 @@ class PassageAdmin(ContentAdmin):
     def short_space(self, obj: Passage) -> str:
         return f"{obj.space.model}, {obj.space.dimensions}"
 
+    def sections(self, request: HttpRequest, obj: Passage) -> list[AdminTable]:
+        is_own = request.user.pk == obj.archive_id
+        return [self.embedded_section(request, obj, text_of_passage(obj) if is_own else None)]
+
     def content_of(self, request: HttpRequest, obj: Passage) -> dict[str, Any]:
-        element = adapter_of(obj.source.kind).read_elements(obj.archive_id, [obj.element_id]).get(obj.element_id)
-        part = next((part for part in element.parts if part.index == obj.part_index), None) if element else None
-        return {"text": passage_text(element, part, obj.start, obj.end) if element and part else ""}
+        return {"text": text_of_passage(obj)}
 
 
-def vector_section(norm: float, space: EmbeddingSpace) -> AdminTable:
-    """Return a table of a vector's properties: a norm other than 1 shows a vector of another program."""
-    return AdminTable("Vector", ("Norm", "Dimensions"), [(f"{norm:.4f}", space.dimensions)])
+def text_of_passage(row: Passage) -> str:
+    """Return the text, "" if its message is gone; the caller has checked the reader."""
+    element = adapter_of(row.source.kind).read_elements(row.archive_id, [row.element_id]).get(row.element_id)
+    part = next((part for part in element.parts if part.index == row.part_index), None) if element else None
+    return passage_text(element, part, row.start, row.end) if element and part else ""
+
+
+def vector_section(norm: float, row: ItemEmbedding, *, shows_values: bool) -> AdminTable:
+    """Return a table of a vector's properties: a norm other than 1 shows a vector of another program.
+
+    Its values, as bars, are for those who may read the text: a text can be guessed from its vector.
+    """
+    bars = (vector_bars(np.asarray(row.embedding)),) if shows_values else ()
+    columns = ("Norm", "Dimensions", *(("Values",) if shows_values else ()))
+    return AdminTable("Vector", columns, [(f"{norm:.4f}", row.space.dimensions, *bars)])
+
+
+def vector_bars(values: NDArray[np.float64]) -> SafeString:
+    """Return a picture of the values: a bar for each dimension, up for positive values."""
+    heights = values / (np.abs(values).max() or 1.0) * BAR_HEIGHT
+    path = "".join(f"M{place} {BAR_HEIGHT}v{-height:.1f}" for place, height in enumerate(heights))
+    return format_html(
+        '<svg class="vector" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<path d="{}"/></svg>',
+        len(values), 2 * BAR_HEIGHT, f"{len(values)} values from {values.min():.3f} to {values.max():.3f}", path,
+    )  # fmt: skip
 
 
 def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]], *, has_texts: bool) -> AdminTable:
     """Return the table of nearest neighbours, with a note on the method."""
     note = f"Cosine similarity within the owner's vectors of this space, {SCANNED:,} of them at most."
     if not has_texts:
-        note += " What they say stands on the page “Read the content”."
+        note += " Their texts are on the page “Read the content”, for staff with that permission."
     return AdminTable("Nearest neighbours", columns, rows, note)
 
 
@@ -247,30 +280,35 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
         norm, neighbours = item_neighbours(obj.pk)
         is_readable = may_read_content(reader=request.user, archive_id=obj.archive_id)
         is_own = request.user.pk == obj.archive_id
-        headings = headings_of(found.item for found in neighbours) if is_own else {}
+        texts = texts_of_items(found.item for found in neighbours) if is_own else {}
         rows = [
             (
                 object_link("search_itemembedding", found.pk),
                 item_link(*found.item),
                 found.number,
                 f"{found.similarity:.4f}",
-                *((headings.get(found.item, ""),) if is_own else ()),
+                *((cut(texts.get(found.item, ""), SHOWN_CHARS),) if is_own else ()),
                 reading_link(*found.item) if is_readable else "",
             )
             for found in neighbours
         ]
-        columns = ("Vector", "Item", "Chunk", "Similarity", *(("Heading",) if is_own else ()), "Read")
-        return [vector_section(norm, obj.space), neighbour_section(columns, rows, has_texts=is_own)]
+        columns = ("Vector", "Item", "Chunk", "Similarity", *(("Text",) if is_own else ()), "Read")
+        return [
+            self.embedded_section(request, obj, embedded_text(obj)[0] if is_own else None),
+            vector_section(norm, obj, shows_values=is_own),
+            neighbour_section(columns, rows, has_texts=is_own),
+        ]
 
     def content_of(self, request: HttpRequest, obj: ItemEmbedding) -> dict[str, Any]:
         text, note = embedded_text(obj)
-        neighbours = item_neighbours(obj.pk)[1]
-        headings = headings_of(found.item for found in neighbours)
+        norm, neighbours = item_neighbours(obj.pk)
+        texts = texts_of_items(found.item for found in neighbours)
         rows = [
-            (item_link(*found.item), headings.get(found.item, ""), f"{found.similarity:.4f}") for found in neighbours
+            (item_link(*found.item), cut(texts[found.item], SHOWN_CHARS), f"{found.similarity:.4f}")
+            for found in neighbours
         ]
-        section = neighbour_section(("Item", "Heading", "Similarity"), rows, has_texts=True)
-        return {"text": text, "note": note, "sections": [section]}
+        section = neighbour_section(("Item", "Text", "Similarity"), rows, has_texts=True)
+        return {"text": text, "note": note, "sections": [vector_section(norm, obj, shows_values=True), section]}
 
 
 @admin.register(Item)

@@ -408,7 +408,7 @@ def _page(
     answered = ranked.is_answered(bar)
     chances = [hit.relevance for hit in shown if hit.relevance is not None]
     if chances and not start:
-        answered = max(chances) >= bar
+        answered = max(chances) >= bar or ranked.has_literal(order[:end])
     # What waits among all that passes the filters could answer, too.
     pending = pending_of(archive_id, filters, space=ranked.space) if ranked.is_incomplete else NOTHING_PENDING
     is_unlikely = answered is False and not titles

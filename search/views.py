@@ -109,6 +109,7 @@ def search_page(request: PageRequest) -> HttpResponse:
     except InvalidInput as error:
         status, context = 422, {"error": str(error)}
     context |= {"box": box, "examples": EXAMPLES, "keep": box.query_string, "keep_time": box.without("when")}
+    context["is_chosen"] = step == "chosen"
     if (
         (context.get("groups") or context.get("titles"))
         and (step == "chosen" or not request.htmx)

@@ -15,7 +15,7 @@ from django.urls import URLPattern, path, reverse
 
 from convmemory.accounts.content_access import may_read_content, record_reading
 from convmemory.accounts.models import Archive
-from convmemory.core.administration.metadata import MetadataAdmin
+from convmemory.core.administration.metadata import AdminTable, MetadataAdmin
 
 Content = Callable[[], dict[str, Any]]
 
@@ -74,11 +74,25 @@ class ContentAdmin(MetadataAdmin):
             tools.append((reverse(f"admin:{self._url_name()}", args=[obj.pk]), "Read the content"))
         return tools
 
+    def embedded_section(self, request: HttpRequest, obj: Any, text: str | None) -> AdminTable:
+        """Return what a vector embeds: the text for its owner, a link for other readers, else what is missing."""
+        title = "What it embeds"
+        if text is not None:
+            return AdminTable(title, ("Text",), [(text,)])
+        if may_read_content(reader=request.user, archive_id=self.archive_of(obj).pk):
+            address = reverse(f"admin:{self._url_name()}", args=[obj.pk])
+            return AdminTable(title, (), [], "Each reading is recorded.", [(address, "Read the content")])
+        note = "Texts need the permission “Can read other people's content”, which you do not have."
+        return AdminTable(title, (), [], f"{note} Those who manage users can grant it, also to themselves.")
+
     def content_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
         obj = self.get_object(request, str(object_id))
         if obj is None:
             raise Http404
         archive = self.archive_of(obj)
+        # The name of a space is its members' text.
+        may_read = may_read_content(reader=request.user, archive_id=archive.pk)
+        title = f"Content of {obj}, of {(may_read and archive.name) or archive}"
         return content_page(
             request,
             site=self.admin_site,
@@ -87,7 +101,7 @@ class ContentAdmin(MetadataAdmin):
             what=self.content_name(request, obj),
             template=self.content_template,
             content=lambda: self.content_of(request, obj),
-            frame={"title": f"Content of {obj}", "opts": self.opts, "original": obj},
+            frame={"title": title, "opts": self.opts, "original": obj},
         )
 
     def _url_name(self) -> str:

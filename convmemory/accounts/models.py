@@ -105,6 +105,9 @@ class ShareLink(models.Model):
     # With accounts, whose tables are shared: who opens a link does not know its owner, nor the owner's group.
     archive = models.ForeignKey(Archive, db_column="owner_id", on_delete=models.CASCADE, related_name="+")
     token_hash = models.BinaryField(max_length=32, unique=True)
+    token_encrypted = models.TextField(
+        default="", db_default="", help_text="To copy the link again. Empty in older ones."
+    )
     conversation_id = models.BigIntegerField(db_index=True)
     opening_message_id = models.BigIntegerField(null=True, help_text="Of the only turn that is shown. Null: all are.")
     last_message_id = models.BigIntegerField(help_text="Messages with a higher id are not shown.")
@@ -359,13 +362,15 @@ class Membership(models.Model):
 class SpaceInvitation(models.Model):
     """An invitation to a space: it gives no right until the invited person accepts it, which deletes the row.
 
-    `username` is what the manager typed, `person` the account that had this name then, if there was one. A row that was
+    `username` is what the manager typed, `person` the account that had this name then, if there was one. One that is
+    `by_link` has an e-mail address or a label there, and no account: its link is signed, not stored. A row that was
     declined or withdrawn, or that names no account, lasts as long as one that waits: a space cannot tell them apart.
     """
 
     archive = models.ForeignKey(Archive, on_delete=models.CASCADE, related_name="invitations", db_index=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
     username = models.CharField(max_length=150)
+    by_link = models.BooleanField(default=False, db_default=False)
     role = models.CharField(max_length=20, choices=Membership.Role.choices)
     # Not theirs: their archive of everything would say which invitations were declined.
     invited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")

@@ -6,18 +6,24 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.callers import MAX_NAME_CHARS
-from convmemory.accounts.models import Membership
-from convmemory.accounts.pages import CHOSEN_SPACE, PageRequest, signed_in
+from convmemory.accounts.mail import can_send_mail
+from convmemory.accounts.models import Membership, SpaceInvitation
+from convmemory.accounts.pages import CHOSEN_SPACE, PageRequest, absolute_address, signed_in
 from convmemory.accounts.space_invitations import (
     LASTS,
     MAX_USERNAME_CHARS,
     accept,
+    accept_by_link,
     decline,
+    invitation_by_link,
     invitations_of_space,
     invite,
+    invite_by_link,
+    path_of,
     withdraw,
 )
 from convmemory.accounts.spaces import (
@@ -100,7 +106,8 @@ def space(request: PageRequest, space_id: int) -> HttpResponse:
     context = {
         "mine": mine,
         "members": members_of(person=request.user, space_id=space_id),
-        "invitations": invitations_of_space(person=request.user, space_id=space_id) if is_manager else (),
+        "invitations": _with_addresses(request, space_id) if is_manager else (),
+        "can_send_mail": can_send_mail(),
         "roles": Membership.Role.choices,
         "is_manager": is_manager,
         "days": LASTS.days,
@@ -109,6 +116,31 @@ def space(request: PageRequest, space_id: int) -> HttpResponse:
         "max_username_chars": MAX_USERNAME_CHARS,
     }
     return render(request, "accounts/space.html", context, status=422 if error else 200)
+
+
+def _with_addresses(request: PageRequest, space_id: int) -> list[tuple[SpaceInvitation, str]]:
+    """Return the space's open invitations, each with its link; "" for one of a user name."""
+    rows = invitations_of_space(person=request.user, space_id=space_id)
+    return [(row, absolute_address(request, path_of(row)) if row.by_link else "") for row in rows]
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def join(request: PageRequest, token: str) -> HttpResponse:
+    """Show who invites to which space by the link; a POST makes the person a member."""
+    error = ""
+    try:
+        invitation = invitation_by_link(token)
+        if request.method == "POST":
+            return redirect("space", accept_by_link(person=request.user, token=token))
+    except NotFound as gone:
+        refused = {"title": _("This invitation is not valid"), "reason": str(gone)}
+        return render(request, "refused.html", refused, status=404)
+    except InvalidInput as refusal:
+        error = str(refusal)
+    context = {"invitation": invitation, "error": error}
+    return render(request, "accounts/join_space.html", context, status=422 if error else 200)
 
 
 def _change_space(request: PageRequest, space_id: int) -> bool:
@@ -120,6 +152,8 @@ def _change_space(request: PageRequest, space_id: int) -> bool:
             rename_space(person=person, space_id=space_id, name=form.get("name", ""))
         case "invite":
             invite(person=person, space_id=space_id, username=form.get("username", ""), role=form.get("role", ""))
+        case "link":
+            invite_by_link(person=person, space_id=space_id, address=form.get("address", ""), role=form.get("role", ""))
         case "withdraw":
             invitation_id = parse_number(form.get("invitation", "")) or 0
             withdraw(person=person, space_id=space_id, invitation_id=invitation_id)
@@ -129,7 +163,7 @@ def _change_space(request: PageRequest, space_id: int) -> bool:
             remove_member(person=person, space_id=space_id, member_id=member_id)
             return member_id == person.pk
         case _:
-            raise InvalidInput("Use action=rename, invite, withdraw, set or remove.")
+            raise InvalidInput("Use action=rename, invite, link, withdraw, set or remove.")
     return False
 
 

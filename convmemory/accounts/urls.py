@@ -16,6 +16,7 @@ urlpatterns = [
     path("settings/sessions", views.sessions, name="sessions"),
     path("spaces", space_views.spaces, name="spaces"),
     path("spaces/invitations", space_views.answer_invitation, name="answer-invitation"),
+    path("spaces/join/<str:token>", space_views.join, name="join-space"),
     path("spaces/use", space_views.choose, name="choose-space"),
     path("spaces/choices", space_views.space_choices, name="space-choices"),
     path("spaces/<int:space_id>", space_views.space, name="space"),

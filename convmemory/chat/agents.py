@@ -114,11 +114,15 @@ def options_of(agent: Agent | None, *, caller: Caller) -> AgentOptions:
 
 def has_endpoint(agent: Agent | None, *, caller: Caller) -> bool:
     """Return whether the agent, or the server's own for None, can answer."""
+    return model_of(agent, caller=caller) is not None
+
+
+def model_of(agent: Agent | None, *, caller: Caller) -> str | None:
+    """Return the model with which the agent, or the server's own for None, answers; None if it cannot."""
     try:
-        options_of(agent, caller=caller)
+        return options_of(agent, caller=caller).endpoint.model
     except (NoEndpoint, InvalidInput, SwitchedOff):
-        return False
-    return True
+        return None
 
 
 def _endpoint(agent: Agent, caller: Caller) -> Endpoint:

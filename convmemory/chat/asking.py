@@ -25,7 +25,7 @@ from convmemory.conversations.messages.outcomes import NO_OUTCOME
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.errors import ConvMemoryError, EndpointBusy, InvalidInput, NoEndpoint, QuotaUsedUp, SwitchedOff
 from convmemory.core.text import fenced, one_line, quoted
-from convmemory.core.tokens import count_tokens, cut_to_tokens
+from convmemory.core.tokens import DEFAULT_ENCODING, count_tokens, cut_to_tokens
 from memory.context import NOTICE, TAG, enclosed
 from search.pages.answers import answering_hits, asks, is_wrong
 from search.pages.groups import place_of, section_url, turn_url
@@ -37,11 +37,12 @@ from search.sources import ItemText, adapter_of
 MAX_TURNS = 6
 EVIDENCE_TOKENS, ANSWER_TOKENS = 3_000, 1_000
 """The tokens of the turns, and of the answer with what a model thinks before it."""
-MAX_ASK_TOKENS = EVIDENCE_TOKENS + ANSWER_TOKENS + 500
-"""The tokens of one question in all: 500 are for the instruction, the question and the labels of the turns."""
-QUESTION_CHARS = 1_000
-HEAD_CHARS, TITLE_CHARS = 300, 120
+LABEL_TOKENS, QUESTION_TOKENS, HEAD_TOKENS = 60, 200, 80
+MAX_ASK_TOKENS = EVIDENCE_TOKENS + ANSWER_TOKENS + 1_000
+"""The tokens of one question in all: 1,000 are for the labels of the turns, the question and the instruction."""
+QUESTION_CHARS, LABEL_CHARS = 1_000, 150
 CUT = " \u2026 "
+TOKEN_CHARS = 8  # more are not looked through for one token
 LABELS = {"user": "User", "assistant": "Assistant", "document": "Document", "outside": "Outside of turns"}
 INSTRUCTION = (
     f"Answer the question in two to {MAX_SENTENCES} sentences, in the language of the question, from the numbered "
@@ -58,15 +59,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A numbered turn or section: its hit, its address, and the text that the model is given of it."""
+    """A numbered turn or section: its hit, its address, and the quoted text that the model is given of it."""
 
     number: int
     hit: Hit
     url: str
     text: str
 
+    @property
+    def label(self) -> str:
+        """Return where it is from, for the model, and whether a later turn decides otherwise."""
+        later = None if isinstance(self.hit.where, SectionPlace) else self.hit.where.overturned
+        said = f"{one_line(self.hit.title, LABEL_CHARS)}, {place_of(self.hit)}, {self.hit.created_at:%Y-%m-%d}"
+        return f'{said}; a later turn says otherwise: "{one_line(later.quote, LABEL_CHARS)}"' if later else said
+
     def to_json(self) -> dict[str, Any]:
         hit = self.hit
+        later = None if isinstance(hit.where, SectionPlace) else hit.where.overturned
         is_section = isinstance(hit.where, SectionPlace)
         return {
             "number": self.number,
@@ -79,6 +88,7 @@ class Evidence:
             "agent": hit.agent,
             "project": hit.project,
             "space": hit.space and {"id": hit.space.id, "name": hit.space.name},
+            "overturned": later and {"turn_number": later.turn_number, "url": later.url, "quote": later.quote},
             "outcome": (NO_OUTCOME if isinstance(hit.where, SectionPlace) else hit.where.outcome).to_json(),
         }
 
@@ -106,7 +116,7 @@ def prepare_answer(*, caller: Caller, query: SearchQuery, space: str = "") -> As
     hits = evidence_hits(query, results)
     agent = answering_agent(caller)
     evidence = tuple(_read_evidence(caller, query, hits, agent))
-    if not answering_hits(query, results):
+    if not (evidence and answering_hits(query, results)):
         return AskJob(caller, query.text, evidence, status="nothing_answers")
     if agent is None:
         return AskJob(caller, query.text, evidence, status="no_model")
@@ -148,46 +158,49 @@ def _read_evidence(
     box = SearchBox(q=query.text)
     room = EVIDENCE_TOKENS if agent is None else min(EVIDENCE_TOKENS, agent.endpoint.context_window // 2)
     each = room // max(len(items), 1)
-    encoding = agent.endpoint.encoding if agent else None
+    encoding = agent.endpoint.encoding if agent else DEFAULT_ENCODING
     return [
         Evidence(
             number,
             hit,
             section_url(hit, box) if isinstance(hit.where, SectionPlace) else turn_url(hit, box),
-            _excerpt(hit, items[hit.key], max_tokens=each, encoding=encoding),
+            excerpt(items[hit.key], hit.passage, max_tokens=each, encoding=encoding),
         )
         for number, hit in enumerate((hit for hit in hits if hit.key in items), start=1)
     ]
 
 
-def _excerpt(hit: Hit, item: ItemText, *, max_tokens: int, encoding: str | None) -> str:
-    """Return what was said in an item: all of it if it fits, else its beginning and the text around the passage."""
+def excerpt(item: ItemText, passage: str, *, max_tokens: int, encoding: str = DEFAULT_ENCODING) -> str:
+    """Return what was said in an item, quoted for the fence: all if it fits, else its beginning and the passage on."""
     said = [
-        f"{LABELS[part.kind]}: {part.text.strip()}"
+        quoted(f"{LABELS[part.kind]}: {part.text.strip()}", TAG)
         for element in item.elements
         for part in element.parts
         if part.kind in LABELS and part.text.strip()
     ]
     text = "\n".join(said)
-    named = {} if encoding is None else {"encoding": encoding}
-    if count_tokens(text[: max_tokens * 8], **named) <= max_tokens and len(text) <= max_tokens * 8:
-        return text
-    place = max(text.find(hit.passage.rstrip("\u2026")), 0)
-    head = text[:HEAD_CHARS] + CUT if place > HEAD_CHARS else ""
-    start = place if head else 0
-    return head + cut_to_tokens(text[start : start + max_tokens * 8], max_tokens - count_tokens(head, **named), **named)
+    whole = _cut(text, max_tokens, encoding)
+    place = text.find(quoted(passage.rstrip("\u2026").strip(), TAG))
+    if place + len(passage) <= len(whole):
+        return whole
+    head = _cut(text, min(HEAD_TOKENS, max_tokens // 4), encoding) + CUT
+    return head + _cut(text[place:], max_tokens - count_tokens(head, encoding=encoding), encoding)
+
+
+def _cut(text: str, max_tokens: int, encoding: str) -> str:
+    return cut_to_tokens(text[: max_tokens * TOKEN_CHARS], max_tokens, encoding=encoding)
 
 
 def messages_for(job: AskJob) -> list[dict[str, Any]]:
     """Return the request's messages: the instruction, then the turns in their fence, and the question after it."""
-    turns = []
-    for one in job.evidence:
-        label = f"{one_line(one.hit.title, TITLE_CHARS)}, {place_of(one.hit)}, {one.hit.created_at:%Y-%m-%d}"
-        turns.append(f"[{one.number}] {quoted(label, TAG)}\n{quoted(one.text, TAG)}")
+    turns = [
+        f"[{one.number}] {quoted(cut_to_tokens(one.label, LABEL_TOKENS), TAG)}\n{one.text}" for one in job.evidence
+    ]
+    question = cut_to_tokens(one_line(job.question, QUESTION_CHARS), QUESTION_TOKENS)
     fence = enclosed(fenced("\n\n".join(turns), TAG), tag=TAG, notice=NOTICE)
     return [
         {"role": "system", "content": INSTRUCTION},
-        {"role": "user", "content": f"{fence}\n\nQuestion: {one_line(job.question, QUESTION_CHARS)}"},
+        {"role": "user", "content": f"{fence}\n\nQuestion: {question}"},
     ]
 
 

@@ -117,7 +117,7 @@ def _units(line: str) -> Iterator[tuple[str, list[Citation]]]:
             *uncited, said = _sentences(between)
             yield from ((each, []) for each in uncited)
             citations = []
-        citations.append(Citation(int(match[1]), " ".join(match[2].split())))
+        citations.append(Citation(int(match[1]), " ".join(visible(match[2]).split())))
         end = match.end()
     if citations:
         yield said, citations

@@ -28,6 +28,7 @@ TOOL_LABELS: Mapping[str, str] = {
     "list_conversations": "List your conversations",
     "document_search": "Search documents that are attached",
     "search_events": "Search the event logs of agents",
+    "conversation_ask": "Answer one question from your conversations",
 }
 
 

@@ -1,11 +1,12 @@
 """The chat's additions to a conversation's page, and its receivers of conversation signals."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from convmemory.accounts.callers import Caller
-from convmemory.chat.agents import DEFAULT_NAME, HOW_TO_SET_UP, agents_of, has_endpoint, usual_agent_id
+from convmemory.chat.agents import DEFAULT_NAME, HOW_TO_SET_UP, agents_of, model_of, usual_agent_id
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
 from convmemory.chat.replies import take_over
@@ -23,10 +24,13 @@ ENDINGS: dict[str, str] = {
     Reply.Status.FAILED: "The reply failed.",
 }
 
+# What an endpoint answered, within the sentence about it (`completions.explain`).
+_RAW = re.compile(r"(?:: | \()(“.*”)\)?", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """One line of the composer's list; value 0 is the server's own agent."""
+    """One line of the composer's list, an agent with its model; value 0 is the server's own agent."""
 
     value: int
     label: str
@@ -63,14 +67,16 @@ def composer_for(
     *, caller: Caller, conversation: Conversation | None, written: ComposerContent = NOTHING_WRITTEN
 ) -> Composer:
     """Return the form for the caller's conversation, or for a new one. Three queries."""
-    usable = [agent for agent in [None, *agents_of(caller)] if has_endpoint(agent, caller=caller)]
+    models = ((agent, model_of(agent, caller=caller)) for agent in [None, *agents_of(caller)])
+    usable = [(agent, model) for agent, model in models if model is not None]
     chosen = usual_agent_id(caller=caller, conversation_id=conversation.pk if conversation else None)
-    values = [agent.pk if agent else 0 for agent in usable]
     return Composer(
         conversation_id=conversation.pk if conversation else None,
         choices=tuple(
-            AgentChoice(value, agent.name if agent else DEFAULT_NAME, value == chosen)
-            for value, agent in zip(values, usable, strict=True)
+            AgentChoice(value, " · ".join(filter(None, (name, model))), value == chosen)
+            for value, name, model in (
+                (agent.pk if agent else 0, agent.name if agent else DEFAULT_NAME, model) for agent, model in usable
+            )
         ),
         can_send=bool(usable),
         is_busy=conversation is not None and _is_busy(conversation),
@@ -105,9 +111,11 @@ def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int,
         if message.pk == current.question_id:
             found += _context_notes(current)
         if index + 1 == len(messages) or messages[index + 1].is_real_user:
-            label = ENDINGS.get(current.status, "")
-            text = f"{label} {current.error}".strip()
-            found += [Note(text, is_warning=current.status != Reply.Status.STOPPED)] if text else []
+            raw = _RAW.search(current.error)
+            error = _RAW.sub("", current.error, count=1)
+            text = f"{ENDINGS.get(current.status, '')} {error}".strip()
+            is_warning = current.status != Reply.Status.STOPPED
+            found += [Note(text, is_warning=is_warning, raw=raw[1] if raw else "")] if text else []
     return notes
 
 

@@ -92,6 +92,7 @@ class Filters:
     tokens: tuple[tuple[str, str], ...] = ()
     conversations: frozenset[int] | None = None
     repository: Repository | None = None
+    file: str = ""
     has_full_names: bool = False
 
     def __post_init__(self) -> None:

@@ -1,14 +1,15 @@
 """The names of agents, projects and sources as people give them: in any case, a project by its path or its name."""
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from convmemory.conversations.filters import EXACT, Filters, conditions_on_conversations, each_name
-from convmemory.conversations.models import Conversation, Message, project_name
+from convmemory.conversations.models import Conversation, FileEdit, Message, project_name
 from convmemory.conversations.project_folders import with_folders
 
 MAX_NAMES = 500
@@ -38,6 +39,7 @@ def with_known_names(archive_id: int, filters: Filters) -> Filters:
     }
     if filters.tokens:
         full |= {"tokens": (), "conversations": _with_tokens(archive_id, filters.tokens)}
+        full["file"] = dict(filters.tokens).get("file", "")
     return replace(with_folders(archive_id, filters), has_full_names=True, **full)
 
 
@@ -46,15 +48,23 @@ def _with_tokens(archive_id: int, tokens: Sequence[tuple[str, str]]) -> frozense
     rows = Conversation.objects.filter(archive_id=archive_id)
     for name, value in tokens:
         messages = Message.objects.filter(archive_id=archive_id, conversation=OuterRef("pk"))
+        edits = FileEdit.objects.filter(archive_id=archive_id, conversation=OuterRef("pk"))
         conditions = {
             "title": Q(title__icontains=value),
             "is": Q(**{f"{value}_at__isnull": False}),
             "tag": Q(tags__name__iexact=value),
             "model": Exists(messages.filter(model__icontains=value)),
             "has": Exists(messages.filter(HAS.get(value, Q()))),
+            "file": Exists(edits_at(edits, value)),
         }
         rows = rows.filter(conditions[name])
     return frozenset(rows.values_list("pk", flat=True))
+
+
+def edits_at(edits: QuerySet[FileEdit], path: str) -> QuerySet[FileEdit]:
+    """Return the edits of files whose path is this one or ends with it."""
+    path = posixpath.normpath(path)
+    return edits.filter(Q(path=path) | Q(path__endswith=f"/{path}"), name=path.rpartition("/")[2])
 
 
 def nearest_names(archive_id: int, name: str, value: str) -> list[str] | None:

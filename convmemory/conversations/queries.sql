@@ -101,6 +101,7 @@ added AS (
     FROM jsonb_to_recordset(%(edits)s::jsonb) AS v (
         message bigint, part int, turn int, path text, name text, created_at timestamptz
     )
+    RETURNING id
 )
 
 UPDATE conversations_message AS m
@@ -142,6 +143,18 @@ FROM conversations_message
 WHERE owner_id = %s AND conversation_id = %s AND is_real_user AND turn_number >= %s
 ORDER BY turn_number, position
 LIMIT %s
+
+-- name: turns_with_outcomes
+-- Of some turns of one owner: title, agent and folders of the conversation, the question, shortened, and the outcome.
+SELECT DISTINCT ON (m.conversation_id, m.turn_number)
+    m.conversation_id, m.turn_number, c.title, c.agent, c.project, c.worktree, coalesce(m.created_at, c.updated_at),
+    coalesce(left(jsonb_path_query_first(m.parts, '$[*] ? (@.type == "text").text') #>> '{}', 400), ''), m.outcome
+FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS v (conversation, turn)
+INNER JOIN conversations_conversation AS c ON c.owner_id = %(owner)s AND c.id = v.conversation
+INNER JOIN conversations_message AS m
+    ON m.owner_id = %(owner)s AND m.conversation_id = v.conversation AND m.turn_number = v.turn
+WHERE NOT m.superseded
+ORDER BY m.conversation_id, m.turn_number, m.is_real_user DESC, m."position"
 
 -- name: matching_events
 -- The events of one owner that contain all words of a query. The index knows the owner as a word (core/postgres/fields.py).

@@ -14,6 +14,7 @@ from django.db.models.expressions import RawSQL
 from convmemory.accounts.callers import Caller, SpaceName, latest_first
 from convmemory.conversations.filters import EVERYTHING, Filters, conditions_on_conversations
 from convmemory.conversations.messages.drafts import words_query
+from convmemory.conversations.messages.errors import VARYING
 from convmemory.conversations.messages.parts import Part, Role, ToolCallPart, part_from_json, part_text
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.names import with_known_names
@@ -32,13 +33,8 @@ MESSAGE_KEYS = ("error", "message", "msg", "detail", "stderr", "exception", "rea
 MESSAGE_CHARS = 400
 SIMILAR_WORDS, SIMILAR_LOOKED_AT = 6, 500
 _PLAIN_WORD = re.compile(r"[^\W\d_]{3,}")
-_VARYING = (
-    (re.compile(r"[\"'`][^\"'`\n]{1,80}+[\"'`]"), "<name>"),
-    (re.compile(r"(?<![^\s:,;()\"'])[^\s:,;()\"'/\\]*+[/\\][^\s:,;()\"']*+"), "<path>"),
-    (re.compile(r"(?<![\w-])(?=[a-f-]*+\d)[0-9a-f][0-9a-f-]{6,}+(?![\w-])"), "<id>"),
-    (re.compile(r"\d++"), "<number>"),
-)
-"""What differs between two reports of the same error, and what stands for it."""
+_VARYING = ((re.compile(r"[\"'`][^\"'`\n]{1,80}+[\"'`]"), "<name>"), *VARYING)
+"""What differs between two reports of the same error, and what stands for it; in logs, quoted names differ, too."""
 _MARK = re.compile("|".join({mark for _, mark in _VARYING}))
 FIND_CHARS, EXCERPT_BEFORE, EXCERPT_AFTER = 500, 30, 90
 CHECKED_AT_ONCE = 100  # messages that may contain the words, whose texts are in memory

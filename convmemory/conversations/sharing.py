@@ -1,7 +1,8 @@
 """Share links: makes, lists, revokes and opens links that show one conversation, or one turn of it, to other people.
 
-A token has 192 random bits and only its hash is stored, by which it is looked up: the time of a look-up tells nothing
-about tokens. Who opens a link acts for its owner while that conversation is read. Source: docs/adr/0102-share-links.md.
+A token has 192 random bits and is looked up by its hash: the time of a look-up tells nothing about tokens. It is stored
+encrypted, so that its owner can copy the link again. Who opens a link acts for its owner while that conversation is
+read. Source: docs/adr/0102-share-links.md.
 """
 
 import secrets
@@ -11,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -22,9 +24,11 @@ from convmemory.conversations.exports.formats import FORMATS, exported
 from convmemory.conversations.exports.html_page import HtmlWriter
 from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.pages.pictures import picture_of
 from convmemory.conversations.reading import get_conversation, opening_of_turn
 from convmemory.core.acting import acting_for
 from convmemory.core.config import config
+from convmemory.core.encryption import decrypt, encrypt
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotAllowed, NotFound, SwitchedOff
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
@@ -57,6 +61,7 @@ class Shared:
     is_empty: bool
     opened_count: int
     last_opened_at: datetime | None
+    token: str = ""  # "" of links that were made before tokens were stored, or with another SECRET_KEY
 
     @property
     def is_expired(self) -> bool:
@@ -93,6 +98,7 @@ def create_link(
     link = ShareLink.objects.create(
         archive_id=caller.archive_id,
         token_hash=content_hash(token),
+        token_encrypted=encrypt(token),
         conversation_id=conversation.pk,
         opening_message_id=opening.pk if opening else None,
         last_message_id=last_message.pk,
@@ -134,6 +140,7 @@ def _as_shared(links: Sequence[ShareLink], *, archive_id: int) -> Iterator[Share
             is_empty=link.conversation_id not in titles or (link.opening_message_id is not None and turn is None),
             opened_count=link.opened_count,
             last_opened_at=link.last_opened_at,
+            token=decrypt(link.token_encrypted) or "",
         )
 
 
@@ -158,14 +165,14 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
     the answer is read. The audit log has both, of visitors other than the owner.
 
     Raises: NotFound with one and the same sentence for links that are wrong, revoked, expired or without a
-    conversation; SignInNeeded.
+    conversation; SwitchedOff; SignInNeeded.
     """
+    if config.sharing == "off":
+        raise SwitchedOff("Sharing is off on this server.")
     digest = content_hash(token)
-    archive_id = None
-    if config.sharing != "off":
-        with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.accounts", "owner_of_share_link"), [digest])
-            (archive_id,) = cursor.fetchone()
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.accounts", "owner_of_share_link"), [digest])
+        (archive_id,) = cursor.fetchone()
     if archive_id is None:
         raise NotFound(GONE)
     with acting_for(archive_id):
@@ -182,11 +189,15 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
             ShareLink.objects.filter(archive_id=archive_id, pk=link.pk).update(
                 opened_count=F("opened_count") + 1, last_opened_at=timezone.now()
             )
+        person = User.objects.get(pk=archive_id)
+        name = person.get_full_name() or person.get_username()
         what = "Shared" if found.turn is None else "One turn of a conversation, shared"
-        note = f"{what} on {link.created_at:%Y-%m-%d %H:%M} UTC. Messages that were added later are not shown."
-        writer = partial(HtmlWriter, title="Shared conversation", note=note)
+        note = f"{what} by {name} on {link.created_at:%-d %B %Y}. Messages that were added later are not shown."
+        caller = Caller.for_archive(archive_id)
+        pictures = partial(picture_of, caller=caller, conversation_id=link.conversation_id)
+        writer = partial(HtmlWriter, title="Shared conversation", note=note, person=name, pictures=pictures)
         pieces = exported(
-            caller=Caller.for_archive(archive_id),
+            caller=caller,
             selection=ExportSelection(ids=(link.conversation_id,), messages=chosen, is_for_others=True),
             format=replace(FORMATS["html"], writer=writer),
         )

@@ -3,12 +3,16 @@
 from django.urls import path
 
 from convmemory.conversations.importing import views as import_views
-from convmemory.conversations.pages import browsing_views, sharing_views, views
+from convmemory.conversations.pages import browsing_views, file_views, sharing_views, views
 from convmemory.conversations.pages import views as event_views
 from convmemory.conversations.pages import views as message_views
 
 urlpatterns = [
     path("library", browsing_views.library, name="library"),
+    path("files", file_views.files, name="files"),
+    path("files/one", file_views.file, name="file"),
+    path("conversations/<int:conversation_id>/files", file_views.files, name="conversation-files"),
+    path("conversations/<int:conversation_id>/files/one", file_views.file, name="conversation-file"),
     path("statistics", browsing_views.statistics, name="statistics"),
     path("library/project", browsing_views.rename_project, name="rename-project"),
     path("library/folder", browsing_views.keep_apart, name="keep-apart"),

@@ -2,16 +2,20 @@
 a type of arguments.
 """
 
+import errno
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, _SubParsersAction
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
 from django.utils.timezone import is_naive, make_aware
 
+from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.files.private_files import mount_of
 from convmemory.core.usages import WORD, refuse, words_of
 
 OF_EVERY_COMMAND = {*DjangoHelpFormatter.show_last, "--help"}
@@ -52,6 +56,11 @@ class ArchiveCommand(BaseCommand):
             return super().execute(*args, **{**self._defaults, **options})
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            disk = mount_of(Path(error.filename or config.var_dir))
+            raise CommandError(f"The disk is full: free space on {disk} and run the command again.") from error
 
     def words_of_call(self, options: dict[str, Any]) -> set[str]:
         """Return the options, arguments and values of a call that usages name."""

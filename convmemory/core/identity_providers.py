@@ -55,7 +55,7 @@ def providers_from(variable: str, text: str) -> tuple[IdentityProvider, ...]:
         _provider(f"{variable}, provider {number}", each) for number, each in enumerate(described, start=1)
     )
     if len({each.name for each in providers}) < len(providers):
-        raise SettingError(f"{variable} names two providers alike: give each a name of its own.")
+        raise SettingError(f"{variable} gives two providers the same name: name them differently.")
     return providers
 
 

@@ -88,15 +88,16 @@ class ServerSettings:
     # Signing in
 
     oidc_providers = identity_providers(
-        "identity providers with which people sign in, as JSON: [Identity providers](#identity-providers)"
+        "identity providers with which people sign in, as JSON: [Identity providers](signing-in.md#identity-providers)"
     )
     remote_user_header = header(
         "a header such as `X-Forwarded-User` in which a proxy of `FORWARDED_ALLOW_IPS` names who is signed in: "
-        "[Sign-in by a proxy](#sign-in-by-a-proxy)",
+        "[Sign-in by a proxy](signing-in.md#sign-in-by-a-proxy)",
     )
     remote_user_scim = boolean(
         "1: the proxy of `REMOTE_USER_HEADER` names people by the userName or externalId that "
-        "[SCIM](#a-directory-by-scim) gives them; at their first sign-in they get the account that SCIM made",
+        "[SCIM](signing-in.md#a-directory-by-scim) gives them; at their first sign-in they get the account that SCIM "
+        "made",
         default=False,
     )
     remote_groups_header = header(
@@ -120,7 +121,7 @@ class ServerSettings:
         "off",
         ("off", "staff", "all"),
         "the people for whom a password is not enough: `staff` and superusers, or `all`; without a second factor they "
-        "set one up after the next right password ([Second factors](#second-factors))",
+        "set one up after the next right password ([Second factors](signing-in.md#second-factors))",
     )
 
     # E-mail

@@ -1,4 +1,4 @@
-"""Named SQL: what the ORM cannot say stands in one `queries.sql` a package, loaded by name.
+"""Named SQL: what the ORM cannot express is in one `queries.sql` a package, loaded by name.
 
 A line `-- name: hits` begins a statement; the line after it is a comment that says what the statement answers.
 """
@@ -35,7 +35,7 @@ def statements_of(package: str) -> Mapping[str, str]:
 def split_statements(text: str) -> Mapping[str, str]:
     """Return the statements of a file by name, each with its comment.
 
-    Raises: ValueError if a name comes twice, a statement has no comment, or text stands before the first name.
+    Raises: ValueError if a name comes twice, a statement has no comment, or there is text before the first name.
     """
     before, *parts = f"\n{text}".split(f"\n{BEGINS}")
     if before.strip():

@@ -86,7 +86,7 @@ def _lay_out_one(
 ) -> LaidOut:
     """Render one section. Raises: TooMuchWork."""
     text = _with_fenced_fields(section.text) if section.number == 0 else section.text
-    if not _goes_on(opening, text):
+    if not _continues(opening, text):
         opening = ""
 
     def render(shown: str) -> str:
@@ -103,7 +103,7 @@ def _lay_out_one(
     return LaidOut(marked or mark_safe(render(text)), marked is not None)  # noqa: S308 - the sanitiser's output
 
 
-def _goes_on(opening: str, text: str) -> bool:
+def _continues(opening: str, text: str) -> bool:
     """Return whether the text continues `opening`: code continues until it is closed, a table with a row."""
     return bool(_FENCE.match(opening)) or "|" in text.partition("\n")[0]
 

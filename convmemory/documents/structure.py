@@ -14,7 +14,7 @@ SECTION_CHARS = 1_750  # at most about 400 tokens
 # A shorter section joins the next one on its page, unless that has a higher heading.
 TINY_CHARS = 200
 HEADING_CHARS = 200
-MAX_DEPTH = 6
+MAX_HEADING_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _by_structure(blocks: Iterable[Block]) -> Iterator[_Open]:
             while above and above[-1][0] >= block.level:
                 above.pop()
             above.append((block.level, " ".join((block.title or block.text).split())[:HEADING_CHARS]))
-            del above[:-MAX_DEPTH]
+            del above[:-MAX_HEADING_DEPTH]
         if current is None or block.level or block.page != current.page:
             if current is not None:
                 yield current

@@ -34,7 +34,7 @@ from convmemory.documents.models import Document
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.documents.viewing import Target, find_in, outline_of, view_page, view_pages, view_sections
 
-SHOWN = 50
+DOCUMENTS_SHOWN = 50
 CHOICES = 200
 COLUMNS = (("title", gettext_lazy("Title")), ("sections", gettext_lazy("Sections")), ("size", gettext_lazy("Size")))
 ACCEPTED = ",".join((*DOCUMENT_SUFFIXES, "text/*"))
@@ -69,7 +69,7 @@ def library_page(request: PageRequest) -> HttpResponse:
     rows, following = library.find_documents(
         caller=request.caller,
         chosen=space,
-        limit=SHOWN,
+        limit=DOCUMENTS_SHOWN,
         cursor=request.GET.get("cursor", ""),
         **criteria,
     )

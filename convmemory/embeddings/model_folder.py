@@ -51,8 +51,8 @@ class ModelFiles:
         """Return the weights, including a graph's files with its larger tensors (`model.onnx_data`, …)."""
         if not self.is_graph:
             return [self.weights]
-        beside = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
-        return sorted(path for path in beside if path.is_file())
+        candidates = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
+        return sorted(path for path in candidates if path.is_file())
 
 
 def find_model(path: Path) -> ModelFiles:

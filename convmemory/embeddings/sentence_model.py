@@ -247,7 +247,7 @@ class SentenceModel:
         except Exception as error:
             raise EmbedderUnavailable(
                 f"{graph} cannot be loaded by ONNX Runtime ({error}): see whether all its files are there (a large "
-                "graph has a model.onnx_data beside it), or take another variant of the model."
+                "graph has a model.onnx_data next to it), or take another variant of the model."
             ) from error
         session = GraphSession(opened, where=str(graph))
         if not session.gives_sentences and self.recipe.pooling is None:

@@ -229,7 +229,7 @@ def start_building(space: EmbeddingSpace) -> None:
             "or give it up with `manage.py reembed --cancel`."
         ) from None
     if not started:
-        raise InvalidInput(f"{space} is the active space: there is nothing to build beside it.")
+        raise InvalidInput(f"{space} is the active space: there is nothing to build next to it.")
     space.is_building = True
 
 

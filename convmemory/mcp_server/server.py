@@ -130,8 +130,7 @@ def mcp_tool(tool: Tool[Any, Any]) -> types.Tool:
         name=tool.name,
         description=tool.description,
         input_schema=tool.input_schema,
-        # An answer without a schema is text alone, which clients pass on as it is.
-        output_schema=None if tool.as_text else tool.output_schema,
+        # Without an output schema, which each session would pay for: the values of an answer show what they are.
         annotations=WRITES if tool.writes else READ_ONLY,
     )
 

@@ -98,7 +98,7 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
             Conversation.objects.filter(archive_id=caller.archive_id, pk=conversation_id),
             *(model.objects.filter(own) for model in (Message, Tag, Event)),
             ConversationSummary.objects.filter(own, status=ConversationSummary.Status.COMPLETED),
-            *(model.objects.filter(of_messages) for model in OF_MESSAGES),
+            *(model._default_manager.filter(of_messages) for model in OF_MESSAGES),
         )
         _take_vectors("conversation", conversation_id, caller)
         change = StorageChange()

@@ -46,7 +46,8 @@ from .rules import Rules
 from .sending import Offline, PushError, Server, detail_of, request
 from .wiring import Wiring, chosen_agents
 
-COMMANDS = ("push", "connect", "disconnect", "pause", "resume", "project", "mcp", "hook", "search", "read")
+MAX_FILE_CHARS = 1_000_000
+COMMANDS = ("push", "connect", "disconnect", "pause", "resume", "project", "mcp", "hook", "search", "read", "why")
 FORMER_COMMAND = "convmemory"
 """Started by entries of earlier versions, and the name of a program of others."""
 
@@ -128,6 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     reads = commands.add_parser("read", parents=[shared], help="read a conversation, or one turn of it")
     reads.add_argument("conversation_id", type=int)
     reads.add_argument("turn", type=int, nargs="?")
+    whys = commands.add_parser("why", parents=[shared], help="the turns that edited a file, or that wrote a line of it")
+    whys.add_argument("file", metavar="FILE[:LINE]")
     project = commands.add_parser(
         "project", parents=[shared], help="the folders of a project; join it, or keep one apart"
     )
@@ -312,6 +315,25 @@ def _read(options: argparse.Namespace) -> int:
     return 0
 
 
+def _why(options: argparse.Namespace) -> int:
+    """Print the turns that edited a file of a repository, and with a line the one that wrote it."""
+    named, _, line = options.file.rpartition(":")
+    if not named or not line.isdecimal():
+        named, line = options.file, ""
+    path = Path(os.path.abspath(named))
+    about = repository_of(str(path.parent), home=options.home) or Repository("", str(Path.cwd()))
+    asked = {"file": os.path.relpath(path, about.root) if path.is_relative_to(about.root) else str(path)}
+    asked["project"] = about.identity or about.main or about.root
+    if line:
+        asked["file"] += f":{line}"
+        try:
+            asked["text"] = path.read_text(encoding="utf-8", errors="replace")[:MAX_FILE_CHARS]
+        except OSError as error:
+            raise PushError(f"{path} cannot be read: {error.strerror}.") from error
+    print(stdio.call_tool(_server(options), "why", asked))
+    return 0
+
+
 def _project(options: argparse.Namespace) -> int:
     """Join a project with another, or keep a folder apart, and print the folders of the project."""
     server, folder = _server(options), os.path.abspath(options.folder)
@@ -380,6 +402,7 @@ _DO = {
     "project": _project,
     "search": _search,
     "read": _read,
+    "why": _why,
 }
 
 

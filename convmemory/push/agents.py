@@ -26,6 +26,7 @@ _HTTP = {"type": "http", "url": "$URL", "headers": _HEADERS}
 _OPENCODE = {"type": "local", "command": "$COMMAND", "enabled": True}
 _OPENCODE_REMOTE = {"type": "remote", "url": "$URL", "headers": _HEADERS, "oauth": False, "enabled": True}
 _EVENTS = {"SessionStart": "start", "UserPromptSubmit": "prompt", "SessionEnd": "end"}
+_FAILURE = {"PostToolUseFailure": "failure"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Agent:
 
     `local` starts the client as a process, `remote` connects to the server directly, and None says that the agent
     cannot; without both it has no MCP, and its skill names commands. `allowed` is an item of a list of permissions,
-    with the file and the keys of the list.
+    with the file and the keys of the list. With `is_item` the servers are a list, and a new file begins with `begins`.
     """
 
     slug: str
@@ -64,6 +65,8 @@ class Agent:
     remote: Mapping[str, Any] | None
     programs: tuple[str, ...] = ()
     form: str = "json"
+    is_item: bool = False
+    begins: str = ""
     hook: Hook | None = None
     skill: str = ""
     allowed: tuple[str, tuple[str, ...], str] | None = None
@@ -75,7 +78,7 @@ _SERVERS = ("mcpServers", NAME)
 AGENTS: tuple[Agent, ...] = (
     Agent(
         "claude-code", "Claude Code", ("{claude}",), ("{claude_json}",), _SERVERS, _TYPED, _HTTP, ("claude",),
-        hook=Hook("{claude}/settings.json", _EVENTS, 5), skill="{claude}/skills/convmemory/SKILL.md",
+        hook=Hook("{claude}/settings.json", _EVENTS | _FAILURE, 5), skill="{claude}/skills/convmemory/SKILL.md",
         allowed=("{claude}/settings.json", ("permissions", "allow"), f"mcp__{NAME}"),
         tried="MCP and hook: 2.1.332",
     ),
@@ -150,6 +153,26 @@ AGENTS: tuple[Agent, ...] = (
         _STDIO, {"type": "streamableHttp", "url": "$URL", "headers": _HEADERS},
     ),
     Agent(
+        "cline-cli", "Cline CLI", ("{home}/.cline",), ("{home}/.cline/data/settings/cline_mcp_settings.json",),
+        _SERVERS, _STDIO, {"type": "streamableHttp", "url": "$URL", "headers": _HEADERS}, ("cline",),
+    ),
+    Agent(
+        "continue", "Continue CLI", ("{home}/.continue",), ("{home}/.continue/config.yaml",), ("mcpServers",),
+        {"name": NAME, **_STDIO},
+        {"name": NAME, "type": "streamable-http", "url": "$URL", "requestOptions": {"headers": _HEADERS}}, ("cn",),
+        form="yaml", is_item=True, begins="name: Local\nversion: 1.0.0\nschema: v1\n",
+    ),
+    Agent(
+        "mistral-vibe", "Mistral Vibe", ("{home}/.vibe",), ("{home}/.vibe/config.toml",), ("mcp_servers",),
+        {"name": NAME, "transport": "stdio", **_STDIO},
+        {"name": NAME, "transport": "streamable-http", "url": "$URL", "headers": _HEADERS}, ("vibe",), form="toml",
+        is_item=True,
+    ),
+    Agent(
+        "openhands", "OpenHands CLI", ("{home}/.openhands",), ("{home}/.openhands/mcp.json",), _SERVERS,
+        {**_STDIO, "transport": "stdio"}, {"url": "$URL", "transport": "http", "headers": _HEADERS}, ("openhands",),
+    ),
+    Agent(
         "windsurf", "Windsurf", ("{home}/.codeium/windsurf",), ("{home}/.codeium/windsurf/mcp_config.json",), _SERVERS,
         _STDIO, {"serverUrl": "$URL", "headers": _HEADERS},
     ),
@@ -199,7 +222,8 @@ def entries_of(agent: Agent, wires: Wires) -> Iterator[Entry]:
     """Yield the insertions that the agent's files have to contain."""
     given = agent.remote if wires.is_direct and agent.remote is not None else agent.local
     if given is not None:
-        yield Entry(agent.files, Target(agent.form, agent.keys), _filled(given, wires))
+        target = Target(agent.form, agent.keys, is_item=agent.is_item, begins=agent.begins)
+        yield Entry(agent.files, target, _filled(given, wires))
     if agent.allowed:
         file, keys, item = agent.allowed
         yield Entry((file,), Target("json", keys, is_item=True), item)

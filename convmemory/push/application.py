@@ -18,7 +18,12 @@ PROGRAM = "convmemory-push"
 """The name of the distribution, of its command, and of this file."""
 
 _PACKAGE = "convmemory_push"
-_MAIN = f"import sys\nfrom {_PACKAGE}.__main__ import main\nsys.exit(main())\n"
+_MAIN = f"""import sys
+if sys.version_info < (3, 11):
+    sys.exit("{PROGRAM} needs Python 3.11 or newer; this is %d.%d (%s)." % (*sys.version_info[:2], sys.executable))
+from {_PACKAGE}.__main__ import main
+sys.exit(main())
+"""
 _MADE = (1980, 1, 1, 0, 0, 0)  # the same modules make the same file
 
 

@@ -25,13 +25,14 @@ class Target:
     """The place of an entry: in a file of this `form`, the keys that lead to it.
 
     With `is_item` the keys lead to a list, and the entry is one of its items: the one that contains `marker`, whatever
-    else was changed in it.
+    else was changed in it; in TOML and YAML the one of the same `name`. A new file of YAML begins with `begins`.
     """
 
     form: str
     keys: tuple[str, ...] = ()
     is_item: bool = False
     marker: str = ""
+    begins: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +244,9 @@ def _remove_json(text: str, target: Target, value: Any, made: int) -> str:
 # --- TOML -----------------------------------------------------------------------------------------
 
 
+_LIST = re.compile(r"^(\w{1,80})[ \t]{0,80}=[ \t]{0,80}\[", re.MULTILINE)
+
+
 def _read_toml(text: str, target: Target, value: Any) -> Any:
     try:
         found: Any = tomllib.loads(text)
@@ -252,16 +256,33 @@ def _read_toml(text: str, target: Target, value: Any) -> Any:
         if not isinstance(found, Mapping) or key not in found:
             return MISSING
         found = found[key]
-    return found
+    if not target.is_item:
+        return found
+    items = found if isinstance(found, list) else []
+    return next((item for item in items if item == value or item.get("name") == value["name"]), MISSING)
 
 
 def _insert_toml(text: str, target: Target, value: Mapping[str, Any]) -> Edit:
+    lists = _LIST.finditer(text) if target.is_item else ()
+    # A list in brackets, which may be empty, takes no tables.
+    if inline := next((match for match in lists if match[1] == target.keys[0]), None):
+        inserted = _toml(value) + ("" if text[inline.end() :].lstrip().startswith("]") else ", ")
+        return _checked_toml(Edit(text[: inline.end()] + inserted + text[inline.end() :], inserted), target, value)
     inserted = ("" if text.endswith("\n") or not text else "\n") + ("\n" if text else "")
-    inserted += f"[{'.'.join(target.keys)}]\n"
+    inserted += f"{_toml_header(target)}\n"
     inserted += "".join(f"{key} = {_toml(item)}\n" for key, item in value.items())
-    if _read_toml(text + inserted, target, value) != value:
+    return _checked_toml(Edit(text + inserted, inserted), target, value)
+
+
+def _checked_toml(edit: Edit, target: Target, value: Mapping[str, Any]) -> Edit:
+    if _read_toml(edit.text, target, value) != value:
         raise Unreadable(f"{target.keys[0]} is an inline table")
-    return Edit(text + inserted, inserted)
+    return edit
+
+
+def _toml_header(target: Target) -> str:
+    header = f"[{'.'.join(target.keys)}]"
+    return f"[{header}]" if target.is_item else header
 
 
 def _toml(value: Any) -> str:
@@ -273,12 +294,13 @@ def _toml(value: Any) -> str:
 
 def _remove_toml(text: str, target: Target, value: Any, made: int) -> str:
     lines = text.splitlines(keepends=True)
-    header = f"[{'.'.join(target.keys)}]"
-    first = next((number for number, line in enumerate(lines) if line.strip() == header), None)
-    if first is None:
-        raise Unreadable(f"{header} is written in another way")
-    last = next((n for n in range(first + 1, len(lines)) if lines[n].startswith("[")), len(lines))
-    return "".join(lines[:first] + lines[last:])
+    header = _toml_header(target)
+    for first in (number for number, line in enumerate(lines) if line.strip() == header):
+        last = next((n for n in range(first + 1, len(lines)) if lines[n].startswith("[")), len(lines))
+        left = "".join(lines[:first] + lines[last:])
+        if _read_toml(left, target, value) is MISSING:
+            return left
+    raise Unreadable(f"{header} is written in another way")
 
 
 # --- YAML -----------------------------------------------------------------------------------------
@@ -287,25 +309,35 @@ def _remove_toml(text: str, target: Target, value: Any, made: int) -> str:
 def _yaml_block(text: str, target: Target) -> tuple[list[str], int, int, str]:
     """Return the lines, the entry's first line and its end (equal if it is missing), and the entries' indentation.
 
-    The first line is -1 if there is no block for the entries.
+    The first line is -1 if there is no block for the entries. An item of a list is the one of this name.
     """
     lines = text.splitlines(keepends=True)
-    parent, key = target.keys
+    parent, key = target.keys[0], target.keys[-1]
     start = next((number + 1 for number, line in enumerate(lines) if line.startswith(f"{parent}:")), 0)
     if not start:
         return lines, -1, -1, _INDENT
     if lines[start - 1].partition(":")[2].partition("#")[0].strip():
         raise Unreadable(f"{parent} is written in one line")
     inner = next((line for line in lines[start:] if line.strip() and not line.lstrip().startswith("#")), "")
-    indent = inner[: len(inner) - len(inner.lstrip(" "))] or _INDENT
+    indent = inner[: len(inner) - len(inner.lstrip(" "))]
+    indent = indent if indent or (target.is_item and inner.startswith("- ")) else _INDENT
     for first in range(start, len(lines)):
-        if lines[first].strip() and not lines[first].startswith((" ", "#")):
+        is_item = target.is_item and lines[first].startswith(f"{indent}- ")
+        if lines[first].strip() and not lines[first].startswith((" ", "#")) and not is_item:
             break
-        if lines[first].startswith(f"{indent}{key}:"):
+        if is_item:
+            deeper = f"{indent} "
+            end = next((n for n in range(first + 1, len(lines)) if not lines[n].startswith(deeper)), len(lines))
+            if any(_NAMED.search(line) for line in lines[first:end]):
+                return lines, first, end, indent
+        elif not target.is_item and lines[first].startswith(f"{indent}{key}:"):
             deeper = f"{indent} "
             end = next((n for n in range(first + 1, len(lines)) if not lines[n].startswith(deeper)), len(lines))
             return lines, first, end, indent
     return lines, start, start, indent
+
+
+_NAMED = re.compile(r"""^ *(?:- +)?name: *["']?convmemory["']? *(?:#.*)?$""")
 
 
 def _read_yaml(text: str, target: Target, value: Any) -> Any:
@@ -321,6 +353,7 @@ def _insert_yaml(text: str, target: Target, value: Mapping[str, Any]) -> Edit:
     block = _yaml(target, value, indent)
     if first < 0:
         inserted = ("" if text.endswith("\n") or not text else "\n") + f"{target.keys[0]}:\n{block}"
+        inserted = inserted if text else target.begins + inserted
         return Edit(text + inserted, inserted)
     before = "".join(lines[:first])
     inserted = block if before.endswith("\n") else f"\n{block}"
@@ -329,8 +362,9 @@ def _insert_yaml(text: str, target: Target, value: Mapping[str, Any]) -> Edit:
 
 def _yaml(target: Target, value: Mapping[str, Any], indent: str) -> str:
     """Return the entry in YAML, whose flow values are written as in JSON."""
-    lines = [f"{indent}{target.keys[1]}:"]
-    lines += [f"{indent}{_INDENT}{key}: {json.dumps(item, ensure_ascii=False)}" for key, item in value.items()]
+    entries = [f"{key}: {json.dumps(item, ensure_ascii=False)}" for key, item in value.items()]
+    first = f"{indent}- {entries.pop(0)}" if target.is_item else f"{indent}{target.keys[1]}:"
+    lines = [first, *(f"{indent}{_INDENT}{entry}" for entry in entries)]
     return "\n".join(lines) + "\n"
 
 

@@ -310,8 +310,7 @@ def _shown_part(part: Part, arguments: ReadConversationInput) -> str:
 READ_CONVERSATION = Tool(
     name="read_conversation",
     description=(
-        "Read a conversation. Use it for turns that a search found, as from_turn=3, to_turn=3; "
-        "not to look for something."
+        "Read a conversation. Use it for turns that a search found, as from_turn=3, to_turn=3; not to search."
     ),
     input_model=ReadConversationInput,
     output_model=ReadConversationOutput,

@@ -154,7 +154,7 @@ CONVERSATION_RECALL = Tool(
 RECALL = Tool(
     name="recall",
     description=(
-        "Bring excerpts of past conversations that answer a question into your context, with links. "
+        "Bring excerpts of past conversations that answer a question into your context. "
         "Use it to remember decisions, reasons and fixes; not to browse. "
         "Good query: 'what did we decide about retries'. Bad: 'retries'."
     ),

@@ -7,10 +7,13 @@ from typing import Any
 from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound
+from convmemory.tools.asking import CONVERSATION_ASK
 from convmemory.tools.chatgpt import CHATGPT
 from convmemory.tools.definition import Tool
 from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.events import SEARCH_EVENTS
+from convmemory.tools.files import WHY
+from convmemory.tools.fixes import FIND_FIX
 from convmemory.tools.marking import MARK_TURN
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
 from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE, RECALL
@@ -24,8 +27,17 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     LIST_CONVERSATIONS,
     DOCUMENT_SEARCH,
     SEARCH_EVENTS,
+    CONVERSATION_ASK,
 )
-FOR_AGENTS: tuple[Tool[Any, Any], ...] = (SEARCH, READ_CONVERSATION, RECALL, LIST_CONVERSATIONS, MARK_TURN)
+FOR_AGENTS: tuple[Tool[Any, Any], ...] = (
+    SEARCH,
+    READ_CONVERSATION,
+    RECALL,
+    LIST_CONVERSATIONS,
+    WHY,
+    FIND_FIX,
+    MARK_TURN,
+)
 """The tools that MCP offers: few, because each session of each agent pays for their definitions."""
 PROFILES: Mapping[str, tuple[Tool[Any, Any], ...]] = {"chatgpt": CHATGPT}
 """The tools that MCP offers alone, under the names that a program prescribes, by the `profile` of its address."""

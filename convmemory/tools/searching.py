@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters, filters_of
+from convmemory.conversations.messages.errors import is_report
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.models import project_name
 from convmemory.core.errors import ConvMemoryError
@@ -31,8 +32,10 @@ from convmemory.tools.definition import (
 )
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
-from search.results.hits import TitleHit
+from search.results.hits import Hit, TitleHit
 from search.searching import TURNS_ALONE, SearchQuery, search
+
+PASTED_ERROR = "This looks like an error: the tool find_fix says after which turn it stopped appearing."
 
 # --- filters --------------------------------------------------------------------------------------
 # The filters of the search tools: speakers and conversations.
@@ -139,6 +142,31 @@ class ConversationSearchOutput(TitledOutput):
     next_cursor: str | Optional = None
 
 
+def found_turn(hit: Hit) -> FoundTurn:
+    """Return a hit as the tools list it."""
+    return FoundTurn(
+        conversation_id=hit.object_id,
+        conversation_title=hit.title,
+        turn_number=hit.number,
+        agent=hit.agent,
+        project=hit.project,
+        user_question=one_line(hit.heading, QUESTION_CHARS),
+        passage=hit.passage,
+        copies=hit.turn.copies or None,
+        outcome=hit.turn.outcome.to_json() or None,
+        similarity=hit.similarity,
+        relevance=hit.relevance,
+        created_at=hit.created_at,
+        url=f"{site()}{hit.url}",
+        mark=str(hit.turn.mark) if hit.turn.mark else None,
+        overturned={"turn_number": later.turn_number, "url": f"{site()}{later.url}", "quote": later.quote}
+        if (later := hit.turn.overturned)
+        else None,
+        space=hit.space.name if hit.space else None,
+        space_id=hit.space.id if hit.space else None,
+    )
+
+
 def conversation_search(caller: Caller | None, arguments: ConversationSearchInput) -> ConversationSearchOutput:
     """Return turns of the caller, and of the spaces that their key reads, that answer the query, best first.
 
@@ -148,30 +176,7 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
     found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
-        results=[
-            FoundTurn(
-                conversation_id=hit.object_id,
-                conversation_title=hit.title,
-                turn_number=hit.number,
-                agent=hit.agent,
-                project=hit.project,
-                user_question=one_line(hit.heading, QUESTION_CHARS),
-                passage=hit.passage,
-                copies=hit.turn.copies or None,
-                outcome=hit.turn.outcome.to_json() or None,
-                similarity=hit.similarity,
-                relevance=hit.relevance,
-                created_at=hit.created_at,
-                url=f"{site()}{hit.url}",
-                mark=str(hit.turn.mark) if hit.turn.mark else None,
-                overturned={"turn_number": later.turn_number, "url": f"{site()}{later.url}", "quote": later.quote}
-                if (later := hit.turn.overturned)
-                else None,
-                space=hit.space.name if hit.space else None,
-                space_id=hit.space.id if hit.space else None,
-            )
-            for hit in found.hits
-        ],
+        results=[found_turn(hit) for hit in found.hits],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
         reason=found.reason,
@@ -211,26 +216,32 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
     best = max((turn.relevance or 0 for turn in found.results), default=0)
     found.results = [turn for turn in found.results if (turn.relevance or best) >= TAIL_SHARE * best]
     found.next_cursor = None
+    if is_report(arguments.query):
+        found.note = " ".join(filter(None, [found.note, PASTED_ERROR]))
     return found
 
 
 def search_as_text(answer: dict[str, Any]) -> str:
     """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
-    lines = [f"- named like the query: {_markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
+    lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
+    headed: set[int] = set()
     for place, turn in enumerate(answer["results"]):
-        space = f"space {turn['space']}" if "space" in turn else ""
         copies = turn.get("copies", 0)
         also = f"also in {copies} other session{'s' * (copies > 1)}" if copies else ""
-        about = (turn["created_at"][:10], project_name(turn["project"]), turn["agent"], space, also)
-        marked = f"**{turn['mark']}** | " if "mark" in turn else ""
+        space = f"space {turn['space']}" if "space" in turn else ""
+        date, title = turn["created_at"][:10], turn["conversation_title"]
+        about = [date, project_name(turn["project"]), turn["agent"], space, also]
         where = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
-        title, question = turn["conversation_title"], one_line(turn["user_question"], LINE_CHARS)
-        if place:
-            question = one_line(question, LATER_LINE_CHARS)
+        name = title
+        if turn["conversation_id"] in headed:  # an earlier line says the rest, and the link the conversation
+            name, about, where = f"turn {turn['turn_number']}", [date, also], ""
+        headed.add(turn["conversation_id"])
+        marked = f"**{turn['mark']}** | " if "mark" in turn else ""
+        question = one_line(turn["user_question"], LATER_LINE_CHARS if place else LINE_CHARS)
         asked = "" if question.startswith(title.rstrip("…")) and len(question) <= len(title) else f"asked: {question}"
+        said = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
         lines.append(
-            f"- {_markdown_link(turn['conversation_title'], turn['url'])} "
-            f"({', '.join(one_line(each, LABEL_CHARS) for each in about if each)}; {where}) "
+            f"- {markdown_link(name, turn['url'])} ({said}) "
             f"{marked}{asked}{_answering(turn, is_first=not place)}{_overturned(turn)}"
         )
     note = [answer["note"]] if "note" in answer else []
@@ -260,19 +271,20 @@ def _overturned(turn: Mapping[str, Any]) -> str:
     if not later:
         return ""
     quote = one_line(later["quote"], LATER_CHARS)
-    return f" | **turn {later['turn_number']} says otherwise**: {_markdown_link(quote, later['url'], LATER_CHARS)}"
+    return f" | **turn {later['turn_number']} says otherwise**: {markdown_link(quote, later['url'], LATER_CHARS)}"
 
 
-def _markdown_link(title: str, url: str, chars: int = LABEL_CHARS) -> str:
+def markdown_link(title: str, url: str, chars: int = LABEL_CHARS) -> str:
+    """Return a link in Markdown, whose title cannot end it."""
     return f"[{one_line(title, chars).translate(_NO_BRACKETS)}]({url})"
 
 
 SEARCH = Tool(
     name="search",
     description=(
-        "Search everything the user and their AI agents said and did before, in all projects: your long-term memory. "
+        "Search everything the user and their AI agents said and did before: your long-term memory. "
         "Use it before you answer about earlier work ('how did we fix…', 'what did we decide'), before "
-        "you choose an approach, and when an error looks familiar; not for what you see already. "
+        "you choose an approach; not for what you see already. "
         "Good query: 'why did the nightly backup stop working'. Bad: 'backup nightly'."
     ),
     input_model=ShortSearchInput,

@@ -1,14 +1,13 @@
-"""Reads what staff inspect of a stored vector: its text, its nearest neighbours and their headings."""
+"""Reads what staff inspect of a stored vector: its text, its nearest neighbours and their texts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import Q
 
 from convmemory.core.sql import load_sql
 from search.indexing.batches import read_items
-from search.models import Item, ItemEmbedding
+from search.models import ItemEmbedding, Source
 from search.vectors.texts import item_texts
 
 
@@ -66,10 +65,11 @@ def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
     return float(rows[0][0]) if rows else 0.0, [Neighbour(*row[1:]) for row in rows if row[1] is not None]
 
 
-def headings_of(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:
-    """Return the headings of some items (kind, object, number); the caller has checked the permission to read them."""
-    condition = Q(pk__in=[])
+def texts_of_items(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:
+    """Return the texts of some items (kind, object, number); the caller has checked the permission to read them."""
+    texts = {}
     for kind, object_id, number in items:
-        condition |= Q(source__kind=kind, source__object_id=object_id, number=number)
-    rows = Item.objects.filter(condition).values_list("source__kind", "source__object_id", "number", "heading")
-    return {(kind, object_id, number): heading for kind, object_id, number, heading in rows}
+        source = Source.objects.filter(kind=kind, object_id=object_id).first()
+        read = read_items(source, number, number) if source else []
+        texts[kind, object_id, number] = item_texts(read[0]).embedded if read else ""
+    return texts

@@ -71,7 +71,7 @@ def best_passage(query: SearchQuery, results: SearchResults, box: SearchBox, *, 
     """Return the passage that answers a question best; where nothing answers, the nearest. None for other queries."""
     answering = answering_hits(query, results)
     is_nearest = results.answered is False and results.is_unlikely and not box.nearest and asks(query)
-    hits = answering or (results.hits if is_nearest else ())
+    hits = answering or [hit for hit in results.hits if is_nearest and not is_wrong(hit)]
     if not hits:
         return None
     [group] = group_hits(hits[:1], box, is_calibrated=results.is_calibrated, asked=asked)

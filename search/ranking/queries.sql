@@ -55,8 +55,8 @@ SELECT EXISTS (
 )
 
 -- name: repeated_questions
--- The contents of some items of one owner, and of those that have all words of a query the links to turns in their first
--- messages.
+-- The contents of some items of one owner, and of those that have all words of a query, in their question too, the links to
+-- turns in their first messages.
 SELECT d.source_id, d.number, s.object_id, d.heading, d.created_at, s.origin, told.links
 FROM unnest(%(sources)s::bigint[], %(items)s::int[], %(asked)s::bool[]) AS t (source_id, number, has_all)
 INNER JOIN search_item AS d USING (source_id, number)
@@ -67,8 +67,8 @@ LEFT JOIN LATERAL (
         SELECT m.parts
         FROM conversations_message AS m
         WHERE
-            t.has_all AND s.kind = 'conversation' AND m.owner_id = d.owner_id AND m.conversation_id = s.object_id
-            AND m.turn_number = d.number
+            t.has_all AND d.heading ILIKE ALL(%(beginnings)s::text[]) AND s.kind = 'conversation'
+            AND m.owner_id = d.owner_id AND m.conversation_id = s.object_id AND m.turn_number = d.number
         ORDER BY m."position"
         LIMIT %(messages)s
     ) AS first_ones

@@ -7,7 +7,7 @@ it would come before the turn that it found. Reads headings, and the links to tu
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from search.retrieval.retriever import SearchState
 
 # The best items that are compared, and the messages of each that are looked through for links.
 BEST, MESSAGES = 10, 50
+# PostgreSQL reads the messages only of turns whose question has words that begin like the query's: endings differ.
+BEGINNING_CHARS = 4
 HERE = ("chat", "proxy")
 """The sources of conversations that were held here."""
+_WILD = re.compile(r"[%_\\]")
 _LINK = re.compile(r"/conversations/(\d{1,18})\?turn=(\d{1,9})")
 
 
@@ -48,9 +51,10 @@ def answers_first(state: SearchState) -> None:
     if not any(has_all):
         return
     sources, numbers = split_keys(keys)
-    parameters = {"owner": query.archive_id, "sources": sources, "items": numbers, "asked": has_all}
-    statement = load_sql("search.ranking", "repeated_questions")
-    found = PendingQuery(statement, parameters | {"messages": MESSAGES}, keeps_plan=True).rows()
+    parameters: dict[str, Any] = {"owner": query.archive_id, "sources": sources, "items": numbers, "asked": has_all}
+    beginnings = [f"%{_WILD.sub('_', word[:BEGINNING_CHARS])}%" for word in asked]
+    parameters |= {"messages": MESSAGES, "beginnings": beginnings}
+    found = PendingQuery(load_sql("search.ranking", "repeated_questions"), parameters, keeps_plan=True).rows()
     rows = {int(item_keys([source], [number])[0]): _Row(*row) for source, number, *row in found}
     whole = {key for key, is_whole in zip(keys.tolist(), has_all, strict=True) if is_whole and key in rows}
     words = QueryStems(dict.fromkeys(asked, 1.0))

@@ -79,14 +79,12 @@ class _Cues(NamedTuple):
 def _cues() -> Mapping[str, _Cues]:
     lists = json.loads(resources.files("search.results").joinpath("cues.json").read_text(encoding="utf-8"))
 
-    def either(words: Sequence[str]) -> str:
-        return "|".join(map(re.escape, words))
+    def pattern_of(words: Sequence[str], *, before: str = "", after: str = "") -> re.Pattern[str]:
+        either = "|".join(map(re.escape, words))
+        return re.compile(f"{before}(?:{either}){after}", re.I)
 
     return {
-        kind: _Cues(
-            re.compile(rf"(?<!\w)(?:{either(lists[kind])})(?!\w)", re.I),
-            re.compile(either(lists[f"{kind}_unspaced"]) or r"(?!)"),
-        )
+        kind: _Cues(pattern_of(lists[kind], before=r"(?<!\w)", after=r"(?!\w)"), pattern_of(lists[f"{kind}_unspaced"]))
         for kind in ("reverses", "ends", "keeps", "repairs", "adds", "refuses")
     }
 

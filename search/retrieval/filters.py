@@ -1,5 +1,6 @@
 """Filters as SQL for the statements of every retriever, and as the items that pass them."""
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -121,6 +122,11 @@ def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str])
     for name, how, value in filters.chosen(">=", "<="):
         conditions.append(f"d.{how.indexed} {how.operator} %(filter_{name})s")
         parameters[f"filter_{name}"] = value
+    if filters.file:
+        turns = load_sql("search.retrieval", "turns_that_edited")
+        conditions.append(f"(d.source_id, d.number) IN ({turns})")
+        path = posixpath.normpath(filters.file)
+        parameters |= {"file_path": path, "file_name": path.rpartition("/")[2]}
     for kind, values in (("phrase", text.phrases), ("excluded", text.excluded)):
         for number, value in enumerate(values):
             parameter = f"{kind}_{number}"

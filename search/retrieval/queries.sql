@@ -70,6 +70,15 @@ SELECT s.id, x.number
 FROM unnest(%(excepted_conversations)s::bigint[], %(excepted_numbers)s::int[]) AS x (conversation, number)
 INNER JOIN search_source AS s ON s.owner_id = %(owner)s AND s.kind = 'conversation' AND s.object_id = x.conversation
 
+-- name: turns_that_edited
+-- The source and item number of each turn that edited a file whose path ends with this one.
+SELECT s.id, f.turn_number
+FROM conversations_fileedit AS f
+INNER JOIN search_source AS s ON s.owner_id = %(owner)s AND s.kind = 'conversation' AND s.object_id = f.conversation_id
+WHERE
+    f.owner_id = %(owner)s AND f.name = %(file_name)s
+    AND (f.path = %(file_path)s OR right(f.path, length(%(file_path)s) + 1) = '/' || %(file_path)s)
+
 -- name: sources_where
 -- The owner's sources that meet a condition.
 SELECT id FROM search_source WHERE owner_id = %(owner)s AND ({condition})

@@ -129,7 +129,7 @@ class SearchState:
             return None
         if is_bar_named:
             return self.relevance.answerable >= bar and (not bar or self._mentions_subject())
-        return self.relevance.answerable >= bar or bool(self._are_literal(self.order).any())
+        return self.relevance.answerable >= bar or self.has_literal(self.order)
 
     def relevance_of(self, hits: Order) -> list[float | None]:
         """Return the probability that each of these few hits answers; None where it is unknown.
@@ -164,6 +164,10 @@ class SearchState:
         subject, best = self._subject(), self.table.keys[self.order[:BEST]]
         of_items = self.matched.of_items(best)
         return any(sum(subject.get(word, 0.0) for word in words) >= SUBJECT_SHARE for words in of_items)
+
+    def has_literal(self, items: Order) -> bool:
+        """Return whether one of the items counts as an answer at any bar, because it has the query's words."""
+        return bool(self._are_literal(items).any())
 
     def _are_literal(self, items: Order) -> NDArray[np.bool_]:
         """Return which items contain a quoted phrase, or all words of a query whose subject has a rare one."""

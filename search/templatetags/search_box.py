@@ -22,6 +22,7 @@ OPERATORS = (
     ("title:", _("with this in the title: title:invoice")),
     ("tag:", _("with this tag")),
     ("model:", _("answered by this model")),
+    ("file:", _("turns that edited this file: file:src/pump.py")),
     ("space:", _("only in this space, or space:mine")),
     ("has:code", _("conversations with code")),
     ("has:image", _("conversations with a picture")),

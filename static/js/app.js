@@ -219,7 +219,7 @@
     } else if (event.key === "Escape") {
       onEscape(active);
     } else if (event.key === "Enter" && active === query() && shownHit()) {
-      shownHit().click();
+      (one("#results [data-ask-button]:not([hidden])") ?? shownHit()).click();
     } else if (hitKeys[event.key] && !isTyping(active) && one(hitKeys[event.key])) {
       if (!underway.size) one(hitKeys[event.key]).click();
     } else if (stepKeys[event.key] && !isTyping(active) && items().length) {

@@ -7,7 +7,7 @@ const one = (selector, root = document) => root.querySelector(selector);
 const CITE = /"cite": "\[(\d{1,4})\]\((\/(?:conversations|documents)\/\d[^\s"()\\]{0,100})\)"/g;
 
 /** The events of a stream, as {name, data}. */
-async function* eventsOf(response) {
+export async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -300,9 +300,8 @@ class Exchange {
 
   /** Says what failed where the stored reply does not. */
   tell(messages) {
-    const said = [...messages.querySelectorAll(".message-note.is-warning")].at(-1)?.textContent ?? "";
     const form = one("[data-composer]");
-    if (this.failure && form && !said.includes(this.failure)) showError(form, this.failure);
+    if (this.failure && form && !messages.lastElementChild?.querySelector(".message-note.is-warning")) showError(form, this.failure);
   }
 
   async stop() {
@@ -374,7 +373,7 @@ function offerAgain(form) {
   const again = one("[data-again]", form.closest(".page"));
   const question = [...document.querySelectorAll("[data-messages] > .message.is-user[data-message]")].at(-1);
   if (!again || !question || !one("[data-edit-question]", question)) return;
-  one("[name=replaces]", again).value = question.dataset.message;
+  for (const field of again.querySelectorAll("[name=replaces]")) field.value = question.dataset.message;
   const { href, dataset } = one("[data-edit-question]", question);
   Object.assign(one("[data-edit-question]", again), { href }).dataset.editQuestion = dataset.editQuestion;
   again.hidden = false;
@@ -387,7 +386,14 @@ async function edit(question) {
   const response = await fetch(one("[data-copy-text]", question).href);
   if (!response.ok) return;
   write(form, await response.text(), question.dataset.message);
+  question.after(form.closest("[data-chat]")); // edited where it stands
   form.elements.message.focus();
+}
+
+/** Puts the composer back below the messages. */
+function dock(form) {
+  const chat = form.closest("[data-chat]");
+  if (chat.closest("[data-messages]")) chat.closest("[data-messages]").parentElement.append(chat);
 }
 
 /* --- what is done with the page --------------------------------------------------------------------- */
@@ -397,6 +403,7 @@ const running = new WeakMap();
 function start(form, what) {
   if (form.hasAttribute("aria-busy")) return;
   showError(form, "");
+  dock(form);
   one("[data-again]", form.closest(".page"))?.setAttribute("hidden", "");
   const exchange = new Exchange(form, what);
   running.set(form, exchange);
@@ -467,6 +474,8 @@ document.addEventListener("submit", (event) => {
     start(target, { text: target.elements.message.value, replaces: target.elements.replaces.value });
   } else if (target.matches("[data-again-form]")) {
     event.preventDefault();
+    const agent = event.submitter?.name === "agent" && event.submitter.value;
+    if (agent) one("[data-composer] [name=agent]").value = agent;
     askAgain(target.elements.replaces.value);
   }
 });
@@ -485,6 +494,7 @@ document.addEventListener("click", (event) => {
     const form = cancel.closest("form");
     event.preventDefault();
     forget(form, form.elements.replaces.value);
+    dock(form);
     writeDraft(form);
   }
   pressed("[data-detach]")?.closest("[data-attached]").remove();

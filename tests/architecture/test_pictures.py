@@ -20,8 +20,9 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "outline", "palette", "edit-question", "render-text",
     "shared",  # as an exported conversation
     "client",  # a file
+    "files", "file", "conversation-file", "conversation-files",  # the samples edit none
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
-    "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
+    "choose-password", "invitation", "join-space", "reset-password",  # as the sign-in; opened by a link
     "confirm", "set-up-app", "recovery-codes", "add-passkey",  # as the password
     "second-step", "passkey-sign-in",  # as the sign-in; after it
     "provider", "provider-done", "provider-out",  # lead elsewhere

@@ -51,5 +51,6 @@ def test_version_is_written_where_it_is_needed(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, tmp_path / name)
     release.write_version(tmp_path, "9.8.7")
     for name, _ in release.PLACES:
-        changed = (ROOT / name).read_text(encoding="utf-8").replace(f'"{convmemory.__version__}"', '"9.8.7"')
+        text = (ROOT / name).read_text(encoding="utf-8").replace(f'"{convmemory.__version__}"', '"9.8.7"')
+        changed = text.replace(f"**Version {convmemory.__version__}.**", "**Version 9.8.7.**")
         assert (tmp_path / name).read_text(encoding="utf-8") == changed

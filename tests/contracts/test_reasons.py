@@ -276,6 +276,7 @@ def test_documents_that_are_not_attached_are_explained(owner: User) -> None:
         ("ConversationSearch", {"query": "bowline"}), ("search_chat_history", {"query": "bowline"}),
         ("conversation_recall", {"query": "bowline"}), ("document_search", {"query": "bowline"}),
         ("list_conversations", {}), ("search_events", {"words": "bowline"}),
+        ("conversation_ask", {"query": "which bowline?"}),
     ],
 )  # fmt: skip
 def test_tools_without_caller_say_so(tool: str, arguments: Answer) -> None:

@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.support.admin_house import house  # noqa: F401  # a fixture of several files
 from tests.support.api import Api
 from tests.support.chat_server import ChatServer, running_chat_server
 from tests.support.site import running_site

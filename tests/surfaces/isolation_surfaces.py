@@ -127,6 +127,13 @@ def _wide(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Ans
     return response.status_code, response.getvalue()
 
 
+def _asked(town: Town, ask: Ask, key: str) -> Answer:
+    """The evidence of an answer; the model cannot be reached."""
+    body = {"question": f"{ask.question}?"}
+    response = town.http.post("/api/v1/ask", json=body, headers={"Authorization": f"Bearer {key}"})
+    return response.status_code, response.content
+
+
 def _rename_with_wide_key(ask: Ask) -> Answer:
     """Tries to rename what is another's, or a space's, with a key that reads it; of the caller's own it only asks."""
     path = f"/conversations/{ask.conversation}"
@@ -318,6 +325,8 @@ ROUTES: dict[str, Surface] = {
     "POST memory embed": lambda _, ask: _api(
         ask, "POST", f"/conversations/{ask.conversation}/memory/embed", {"message_ids": [ask.message]}
     ),
+    "POST ask": lambda town, ask: _asked(town, ask, ask.caller.key),
+    "POST ask with wide key": lambda town, ask: _asked(town, ask, ask.caller.wide_key),
     "POST recall": lambda _, ask: _api(ask, "POST", "/memory/recall", {"query": ask.question, "top_k": 20}),
     "POST recall in conversation": lambda _, ask: _api(
         ask, "POST", f"/conversations/{ask.conversation}/memory/recall", {"query": ask.question}
@@ -388,6 +397,13 @@ ROUTES: dict[str, Surface] = {
     "page part": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/messages/{ask.turn}/parts/0"),
     "page library": lambda _, ask: _page(ask, "/library", agent=ask.agent),
     "page library by tag": lambda _, ask: _page(ask, "/library", tag=ask.victim.tag),
+    "page projects with files": lambda _, ask: _page(ask, "/files"),
+    "page files": lambda _, ask: _page(ask, "/files", project=ask.victim.tag, contains=ask.victim.tag),
+    "page file": lambda _, ask: _page(ask, f"/files/one?path={ask.victim.tag}.md"),
+    "page conversation files": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/files"),
+    "page conversation file": lambda _, ask: _page(
+        ask, f"/conversations/{ask.conversation}/files/one?path={ask.victim.tag}.md"
+    ),
     "page library by tool": lambda _, ask: _page(ask, "/library", tool=ask.victim.tag, model=ask.victim.tag),
     "page data": lambda _, ask: _page(ask, "/settings/data"),
     "page archive": lambda _, ask: _file(ask, f"/settings/data/archives/{ask.archive}"),

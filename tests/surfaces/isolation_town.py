@@ -24,9 +24,10 @@ from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.marking import set_mark
-from convmemory.conversations.messages.drafts import EventDraft
+from convmemory.conversations.messages.drafts import EventDraft, MessageDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.messages.ingest import delete_conversation
+from convmemory.conversations.messages.parts import ToolCallPart
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.sharing import create_link
 from convmemory.core.acting import in_archive_of
@@ -174,8 +175,10 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
     user, tag, secret = person.user, person.tag, person.secret
     for number in range(draw.randint(1, 3)):
         pairs = [_pair(draw, words) for _ in range(draw.randint(1, 3))]
+        edit = ToolCallPart(f"edit-{number}", "Write", {"file_path": f"/{secret}/{tag}.md", "content": words})
         made = make_conversation(
-            user, exchange(*pairs), title=f"{words} {draw.choice(TOPICS)}", agent=f"agent-{tag}", project=secret,
+            user, [*exchange(*pairs), MessageDraft(role="assistant", parts=(edit,))],
+            title=f"{words} {draw.choice(TOPICS)}", agent=f"agent-{tag}", project=secret,
             source="api", source_id="" if number else person.source_id,
         )  # fmt: skip
         index_conversation(conversation_id=made.pk)

@@ -1,21 +1,18 @@
 """The admin: who sees it, what it never shows, what it costs, and what its actions do."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
-from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey, AuditEntry
-from convmemory.accounts.quota import reserve
 from convmemory.chat.agents import create_agent, options_of
-from convmemory.chat.models import Agent, CapturedHistory, Reply
+from convmemory.chat.models import Agent, Reply
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import SwitchedOff
@@ -23,8 +20,8 @@ from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation
 from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from summaries.models import ConversationSummary
-from summaries.ordering import request_summary
 from tests.factories import caller_for, exchange, make_conversation, make_user
+from tests.support.admin_house import ADDRESS, House, chat, client_of, grant, keys_of_agents, read_content_permission
 from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
@@ -58,73 +55,7 @@ CHANGELISTS = (
     "ops_sweeprun",
     "ops_indexsample",
 )
-ADDRESS = "https://marmoset.example/v1"
 MOST_QUERIES = 8  # session, user, count, rows, spaces of the filter, and what a filter looks up
-
-
-@dataclass(frozen=True)
-class House:
-    """A person with one indexed conversation, and those who administer."""
-
-    ada: User
-    conversation: Conversation
-    staff: User
-    reader: User
-    root: User
-
-
-@pytest.fixture
-def house(settings: Settings) -> House:
-    settings.CHAT_ALLOWED_HOSTS = ["marmoset.example", "staff.example"]
-    ada = make_user("ada")
-    pairs = [("does zebrawood warp?", "A quokka would know."), ("and zebrawood glue?", "The quokka says yes.")]
-    words = {"title": "Heartbreak", "project": "projects/divorce", "agent": "quokka"}
-    conversation = make_conversation(ada, exchange(*pairs), **words)
-    summary = request_summary(caller=caller_for(ada), conversation_id=conversation.pk, method="extractive")
-    ConversationSummary.objects.filter(pk=summary.pk).update(content="All about zebrawood.", status="completed")
-    index_conversation(conversation_id=conversation.pk)
-    chat(ada, conversation)
-    create_key(person=ada, name="zebrawood laptop")
-    reserve(archive_id=ada.pk, person_id=ada.pk, tokens=100)
-    staff = User.objects.create_user("steve", password="x", is_staff=True)
-    reader = User.objects.create_user("rita", password="x", is_staff=True)
-    reader.user_permissions.add(read_content_permission())
-    root = User.objects.create_superuser("root", password="x")
-    return House(ada, conversation, staff, reader, root)
-
-
-def chat(owner: User, conversation: Conversation) -> None:
-    """An agent with a key, a running reply of it, and a place where the proxy goes on."""
-    values = {"name": "quokka", "system_prompt": "Only zebrawood.", "model": "some-model"}
-    agent = create_agent(caller=caller_for(owner), values=values | {"base_url": ADDRESS, "api_key": "sk-zebrawood"})
-    assert agent.api_key_encrypted
-    step = {"name": "token_budget", "removed_ids": [1], "shortened_ids": [], "tokens_before": 9, "tokens_after": 5}
-    said = {"role": "assistant", "model": "", "created_at": None, "parts": [{"type": "text", "text": "zebrawood is"}]}
-    Reply.objects.create(
-        archive_id=owner.pk, conversation=conversation, agent=agent, model="some-model", partial=[said],
-        error="quokka: too many requests", context={"strategies": [step]},
-    )  # fmt: skip
-    CapturedHistory.objects.create(archive_id=owner.pk, conversation=conversation, history_hash=bytes(32))
-
-
-def read_content_permission() -> Permission:
-    return Permission.objects.get(content_type__app_label="accounts", codename="read_content")
-
-
-def keys_of_agents() -> list[str]:
-    return ["sk-", *Agent.objects.values_list("api_key_encrypted", flat=True)]
-
-
-def grant(user: User, name: str) -> None:
-    app, codename = name.split(".")
-    user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
-
-
-def client_of(user: User | None) -> Client:
-    client = Client()
-    if user:
-        client.force_login(user)
-    return client
 
 
 def pages_of(house: House) -> Iterator[tuple[str, str]]:
@@ -216,6 +147,36 @@ def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) 
     assert "zebrawood" not in client_of(house.reader).get(metadata).content.decode()
     User.objects.filter(pk=house.ada.pk).update(is_staff=True, is_superuser=True)
     assert "zebrawood" in client_of(house.ada).get(metadata).content.decode()
+
+
+@pytest.mark.parametrize("name", ["search_passage", "search_itemembedding"])
+def test_vector_is_drawn_and_its_text_shown_to_owner_and_readers_alone(house: House, name: str) -> None:
+    has_vector = name == "search_itemembedding"  # of a passage the code is stored alone
+    model = ItemEmbedding if has_vector else Passage
+    row = model.objects.filter(archive_id=house.ada.pk).order_by("pk")[0]
+    metadata = reverse(f"admin:{name}_change", args=[row.pk])
+    content = reverse(f"admin:{name}_content", args=[row.pk])
+    staff, reader = client_of(house.staff).get(metadata).content.decode(), client_of(house.reader)
+    assert "Can read other people&#x27;s content”, which you do not have" in staff
+    assert '<svg class="vector"' not in staff
+    asked = reader.get(metadata).content.decode()
+    assert f'<a href="{content}">Read the content</a>' in asked
+    assert '<svg class="vector"' not in asked
+    shown = reader.post(content).content.decode()
+    assert "zebrawood" in shown
+    bars = shown.partition('<svg class="vector"')[2].partition("</svg>")[0]
+    assert bars.count("M") == (row.space.dimensions if has_vector else 0)
+    User.objects.filter(pk=house.ada.pk).update(is_staff=True)
+    own = client_of(house.ada).get(metadata).content.decode()
+    assert ('<svg class="vector"' in own) is has_vector
+    assert "zebrawood" in own.partition("What it embeds")[2].partition("</section>")[0]
+
+
+def test_list_counts_to_a_bound(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = changelist("conversations_message")
+    assert "or more" not in client_of(house.staff).get(page).content.decode()
+    monkeypatch.setattr("convmemory.core.administration.lists.PAGED_ROWS", 1)
+    assert "1 or more" in client_of(house.staff).get(page).content.decode()
 
 
 def test_reading_is_asked_for_and_recorded(house: House) -> None:

@@ -231,3 +231,11 @@ def test_turns_of_a_space_answer_its_members_alone(ada: Talker, endpoint: ChatSe
     assert ModelUse.objects.filter(archive_id=owner.pk).exists()
     assert not ModelUse.objects.filter(archive_id=space.pk).exists()
     talker.close()
+
+
+def test_filters_of_the_page_narrow_the_evidence(ada: Talker, endpoint: ChatServer) -> None:
+    narrow: dict[str, Any] = {"kind": "", "when": "", "archived": False, "agent": "", "scope": "user,assistant"}
+    until = "2027-01-01T23:59:59.999999"
+    assert ask(ada, **narrow, after="2025-12-31T00:00:00", before=until)[0][1]["results"]
+    assert ask(ada, **narrow, after="2026-06-01T00:00:00", before=until)[0][1]["results"] == []
+    assert ask(ada, **narrow, before="2025-12-31T23:59:59.999999")[-1][1]["status"] == "nothing_answers"

@@ -48,7 +48,8 @@ HALVES = (EVERY_LOOK, EVERY_LOOK) if len(WIDTHS) > 2 else (EVERY_LOOK[:2], EVERY
 
 In `make release-check` each page is."""
 PAGES = (
-    "/", "/search", "/search?q=sourdough", "/search?q=zzz&mode=full_text", "/palette?go=bread", "/recall",
+    "/", "/search", "/search?q=sourdough", "/search?q=how+do+I+feed+the+sourdough?",
+    "/search?q=zzz&mode=full_text", "/palette?go=bread", "/recall",
     "/recall?query=sourdough", "/library", "/statistics", "/documents", "/import", "/chat", "/agents", "/agents/new",
     "/settings/account", "/settings/appearance", "/settings/keys", "/settings/connect", "/settings/data",
     "/settings/password", "/settings/second-factor", "/settings/sessions", "/settings/confirm",

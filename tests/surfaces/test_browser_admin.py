@@ -15,8 +15,10 @@ from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, expect_to_fit
+from tests.surfaces.browser import SHIFT, Chromium, expect_to_fit
 from tests.surfaces.test_browser_accessibility import expect_no_violation_anywhere
+
+MOST_ADMIN_SHIFT = 0.05
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -39,6 +41,7 @@ def test_admin_pages_fit_window_and_have_no_accessibility_violations(visit: Call
     conversation, embedding = Conversation.objects.get(), ItemEmbedding.objects.order_by("pk")[0]
 
     def steps(page: Page) -> None:
+        page.add_init_script(SHIFT)
         for number, address in enumerate((
             "/admin/", "/admin/dashboard/", "/admin/dashboard/map", "/admin/search/itemembedding/",
             f"/admin/search/itemembedding/{embedding.pk}/change/", "/admin/conversations/conversation/",
@@ -46,6 +49,7 @@ def test_admin_pages_fit_window_and_have_no_accessibility_violations(visit: Call
         )):  # fmt: skip
             page.goto(address)
             expect_to_fit(page, address)
+            assert page.evaluate("window.shift") < MOST_ADMIN_SHIFT, (address, page.evaluate("[...window.shifted]"))
             expect_no_violation_anywhere(page, address, number=number)
 
     visit(steps)

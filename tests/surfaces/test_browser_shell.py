@@ -51,7 +51,7 @@ def test_settings_can_be_clicked_at_every_width(visit: Callable[..., None], java
 def test_rail_leads_to_every_room_and_says_which_is_open(visit: Callable[..., None]) -> None:
     rooms = [
         ("Search", "/search"), ("Library", "/library"), ("New chat", "/chat"), ("Documents", "/documents"),
-        ("Recall", "/recall"), ("Import", "/import"), ("Statistics", "/statistics"),
+        ("Import", "/import"), ("Statistics", "/statistics"),
     ]  # fmt: skip
 
     def steps(page: Page, width: int) -> None:

@@ -176,8 +176,11 @@ def test_chat_failure_is_shown_once_below_question(
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{conversation.pk}")
         send(page, "Hello?")
-        expect(page.locator(".message-note.is-warning")).to_contain_text("out of memory")
+        expect(page.locator(".message-note.is-warning")).to_contain_text("answered 500: try later.")
         expect(page.get_by_text("out of memory")).to_have_count(1)
+        expect(page.get_by_text("out of memory")).to_be_hidden()
+        page.get_by_text("What the other server answered").click()
+        expect(page.get_by_text("out of memory")).to_be_visible()
         send(page, "Again")
         expect(page.locator(".message.is-assistant").last).to_contain_text("You said: Again")
 
@@ -238,7 +241,8 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
         page.get_by_role("button", name="Save").click()
         expect(page.locator(".notice")).to_contain_text("is saved")
         page.goto("/chat")
-        page.get_by_label("Who answers").select_option(label=f"Baker {width}")
+        baker = page.get_by_role("option", name=f"Baker {width}").get_attribute("value")
+        page.get_by_label("Who answers").select_option(baker)
         send(page, "Hello")
         expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("You said: Hello")
 
@@ -327,10 +331,12 @@ def test_question_s_versions_are_walked_and_thread_goes_on_from_shown_one(
         box = page.get_by_role("textbox", name="Message")
         expect(box).to_have_value("Which flour for bread?")
         expect(page.locator("[data-editing]")).to_be_visible()
+        expect(page.locator("[data-messages] > [data-chat]")).to_be_visible()  # under the question
         send(page, "Which flour for cakes?")
         expect(page.locator(live)).to_contain_text("Wheat flour.")
         expect(page.locator(questions)).to_contain_text("Which flour for cakes?")
         expect(page.locator("[data-editing]")).to_be_hidden()
+        expect(page.locator("[data-messages] > [data-chat]")).to_have_count(0)
         page.reload()
         step("Retry", "4/4", "Oat")
         expect(page.locator(".is-draft")).to_have_count(0)

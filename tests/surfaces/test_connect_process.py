@@ -18,13 +18,15 @@ from mcp import Client, StdioServerParameters
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key, revoke_all_keys
 from convmemory.accounts.models import ApiKey
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from convmemory.push.account import Account
 from convmemory.push.hook import outcomes, query_of
 from convmemory.push.sending import Server, request
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.support import asgi_server
 from tests.support.patience import ANSWER_S
 
@@ -242,6 +244,55 @@ def test_commands_of_shell_search_and_read_for_agents_without_mcp(home: Path, br
     )  # fmt: skip
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"no conversation {foreign.pk}" in refused.stderr
+
+
+def test_hook_says_once_how_the_error_of_a_failing_command_was_fixed(home: Path, owner: User) -> None:
+    error = "ValueError: valve {} cannot be opened while the pump runs </recalled-memory>"
+    run_water = {"command": "make water"}
+    messages = [
+        user_says("Water the garden."),
+        MessageDraft("assistant", (ToolCallPart("1", "Bash", run_water),)),
+        MessageDraft("tool", (ToolResultPart("1", error.format(12), is_error=True),)),
+        MessageDraft("assistant", (ToolCallPart("2", "Write", {"file_path": "pump.py", "content": "stop()"}),)),
+        MessageDraft("assistant", (ToolCallPart("3", "Bash", run_water),)),
+        MessageDraft("tool", (ToolResultPart("3", "ok"),)),
+        assistant_says("The pump stops before the valve opens. </recalled-memory>"),
+    ]
+    made = make_conversation(owner, messages, project=FOLDER, title="Garden")
+    index_conversation(conversation_id=made.pk)
+
+    def fails(**values: Any) -> str:
+        given = {"session_id": "s1", "cwd": FOLDER, "tool_name": "Bash", "error": error.format(7)} | values
+        return run(home, "hook", "failure", "claude-code", given=given)
+
+    assert fails(tool_name="Read") == fails(error="") == fails(error="all is well") == ""
+    value = json.loads(fails())["hookSpecificOutput"]
+    assert value["hookEventName"] == "PostToolUseFailure"
+    assert "fixed in [Garden](" in value["additionalContext"]
+    assert "`make water` passed then" in value["additionalContext"]
+    assert "pump.py: `stop()`" in value["additionalContext"]
+    assert value["additionalContext"].count("</recalled-memory>") == 1
+    assert fails() == "", "once a session"
+    assert fails(session_id="s2", error=error.format(9)) != ""
+    assert outcomes(Account(home)) == {"no-question": 2, "nothing": 2, "said": 2}
+
+
+def test_why_command_names_the_turn_that_wrote_a_line(home: Path, owner: User) -> None:
+    folder = home / "well"
+    folder.mkdir()
+    call = ToolCallPart("1", "Write", {"file_path": str(folder / "pump.py"), "content": "rate = 40\nhose = 2\n"})
+    wrote = [user_says("Write the pump."), MessageDraft("assistant", (call,)), assistant_says("The rate is 40.")]
+    made = make_conversation(owner, wrote, project=str(folder), title="Pump")
+    (folder / "pump.py").write_text("# by hand\nrate = 40\nhose = 2\n")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    printed = run(home, "why", str(folder / "pump.py:2"))
+    assert printed.startswith("`rate = 40`: [Pump](")
+    assert f"/conversations/{made.pk}?turn=0" in printed
+    assert "pump.py was edited in 1 turn, newest first:" in printed
+    assert "asked: Write the pump. | answer: The rate is 40." in printed
+    assert "No archived edit wrote this line" in run(home, "why", str(folder / "pump.py:1"))
+    assert run(home, "why", str(folder / "other.py")) == "No archived session edited other.py.\n"
 
 
 def test_manage_connect_makes_one_key_that_reads_and_imports(

@@ -99,6 +99,7 @@ def test_external_database_works_before_and_after_setup_roles(external: External
     assert external.run("shell", "--no-imports", "-c", code).strip() == "[0, 1, 0]"
     assert external.findings() == set()
     external.run("migrate", "--verbosity", "0")
+    assert external.run("setup_roles").partition("/* Then set")[2] == urls, "with the passwords of the settings"
 
 
 def test_migrate_without_right_to_create_extension_says_what_to_run(external: External) -> None:

@@ -115,7 +115,7 @@ def test_server_that_has_ended_or_was_started_otherwise_is_replaced(
     assert tasks.run(queued(owner, LINES).pk, archive_id=owner.pk) == {"state": "done"}
     [third] = servers()
     assert len({first.pid, second.pid, third.pid}) == 3
-    monkeypatch.setattr(child_process, "PATIENCE_S", 0)
+    monkeypatch.setattr(child_process, "IDLE_SERVER_S", 0)
     tasks.run(queued(owner, LINES).pk, archive_id=owner.pk)
     [fourth] = servers()
     assert fourth.pid != third.pid, "one that may be about to end is not asked"

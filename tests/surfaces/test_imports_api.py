@@ -68,7 +68,7 @@ def test_unfinished_import_gets_202_and_location(client: Client, no_worker: None
     assert answer.status_code == 202, answer.content
     body = answer.json()
     assert (body["state"], body["error"]) == ("queued", "")
-    assert "It waits for a worker" in body["detail"]
+    assert "It waits for its turn" in body["detail"]
     tasks.run(body["id"], archive_id=Import.objects.get().archive_id)
     shown = client.get(answer.headers["Location"]).json()
     assert (shown["state"], shown["detail"], shown["report"]["total"]["added"]) == ("done", "", 2)

@@ -82,9 +82,14 @@ def test_recall_answers_everywhere_and_in_one_conversation(api: Api, owner: User
     (hit,) = api.send("POST", path, body).json()["results"]
     assert set(hit) == {
         "message_id", "conversation_id", "conversation_title", "turn_number", "position", "role", "speaker",
-        "created_at", "similarity", "score", "passages", "mark", "space", "url",
+        "created_at", "similarity", "score", "passages", "mark", "overturned", "space", "url",
     }  # fmt: skip
     assert (hit["conversation_title"], hit["role"], hit["position"]) == ("Kitchen", "assistant", 1)
+    assert hit["mark"] is None
+    mark = {"kind": "outdated", "note": "eight minutes"}
+    api.send("POST", f"/conversations/{first.pk}/turns/0/mark", mark)
+    (marked,) = api.send("POST", path, body).json()["results"]
+    assert marked["mark"] == mark
     assert hit["url"] == f"/conversations/{first.pk}?turn=0"
     (passage,) = hit["passages"]
     assert passage["text"] == PAIRS[0][1]

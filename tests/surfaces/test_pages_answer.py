@@ -1,5 +1,6 @@
 """The answer above the results of a question: which passage it is, what it names, and when there is none."""
 
+import json
 import re
 from html import unescape
 from typing import Any
@@ -10,12 +11,17 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from convmemory.accounts.callers import Caller
+from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.models import Conversation
+from convmemory.core.marks import Mark
+from convmemory.tools.asking import ASK_A_QUESTION
+from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.test_no_answer import NONSENSE, PAIRS
+from tests.surfaces.test_no_answer import NONSENSE, ONLY_NEAREST, PAIRS
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +37,7 @@ def archive(owner: User, settings: Any) -> User:
     return owner
 
 
-def answer_on_page(user: User, **query: str) -> str:
+def answer_on_page(user: User, **query: Any) -> str:
     """Return the HTML of the answer on the page of a search, "" if there is none."""
     client = Client()
     client.force_login(user)
@@ -52,7 +58,7 @@ def test_question_gets_passage_with_its_date_place_and_link(archive: User) -> No
         assert piece in text, text
     assert re.search(r'<a href="/conversations/\d+\?turn=3&amp;', html)
     assert "metal primer" in text or "rusty, which paint holds" in text
-    assert NEAREST not in text
+    assert "data-nearest hidden" in html
 
 
 @pytest.mark.parametrize(
@@ -118,3 +124,43 @@ def test_markup_in_a_passage_is_shown_as_text(owner: User, settings: Any) -> Non
     assert html
     assert "<script" not in html
     assert "<b " not in html
+
+
+def test_tool_returns_what_answers_or_the_nearest_with_a_note(archive: User) -> None:
+    caller = Caller.of(archive)
+    answer = run_tool("conversation_ask", {"query": QUESTION}, caller)
+    assert answer["results"][0]["turn_number"] == 3
+    assert answer["results"][0]["outcome"]["conclusion"].startswith("Use a metal primer")
+    silent = run_tool("conversation_ask", {"query": f"what is {NONSENSE}?"}, caller)
+    assert (silent["results"], silent["reason"], silent["note"]) == ([], "below_bar", ONLY_NEAREST)
+    assert silent["nearest"]["url"].startswith("/conversations/")
+    words = run_tool("conversation_ask", {"query": "rusty gate paint"}, caller)
+    assert (words["results"], words["note"], words["nearest"]["turn_number"]) == ([], ASK_A_QUESTION, 3)
+    assert run_tool("conversation_ask", {"query": QUESTION}, Caller.of(make_user()))["results"] == []
+
+
+def test_turn_marked_as_wrong_is_neither_answer_nor_nearest(archive: User) -> None:
+    conversation = Conversation.objects.get()
+    for turn in range(len(PAIRS)):
+        mark = Mark("wrong" if turn == 3 else "outdated", "")
+        set_mark(caller=Caller.of(archive), conversation_id=conversation.pk, turn_number=turn, mark=mark)
+    assert "turn 4" not in text_of(answer_on_page(archive, q=QUESTION))
+    silent = text_of(answer_on_page(archive, q=f"what is {NONSENSE}?"))
+    assert "turn 4" not in silent
+    assert "marked as outdated" in silent
+
+
+def test_request_of_the_model_has_the_filters_of_the_page(archive: User, settings: Any) -> None:
+    def body_of(**query: Any) -> dict[str, Any] | None:
+        found = re.search(r'data-ask="([^"]*)"', answer_on_page(archive, q=QUESTION, **query))
+        return json.loads(unescape(found[1])) if found else None
+
+    assert body_of() is None
+    settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "some-model"
+    plain = {"question": QUESTION, "mode": "hybrid", "scope": "user,assistant", "kind": "", "when": "", "space": "",
+             "archived": False, "agent": "", "project": "", "source": ""}  # fmt: skip
+    assert body_of() == plain
+    chosen = body_of(project="/home/ada/house", after="2025-01-01", before="2027-01-01", space="mine")
+    assert chosen == plain | {"project": "/home/ada/house", "after": "2025-01-01T00:00:00",
+                              "before": "2027-01-01T23:59:59.999999", "space": "mine"}  # fmt: skip
+    assert body_of(project=["/home/ada/house", "/home/ada/barn"]) is None

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
-from convmemory.chat.models import Reply
+from convmemory.chat.models import Agent, Reply
 from convmemory.conversations.models import Conversation
 from tests.factories import exchange, make_conversation, make_user
 
@@ -99,3 +99,21 @@ def test_form_without_its_token_is_refused(owner: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(owner)
     assert client.post("/chat/send", {"message": "Hi"}).status_code == 403
+
+
+def test_versions_of_answers_do_not_count_as_messages(owner: User) -> None:
+    chat = make_conversation(owner, exchange(("q", "a"), ("q", "b")), source="chat")
+    chat.messages.filter(position__lt=2).update(superseded=True)
+    assert "2 messages" in signed_in(owner).get(f"/conversations/{chat.pk}").content.decode()
+
+
+def test_composer_names_models_and_offers_retry_with_another_agent(owner: User) -> None:
+    Agent.objects.create(archive_id=owner.pk, name="Baker", model="rye-9")
+    chat = make_conversation(owner, exchange(("q", "a")), source="chat")
+    question = chat.messages.get(position=0)
+    Reply.objects.create(archive_id=owner.pk, conversation=chat, question_id=question.pk, status="failed")
+    page = signed_in(owner).get(f"/conversations/{chat.pk}").content.decode()
+    agent = Agent.objects.get()
+    assert f'<button class="menu-item" name="agent" value="{agent.pk}">Baker · rye-9</button>' in page
+    assert f'<option value="{agent.pk}">Baker · rye-9</option>' in page
+    assert " · m</option>" in page

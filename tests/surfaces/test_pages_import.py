@@ -124,7 +124,7 @@ def test_import_that_waits_says_so_and_asks_again(client: Client, owner: User, m
     monkeypatch.setattr(tasks, "enqueue_for", lambda *_, **__: True)
     text = upload(client, SimpleUploadedFile("<b>one.jsonl", LINES))
     row = Import.objects.get()
-    assert "It waits for a worker" in text
+    assert "It waits for its turn" in text
     assert "<b>one" not in text
     assert f'hx-get="/import/{row.pk}"' in text
     assert f'<noscript><p class="help"><a href="/import/{row.pk}">Look again</a>' in text

@@ -1,16 +1,26 @@
 """Conditions typed into the search box: title, star, pin, tag, model, and what a conversation has."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
 from convmemory.accounts.spaces import create_space
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import ToolCallPart
 from convmemory.conversations.models import Conversation, Tag
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
+
+
+def baked(path: str) -> MessageDraft:
+    """A message with a call that writes a file."""
+    call = ToolCallPart(path, "Write", {"file_path": path, "content": "bake(rye)"})
+    return MessageDraft(role="assistant", parts=(call,))
 
 
 @pytest.fixture
@@ -19,13 +29,15 @@ def pages(owner: User) -> Client:
     client.force_login(owner)
     plain = make_conversation(owner, exchange(("How is rye bread baked?", "With a levain.")), title="Plain bread")
     code = [user_says("How is rye bread baked by a program?"), assistant_says("```\nbake(rye)\n```", model="haiku-9")]
+    code += [baked("/oven/src/rye.py")]
     marked = make_conversation(owner, code, title="Marked loaf")
     Conversation.objects.filter(pk=marked.pk).update(starred_at=timezone.now(), pinned_at=timezone.now())
     Tag.objects.create(archive_id=owner.pk, conversation=marked, name="Oven")
     for row in (plain, marked):
         index_conversation(conversation_id=row.pk)
     stranger = make_user("stranger")
-    foreign = make_conversation(stranger, exchange(("Rye ```secret```?", "https://foreign")), title="Foreign loaf")
+    said = [*exchange(("Rye ```secret```?", "https://foreign")), baked("/oven/src/rye.py")]
+    foreign = make_conversation(stranger, said, title="Foreign loaf")
     Tag.objects.create(archive_id=stranger.pk, conversation=foreign, name="Oven")
     index_conversation(conversation_id=foreign.pk)
     return client
@@ -33,7 +45,19 @@ def pages(owner: User) -> Client:
 
 @pytest.mark.parametrize("words", ["", "rye bread "])
 @pytest.mark.parametrize(
-    "token", ["is:starred", "is:pinned", "tag:oven", "has:code", "model:haiku", "title:loaf", 'title:"marked loaf"']
+    "token",
+    [
+        "is:starred",
+        "is:pinned",
+        "tag:oven",
+        "has:code",
+        "model:haiku",
+        "title:loaf",
+        'title:"marked loaf"',
+        "file:rye.py",
+        "file:src/rye.py",
+        "file:/oven/src/rye.py",
+    ],
 )
 def test_token_leaves_only_conversations_that_meet_it(pages: Client, words: str, token: str) -> None:
     text = pages.get("/search", {"q": words + token}).content.decode()
@@ -43,12 +67,22 @@ def test_token_leaves_only_conversations_that_meet_it(pages: Client, words: str,
     assert token.replace('"', "&quot;") in text.split('id="q"')[1][:200]
 
 
-@pytest.mark.parametrize("token", ["has:image", "has:link", "tag:none", "model:none", "title:none"])
+@pytest.mark.parametrize("token", ["has:image", "has:link", "tag:none", "model:none", "title:none", "file:e.py"])
 def test_token_that_no_conversation_meets_leaves_none(pages: Client, token: str) -> None:
     for words in ("", "rye bread "):
         text = pages.get("/search", {"q": words + token}).content.decode()
         assert "Marked loaf" not in text
         assert "Plain bread" not in text
+
+
+def test_file_leaves_only_turns_that_edited_it(pages: Client, owner: User) -> None:
+    turns = [*exchange(("Which rye loaf is sour?", "The second one.")), user_says("Write which rye loaf is sweet."),
+             assistant_says("The first one."), baked("/oven/sweet.py")]  # fmt: skip
+    made = make_conversation(owner, turns, title="Two turns")
+    index_conversation(conversation_id=made.pk)
+    text = pages.get("/search", {"q": "rye loaf file:sweet.py"}).content.decode()
+    assert [int(turn) for turn in re.findall(rf"/conversations/{made.pk}[?][^\"]*turn=(\d+)", text)][:1] == [1]
+    assert not re.search(rf"/conversations/{made.pk}[?][^\"]*turn=0", text)
 
 
 def test_space_is_named_and_unknown_one_is_refused(pages: Client, owner: User) -> None:

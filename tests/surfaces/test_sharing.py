@@ -1,6 +1,7 @@
 """Share links: who may open them, what they show, when they end, and that they lead to nothing else."""
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -23,6 +24,7 @@ from tests.support.api import Api, problem_of
 from tests.support.planted_keys import PLANTED, leaks
 from tests.surfaces.browser import PHONE, Chromium
 
+PICTURE = b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 PAIRS = exchange(("which glaze for the teapot?", "Celadon, twice."), ("and the kiln?", "Cone **ten**."))
 
 
@@ -109,6 +111,38 @@ def test_shared_page_masks_keys_that_are_stored_unmasked(owner: User, settings: 
 
 
 @pytest.mark.django_db
+def test_shared_page_names_who_shared_it_and_shows_pictures_but_no_paths(owner: User, settings: Settings) -> None:
+    settings.SHARING = "anybody"
+    User.objects.filter(pk=owner.pk).update(first_name="Ada", last_name="Lane")
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}
+    content = [{"type": "text", "text": "what is this?"}, image]
+    lines = [{"role": "user", "content": content}, {"role": "assistant", "content": "A dot."}]
+    body = {"title": "Dot", "project": "/home/ada/secret-client/pottery", "messages": lines}
+    answer = Api(owner).send("POST", "/conversations", body)
+    assert answer.status_code == 201, answer.content
+    page = opened(share(owner, Conversation.objects.get(title="Dot")))
+    assert "Shared by Ada Lane on" in page
+    assert "convmemory</strong></header>" in page
+    assert "<h2>Ada Lane <small>" in page
+    assert "pottery" in page
+    assert "secret-client" not in page
+    assert f'<img src="data:image/png;base64,{PICTURE}"' in page
+
+
+@pytest.mark.django_db
+def test_link_can_be_copied_again_by_its_owner_alone(owner: User, teapot: Conversation) -> None:
+    path = share(owner, teapot)
+    for address in ("/settings/links", f"/conversations/{teapot.pk}/share"):
+        assert f"http://testserver{path}" in signed_in(owner).get(address).content.decode()
+    assert path not in signed_in(make_user("eve")).get("/settings/links").content.decode()
+    token = path.removeprefix("/shared/")
+    assert token not in ShareLink.objects.values_list("token_encrypted", flat=True).get()
+    assert token not in Api(owner).get("/share_links").content.decode()
+    ShareLink.objects.update(token_encrypted="")  # of a link that was made before tokens were stored
+    assert path not in signed_in(owner).get("/settings/links").content.decode()
+
+
+@pytest.mark.django_db
 def test_wrong_expired_revoked_and_deleted_links_get_same_answer(
     owner: User, teapot: Conversation, settings: Settings
 ) -> None:
@@ -133,7 +167,8 @@ def test_wrong_expired_revoked_and_deleted_links_get_same_answer(
     assert refusal(path) == wrong
     User.objects.filter(pk=owner.pk).update(is_active=True)
     settings.SHARING = "off"
-    assert refusal(path) == wrong
+    assert "Sharing is off on this server" in refusal(path)
+    assert "Sharing is off on this server" in refusal("/shared/wrong")
     settings.SHARING = "anybody"
     assert opened(path)
     ingest.delete_conversation(caller=Caller.of(owner), conversation_id=teapot.pk)
@@ -147,6 +182,9 @@ def test_link_for_people_asks_others_to_sign_in(owner: User, teapot: Conversatio
     path, open_to_all = share(owner, teapot, audience="people"), share(owner, teapot)
     answer = Client().get(path)
     assert (answer.status_code, answer.headers["Location"]) == (302, f"/login?next={path}")
+    assert (
+        "to people who have an account here: sign in to read it" in Client().get(f"/login?next={path}").content.decode()
+    )
     eve = signed_in(make_user("eve"))
     assert "Celadon" in opened(path, eve)
     for address in (f"/conversations/{teapot.pk}", f"/conversations/{teapot.pk}/share", "/settings/links/1/revoke"):
@@ -189,6 +227,7 @@ def test_server_limits_audience_and_days_of_links(owner: User, teapot: Conversat
     assert "14 days at most" in refused()
     assert "use 1 to 14" in refused(days=15)
     page = signed_in(owner).get(f"/conversations/{teapot.pk}/share").content.decode()
+    assert "signed in, and for at most 14 days." in page
     assert re.findall(r'<option value="(\w*)"', page) == ["1", "7", "14", "people"]
     settings.SHARING = "off"
     body: dict[str, Any] = {"days": 1}
@@ -206,11 +245,12 @@ def test_link_is_made_opened_without_session_and_revoked(
         page.get_by_role("link", name="Share…").click()
         page.get_by_label("Who may open it").select_option("anybody")
         page.get_by_role("button", name="Make a link").click()
-        address = page.locator("#new-link").inner_text()
+        row = page.get_by_role("row", name="Teapot")
+        expect(row).to_contain_text("anybody")
         page.reload()
-        expect(page.locator("#new-link")).to_have_count(0)
-        expect(page.get_by_role("row", name="Teapot")).to_contain_text("anybody")
-        return address
+        row.get_by_role("button", name="Copy").click()
+        expect(row.get_by_role("button", name="Copied")).to_be_visible()
+        return str(page.evaluate("navigator.clipboard.readText()"))
 
     address: str = chromium.visit(
         live_server.url, make, visitor=teapot.archive.person, at=f"/conversations/{teapot.pk}"

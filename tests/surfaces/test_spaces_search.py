@@ -493,7 +493,7 @@ def test_documents_page_pages_through_all_archives_in_order(
 ) -> None:
     for name, owner in (("Anchor", crew.rosa), ("Buoy", crew.shared.archive), ("Cleat", crew.rosa)):
         indexed_document(upload(owner, f"# {name}\n\n## {name}\n\n{name} " * 2, f"{name}.md"))
-    monkeypatch.setattr("convmemory.documents.views.SHOWN", 2)
+    monkeypatch.setattr("convmemory.documents.views.DOCUMENTS_SHOWN", 2)
     browser, address, found = browser_of(crew.rosa), f"/documents?sort={sort}", []
     while address:
         shown = browser.get(address).content.decode()

@@ -151,7 +151,7 @@ def test_progress_counts_turns_and_sections_and_names_pace_and_time(owner: User)
 
 def test_waiting_import_names_what_it_waits_for(owner: User) -> None:
     first, second = (Import.objects.create(archive_id=owner.pk, name=f"{name}.zip", size=1) for name in "ab")
-    assert why_waiting([first])[first.pk].startswith("It waits for a worker.")
+    assert why_waiting([first])[first.pk].startswith("It waits for its turn.")
     Import.objects.filter(pk=first.pk).update(state=Import.State.RUNNING)
     assert why_waiting([second]) == {second.pk: "It waits until your import of a.zip has ended."}
     assert why_waiting([Import.objects.get(pk=first.pk)]) == {}

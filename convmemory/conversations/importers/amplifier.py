@@ -132,8 +132,8 @@ class AmplifierImporter:
         if any("type" in item.value for item in source.head_objects):
             return None  # the transcript of another program
         metadata_keys = _METADATA_KEYS & _metadata(source.path, FileReport(path="")).keys()
-        beside = (source.path / TRANSCRIPT).exists() or events_path(source.path) is not None
-        return 70 if metadata_keys and (beside or source.path.parent.name == "sessions") else None
+        has_other_files = (source.path / TRANSCRIPT).exists() or events_path(source.path) is not None
+        return 70 if metadata_keys and (has_other_files or source.path.parent.name == "sessions") else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""

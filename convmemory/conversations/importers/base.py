@@ -149,7 +149,7 @@ def begins_like_json(head: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A place that could not be read as it is; `kept` if it was repaired instead of skipped."""
+    """A part of a file that could not be read as it is; `kept` if it was repaired instead of skipped."""
 
     place: str
     reason: str
@@ -196,7 +196,7 @@ class FileReport:
         return self.skipped + sum(self.unknown_types.values())
 
     def skip(self, position: int | str, reason: str) -> None:
-        """Count a skipped place; only the first ones are stored by name."""
+        """Count a skipped part; only the positions of the first ones are stored."""
         self._issue(position, reason, kept=False)
 
     def leave_over(self, name: str) -> None:
@@ -206,7 +206,7 @@ class FileReport:
             self.left_over.append(name)
 
     def repair(self, position: int | str, reason: str) -> None:
-        """Count a place that was repaired to be read."""
+        """Count a part that was repaired to be read."""
         self._issue(position, reason, kept=True)
 
     def line_issue(self, number: int | str, reason: str, *, kept: bool) -> None:

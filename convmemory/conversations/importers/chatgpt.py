@@ -29,7 +29,7 @@ from convmemory.conversations.importers.values import (
     without_payloads,
 )
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, told_apart
+from convmemory.conversations.messages.identity import is_global_id, with_distinct_id
 from convmemory.conversations.messages.parts import (
     AttachmentPart,
     Part,
@@ -100,7 +100,7 @@ class ChatGPTImporter:
                     report.skip(f"element {element.number}", "no conversation of ChatGPT")
                 continue
             has_conversation = True
-            yield told_apart(_conversation(value, source, report), used)
+            yield with_distinct_id(_conversation(value, source, report), used)
         if not has_conversation and _is_companion(source):
             report.note("a part of a ChatGPT export that holds no conversation")
 

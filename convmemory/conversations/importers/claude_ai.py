@@ -18,7 +18,7 @@ from convmemory.conversations.importers.json_arrays import json_bytes, read_elem
 from convmemory.conversations.importers.threads import Node, read_thread
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import is_global_id, named_by_opening, told_apart
+from convmemory.conversations.messages.identity import is_global_id, named_by_opening, with_distinct_id
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart
 
 AGENT = "claude"
@@ -64,7 +64,7 @@ class ClaudeAIImporter:
                 draft = None
             has_draft = has_draft or draft is not None
             if draft is not None:
-                yield told_apart(draft, used)
+                yield with_distinct_id(draft, used)
             elif source.plain_name not in COMPANIONS:
                 report.skip(f"element {element.number}", "neither a conversation nor a project of Claude.ai")
         if not has_draft and source.plain_name in COMPANIONS:

@@ -131,7 +131,7 @@ class QueueTracker:
             self._open = [entry for entry in self._open if not entry.handed_over]
 
     def plan(self) -> dict[Position, list[Segment]]:
-        """Return the messages of every place with queued prompts; an attachment without an entry yields none."""
+        """Return the messages of every position with queued prompts; an attachment without an entry yields none."""
         segments: dict[Position, list[tuple[int, str, str]]] = defaultdict(list)
         for entry in (*self._settled, *self._open):
             segments[entry.position].append((entry.start, entry.key, entry.text))
@@ -141,7 +141,7 @@ class QueueTracker:
         return {position: [(key, text) for _, key, text in sorted(pieces)] for position, pieces in segments.items()}
 
     def _take_up(self, position: Position, text: str) -> list[_Entry]:
-        """Move every open entry found in the text to this place; the rest of the text goes to `_rests`."""
+        """Move every open entry that occurs in the text to this position; the rest of the text goes to `_rests`."""
         framed = f"\n{text}\n"
         taken: dict[_Entry, None] = {}
         spans: list[tuple[int, int]] = []

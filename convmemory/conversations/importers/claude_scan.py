@@ -39,7 +39,7 @@ OTHER_TYPES = frozenset(
         *("last-prompt", "mode", "permission-mode", "pr-link", "frame-link", "worktree-state", "relocated"),
         *("bridge-session", "started", "result", "progress", "attachment", "system"),
         *("artifact-autoreact-ledger", "artifact-comment-monitor"),
-        "continued-in",  # names the session in which this one goes on
+        "continued-in",  # names the session in which this one continues
         # What was sent to the model, whole prompts among it, and what it cost. Seen in 2.1.332.
         *("api-request", "api-request-shape", "api-request-blob", "tools-used", "cost-state", "atis-latch"),
     }

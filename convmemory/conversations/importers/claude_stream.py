@@ -186,7 +186,7 @@ class _Reader:
 
 
 def _named(item: JsonObject) -> JsonObject:
-    """Return the message with a name of its own that does not depend on its place."""
+    """Return the message with a name of its own that does not depend on its position."""
     uuid = text_of(item.value.get("uuid")) or f"said:{short_hash(item.raw.decode('utf-8', 'replace'), 32)}"
     return JsonObject(item.number, item.index, item.offset, {**item.value, "uuid": uuid}, item.raw)
 
@@ -204,7 +204,7 @@ def _items(source: Source, report: FileReport, *, names: tuple[str, ...] = ()) -
 
 
 def _is_readable(value: Mapping[str, Any]) -> bool:
-    """Return whether the line is one that only `claude -p` writes, and holds something said."""
+    """Return whether the line is one that only `claude -p` writes, and has content."""
     if not text_of(value.get("session_id")) or "sessionId" in value:
         return False
     if value.get("type") == "result":

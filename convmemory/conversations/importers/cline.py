@@ -25,7 +25,7 @@ from convmemory.core.errors import ConvMemoryError
 HISTORY = "api_conversation_history.json"
 SESSION_ENDING = ".messages.json"
 COMPANIONS = frozenset({HISTORY, "ui_messages.json", "task_metadata.json", "history_item.json", "settings.json"})
-MAX_BYTES = 256 * 1024**2
+MAX_TASK_BYTES = 256 * 1024**2
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
 _WRAPPERS = ("task", "feedback", "answer", "user_message", "user_input")
@@ -55,7 +55,7 @@ class ClineImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         path = source.path / HISTORY if source.is_folder else source.path
-        value = load_json(path, max_bytes=MAX_BYTES)
+        value = load_json(path, max_bytes=MAX_TASK_BYTES)
         listed = value if isinstance(value, list) else mapping_of(value).get("messages")
         messages = list(objects_in(listed, "message", report))
         if not messages:

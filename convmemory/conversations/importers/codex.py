@@ -86,7 +86,7 @@ class CodexImporter:
         pages = pages_of(page, report)
         newest = pages[-1][0]
         if newest.path != page.path:
-            report.note(f"the thread goes on in {newest.name}: it is read with that file")
+            report.note(f"the thread continues in {newest.name}: it is read with that file")
             return
         scan = scan_rollout(page.path, report)
         if scan.is_empty and len(pages) == 1:
@@ -116,12 +116,12 @@ def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) ->
     seen: set[str] = set()
     keys = MessageKeys()
     newest = pages[-1][0]
-    told: set[str] = set()  # digests of the prompts of earlier files
+    known_digests: set[str] = set()  # digests of the prompts of earlier files
     for page, is_current in pages:
         page_report = report if page is newest else FileReport(path=page.name)
         page_scan = scan if page is newest else scan_rollout(page.path, page_report)
-        gone = [item for item in page_scan.recovered if item.digest not in told and not scan.inherited]
-        told.update(page_scan.digests)
+        gone = [item for item in page_scan.recovered if item.digest not in known_digests and not scan.inherited]
+        known_digests.update(page_scan.digests)
         if prompts := sum(item.is_prompt for item in gone):
             report.note(f"{prompts} prompts are only in a compaction of {page.name}, without their answers")
         reader = RecordReader(page_report, page_scan, keys)

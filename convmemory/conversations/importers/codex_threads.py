@@ -80,7 +80,7 @@ def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
     if not page.is_paginated:
         return [(page, True)]
     by_rollout = {page.rollout_id: page}
-    for path in _beside(page.path):
+    for path in _rollouts_near(page.path):
         if _rollout_of(path)[0] == page.thread_id and path != page.path:
             other = thread_of(path)
             if other.thread_id == page.thread_id and not (
@@ -106,7 +106,7 @@ def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
 
 def find_thread(near: Path, thread_id: str) -> Path | None:
     """Return the first file of another thread; the plain one if a compressed one exists too."""
-    paths = [path for path in _beside(near) if _rollout_of(path) == (thread_id, thread_id)]
+    paths = [path for path in _rollouts_near(near) if _rollout_of(path) == (thread_id, thread_id)]
     return min(paths, key=lambda path: path.name.endswith(".zst"), default=None)
 
 
@@ -115,7 +115,7 @@ def _rollout_of(path: Path) -> tuple[str, str]:
     return (named[1], named[2] or named[1]) if named else ("", "")
 
 
-def _beside(path: Path) -> tuple[Path, ...]:
+def _rollouts_near(path: Path) -> tuple[Path, ...]:
     """Return the rollouts in the same folder, or for the folder of a day, in the folders of all days."""
     root = path.parent
     while _DAY.fullmatch(root.name) and root.parent != root:

@@ -74,7 +74,7 @@ class CopilotCliImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         # The ids of events that a rewind took back, and of those that other events tell in full.
-        timeline, told = Timeline(), set()
+        timeline, covered = Timeline(), set()
         for item in read_objects(source.path):
             kind, data = text_of(item.value.get("type")), mapping_of(item.value.get("data"))
             if kind == _REWIND:
@@ -82,8 +82,8 @@ class CopilotCliImporter:
             elif kind in _MESSAGES:
                 timeline.add(_key(item))
             if kind == "user.message":
-                told.add((_RENDERED, text_of(data.get("turnId"))))
-            told.update((_STARTED, text_of(call.get("toolCallId"))) for call in _requests(data))
+                covered.add((_RENDERED, text_of(data.get("turnId"))))
+            covered.update((_STARTED, text_of(call.get("toolCallId"))) for call in _requests(data))
         events = read_objects(source.path, on_issue=report.line_issue)
         first = next(events, None)
         if first is None:
@@ -102,7 +102,7 @@ class CopilotCliImporter:
             summary_line = next((line for line in lines if line.startswith(SUMMARY)), "")
             title = text_of(summary_line.removeprefix(SUMMARY).strip().strip("\"'")).strip("|>-")
         draft = ConversationDraft(
-            messages=_messages(chain([first], events), timeline.superseded, told, report),
+            messages=_messages(chain([first], events), timeline.superseded, covered, report),
             source=self.name,
             title=title,
             agent=self.name,
@@ -115,7 +115,7 @@ class CopilotCliImporter:
 
 
 def _messages(
-    events: Iterator[JsonObject], taken_back: set[str], told: set[tuple[str, str]], report: FileReport
+    events: Iterator[JsonObject], taken_back: set[str], covered: set[tuple[str, str]], report: FileReport
 ) -> Iterator[MessageDraft]:
     tools = ToolNames()
     turn_model = ""
@@ -129,7 +129,7 @@ def _messages(
             if not kind.startswith(_SILENT):
                 report.unknown(kind or "(no type)")
             continue
-        if (kind, text_of(data.get("turnId" if kind == _RENDERED else "toolCallId"))) in told:
+        if (kind, text_of(data.get("turnId" if kind == _RENDERED else "toolCallId"))) in covered:
             continue
         source = text_of(data.get("source"))
         for draft in record_messages(

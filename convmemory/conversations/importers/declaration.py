@@ -72,12 +72,12 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """One format. Where several places are named, the first that has a value counts.
+    """One format. Where several paths are named, the first that has a value counts.
 
     `marks` all occur in the first 64 KB, of `a|b` one; in a database they are columns of the messages. `at` leads to
     the conversations, or with `entries="messages"` to the messages of one conversation, or of several if `group` names
     the conversation of each. `roles` adds names of roles; entries whose role is "" there are known and hold nothing to
-    store; `place?role` in `role` means that role if there is a value, `place:*` in `roles` any other value there.
+    store; `path?role` in `role` means that role if there is a value, `path:*` in `roles` any other value there.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Declaration:
     tables: Tables | None = None
     joined: tuple[Joined, ...] = ()
     header: str = ""  # only entries with a value there describe the conversation
-    beside: str = ""  # a file next to it that describes the conversation
+    sibling: str = ""  # a file next to it that describes the conversation
     messages: tuple[str, ...] = ("messages",)
     runs: tuple[Run, ...] = ()  # instead of `messages`: lists that follow one another
     threads: str = ""  # a list of further conversations in one

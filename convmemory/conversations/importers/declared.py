@@ -1,7 +1,7 @@
 """Reads formats that are declared as data: where conversations, messages, speakers, texts and times lie.
 
-A `Declaration` is one row of the tables in `chat_formats.py`, `library_formats.py` and `agent_formats.py`; places are
-paths (see `places.py`). `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite
+A `Declaration` is one row of the tables in `chat_formats.py`, `library_formats.py` and `agent_formats.py`; its paths
+are those of `places.py`. `DeclaredImporter` reads any of them: JSON documents of any size, JSON lines, tables of SQLite
 databases and CSV.
 """
 
@@ -43,12 +43,12 @@ from convmemory.conversations.importers.values import (
     time_of,
 )
 from convmemory.conversations.messages.drafts import ConversationDraft
-from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, told_apart
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, with_distinct_id
 from convmemory.core.errors import InvalidInput, TooLarge
 
 MAX_OPENING = 50  # entries that are searched for what describes the conversation
 MAX_HELD_BYTES = 128 * 1024**2  # of messages that are sorted into conversations, and of tables that are joined
-MAX_BESIDE_BYTES = 4 * 1024**2
+MAX_SIBLING_BYTES = 4 * 1024**2
 FOLDERS_ABOVE = 5
 # Of 16 letters and digits, or of a time with microseconds or random digits: no two conversations have such an id.
 _RANDOM_ID = re.compile(
@@ -150,21 +150,21 @@ class _Reader:
     _used: dict[str, str] = field(default_factory=dict)
     _held: int = 0
     _records: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _beside: Mapping[str, Any] = field(default_factory=dict)
+    _sibling: Mapping[str, Any] = field(default_factory=dict)
     _order: DayOrder = ""
 
     def entries(self) -> Iterator[PlacedEntry]:
-        """Yield the entries of the file: place, value and source bytes."""
+        """Yield the entries of the file: position, value and source bytes."""
         # Read the file that describes the conversation, if it is there.
-        if self.of.beside:
-            path = (self.source.path.parent / self.of.beside).resolve()
-            if path.is_file() and path.stat().st_size <= MAX_BESIDE_BYTES:
+        if self.of.sibling:
+            path = (self.source.path.parent / self.of.sibling).resolve()
+            if path.is_file() and path.stat().st_size <= MAX_SIBLING_BYTES:
                 try:
                     described = load_json(path)
                     rows = [row for row in map(mapping_of, list_of(described)) if self.source.path.stem in row.values()]
-                    self._beside = next(iter(rows), mapping_of(described))
+                    self._sibling = next(iter(rows), mapping_of(described))
                 except (InvalidInput, TooLarge) as error:
-                    self.report.note(f"{self.of.beside} beside it was not read: {error}")
+                    self.report.note(f"{self.of.sibling} next to it was not read: {error}")
         if SHOWN_DATE.search(self.source.head):
             with open_transcript(self.source.path) as file:
                 self._order = day_order(iter(partial(file.read, CHUNK_BYTES), b""))
@@ -312,7 +312,7 @@ class _Reader:
         self, prefix: str, value: _Entry, entries: Iterator[PlacedEntry], *, group: str = ""
     ) -> Iterator[ConversationDraft]:
         of = self.of
-        header = {**value, "beside": self._beside}
+        header = {**value, "sibling": self._sibling}
         conversation_id = group or name_of(first(header, of.id)) or (_folder_id(self.source) if of.folder_id else "")
         opening = list(entries if of.by_time else islice(entries, MAX_OPENING))
         if of.by_time:
@@ -339,7 +339,7 @@ class _Reader:
         )
         if not conversation_id:
             draft = named_by_opening(draft)
-        yield told_apart(draft, self._used) if draft.has_weak_id else draft
+        yield with_distinct_id(draft, self._used) if draft.has_weak_id else draft
 
 
 def messages_of(of: Declaration, entry: _Entry) -> object:
@@ -377,7 +377,7 @@ def _role_and_text(message: _Entry) -> tuple[str, str]:
 
 
 def _placed(of: Declaration, listed: object, prefix: str) -> Iterator[PlacedEntry]:
-    """Yield the messages of a list with their places; of an object, itself or its values, named by their keys."""
+    """Yield the messages of a list with their positions; of an object, itself or its values, named by their keys."""
     items: Iterable[tuple[object, object]] = ()
     if isinstance(listed, Mapping):
         items = [(1, listed)] if is_message(of, listed) else listed.items()

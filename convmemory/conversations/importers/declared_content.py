@@ -103,12 +103,14 @@ def is_message(of: Declaration, entry: Mapping[str, Any]) -> bool:
     if role is None and of.alternating:
         role = "user"  # or the answer: its place in the thread tells
     needed = (path.split("+") for path in of.needs)
-    has_needed = not of.needs or any(all(first(entry, (at,)) is not None for at in places) for places in needed)
+    has_needed = not of.needs or any(all(first(entry, (at,)) is not None for at in paths) for paths in needed)
     if not role or not has_needed or first(entry, of.lacks) is not None:
         return False
-    places = next((message.text for message in of.entry_messages if first(entry, message.text) is not None), of.text)
+    text_paths = next(
+        (message.text for message in of.entry_messages if first(entry, message.text) is not None), of.text
+    )
     unknown: list[str] = []
-    blocks = blocks_of_entry(of, entry, role=role, text=places, thinking=of.thinking)
+    blocks = blocks_of_entry(of, entry, role=role, text=text_paths, thinking=of.thinking)
     return bool(content_parts(blocks, unknown=unknown.append)) and not unknown
 
 

@@ -26,7 +26,7 @@ MAX_TREE_BYTES = 512 * 1024**2  # of a thread with branches, which is in memory 
 
 _Entry = Mapping[str, Any]
 PlacedEntry = tuple[str, _Entry, bytes]
-"""Place of an entry in its file, its value and its source bytes."""
+"""Position of an entry in its file, its value and its source bytes."""
 
 
 @dataclass(slots=True)

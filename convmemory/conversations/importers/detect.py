@@ -94,7 +94,7 @@ COMPANIONS = frozenset(
         *("channels.json", "groups.json", "dms.json", "mpims.json", "integration_logs.json", "canvases.json"),
         *("file_conversations.json", "lists.json", "org_users.json"),
         *("journal.jsonl", "session_index.jsonl", "sessions-index.json", "index.jsonl"),
-        *(PurePosixPath(of.beside).name.lower() for of in (*CHAT_FORMATS, *AGENT_FORMATS) if of.beside),
+        *(PurePosixPath(of.sibling).name.lower() for of in (*CHAT_FORMATS, *AGENT_FORMATS) if of.sibling),
     }
 )
 # Where programs keep conversations in hidden folders, which are walked only there: all else in them is passed over.
@@ -344,7 +344,7 @@ class Walk:
         if detected.importer is not None:
             return False
         if detected.reason.startswith(UNKNOWN) and ".jsonl" not in source.plain_name:
-            # Settings and lists of a program, and what an agent keeps of a session in the folder beside its transcript.
+            # Settings and lists of a program, and what an agent keeps of a session in a folder next to its transcript.
             is_of_program = any(_home_of(part) in _HIDDEN for part in PurePosixPath(source.label).parts)
             if is_of_program or any(os.path.isfile(f"{folder}.jsonl") for folder in source.path.parents[:4]):
                 return True

@@ -55,7 +55,7 @@ class GeminiCliImporter:
         """See `Importer.parse`."""
         twin = source.path.with_suffix(".jsonl")
         if source.path.suffix == ".json" and twin.exists():
-            report.note(f"{twin.name} beside it holds the session as it went on: that one is read")
+            report.note(f"{twin.name} next to it holds the session with what followed: that one is read")
             return
         session = _Session(report)
         if source.path.suffix == ".json":

@@ -269,7 +269,7 @@ class _Document:
                 value, end = _DECODER.raw_decode(text.text, text.at)
             except (ValueError, RecursionError) as error:
                 problem = f"not readable JSON: {error}"
-                if isinstance(error, json.JSONDecodeError) and self._may_go_on(error):
+                if isinstance(error, json.JSONDecodeError) and self._may_continue(error):
                     continue
                 break
             else:
@@ -281,7 +281,7 @@ class _Document:
             problem = ""
         return self._by_its_brackets(number, position, problem)
 
-    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
+    def _may_continue(self, error: json.JSONDecodeError) -> bool:
         """Return whether the error can come from the end of the text, and more could be read."""
         text = self._text
         # An error in the last characters can be a token that the end of the chunk cuts.

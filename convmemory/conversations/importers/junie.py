@@ -21,7 +21,7 @@ from convmemory.conversations.importers.values import list_of, mapping_of, text_
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 
 _PROMPT, _EVENT = "UserPromptEvent", "SessionA2uxEvent"
-MAX_LISTED = 10_000  # sessions of the list beside their folders
+MAX_LISTED = 10_000  # sessions of the list next to their folders
 _SESSION = re.compile(r"session-\d{6}-\d{6}-\w{2,16}")
 _BLOCKS = "BlockUpdatedEvent"
 _FAILURE, _TITLE = "AgentFailureEvent", "AgentTaskNameUpdatedEvent"
@@ -49,7 +49,7 @@ class JunieImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        places: dict[str, tuple[int, int, int]] = {}
+        addresses: dict[str, tuple[int, int, int]] = {}
         title = model = ""
         for item in read_objects(source.path, on_issue=report.line_issue):
             kind, event = _event(item.value)
@@ -59,17 +59,17 @@ class JunieImporter:
                 model = text_of(usage.get("model")) or model
             if kind in (_PROMPT, _FAILURE) or kind.endswith(_BLOCKS):
                 step = text_of(event.get("stepId")) if kind != _PROMPT else ""
-                places[f"{kind}:{step}" if step else f"{item.number}.{item.index}"] = (
+                addresses[f"{kind}:{step}" if step else f"{item.number}.{item.index}"] = (
                     item.offset,
                     item.number,
                     item.index,
                 )
             elif kind not in _SILENT:
                 report.unknown(kind or "(no kind)")
-        if not places:
+        if not addresses:
             report.note("a session without any message")
             return
-        records = read_objects_at(source.path, places.values(), until=source.path.stat().st_size)
+        records = read_objects_at(source.path, addresses.values(), until=source.path.stat().st_size)
         draft = ConversationDraft(
             messages=_messages(records, model, report), source=self.name, title=title, agent=self.name
         )

@@ -16,7 +16,7 @@ from convmemory.conversations.importers.json_arrays import json_bytes, read_elem
 from convmemory.conversations.importers.threads import Node, named, read_thread
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import told_apart
+from convmemory.conversations.messages.identity import with_distinct_id
 
 NO_PARENT = "00000000-0000-0000-0000-000000000000"
 _MARKS = re.compile(rb'"(?:parentMessageId|messagesTree|isCreatedByUser)"\s*:')
@@ -50,7 +50,7 @@ class LibreChatImporter:
             if listed is None:
                 report.skip(f"conversation {element.number}", "it holds no messages")
                 continue
-            yield told_apart(_conversation(value, list(_nodes(listed)), source, report), used)
+            yield with_distinct_id(_conversation(value, list(_nodes(listed)), source, report), used)
 
 
 def _conversation(value: Message, nodes: list[Node[Message]], source: Source, report: FileReport) -> ConversationDraft:

@@ -26,13 +26,13 @@ from convmemory.conversations.messages.parts import spoken_text
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import cut
 
-MAX_DEPTH = 12
-MAX_MEMBER_DEPTH = 3  # of places in a message
+MAX_LIST_DEPTH = 12
+MAX_MEMBER_DEPTH = 3  # of paths in a message
 MAX_LISTS = 2_000  # looked at for messages
 MAX_SAMPLE = 40  # messages of a list
-MAX_LINES = 200
+MAX_SAMPLED_LINES = 200
 MAX_PREVIEWED = 100_000  # messages
-SHOWN_CHARS = 120
+PREVIEW_CHARS = 120
 MAX_SHOWN_MEMBERS = 30
 
 _PLACES = frozenset(
@@ -76,9 +76,9 @@ def proposed_mapping(path: Path) -> dict[str, Any] | None:
     source = Source(path)
     lines = source.head_objects
     if source.plain_name.endswith(CSV):
-        sampled = csv_sample(path, MAX_LINES)
+        sampled = csv_sample(path, MAX_SAMPLED_LINES)
     elif len(lines) > 1 or path.name.lower().endswith(("jsonl", "ndjson")):
-        sampled = [item.value for item in islice(read_objects(path), MAX_LINES)]
+        sampled = [item.value for item in islice(read_objects(path), MAX_SAMPLED_LINES)]
     else:
         sampled = load_json(path)
     for steps, messages in islice(_lists(sampled), MAX_LISTS):
@@ -115,8 +115,10 @@ def importer_of(mapping: Mapping[str, Any]) -> DeclaredImporter:
         ):
             fields[name] = value
         else:
-            places = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
-            raise InvalidInput(f"`{name[:40]}` of the mapping is not known, or has no value it can have: {places}.")
+            known_fields = ", ".join(sorted({*_PLACES, "entries", "name", "roles"}))
+            raise InvalidInput(
+                f"`{name[:40]}` of the mapping is not known, or has no value it can have: {known_fields}."
+            )
     name = fields.pop("name", "mapped")
     if name in FORMATS:
         raise InvalidInput(f"`name` of the mapping is that of a known format, {name}: give the program another one.")
@@ -140,7 +142,7 @@ def preview(importer: DeclaredImporter, path: Path) -> Preview:
         for message in draft.messages:
             messages += 1
             if not question and message.role == "user" and not message.superseded:
-                question = " ".join(spoken_text(message.parts).split())[:SHOWN_CHARS]
+                question = " ".join(spoken_text(message.parts).split())[:PREVIEW_CHARS]
             if messages >= MAX_PREVIEWED:
                 break
         if messages >= MAX_PREVIEWED:
@@ -165,8 +167,8 @@ def _sample(importer: DeclaredImporter, path: Path) -> list[tuple[str, str]]:
     drafts = importer.parse(Source(path), FileReport(path=path.name))
     raw = next((message.raw for draft in drafts for message in draft.messages), b"")
     members = _members(mapping_of(column_json(raw.decode("utf-8", "replace"))))
-    values = ((place, " ".join(str(value).split())) for place, value in members if not isinstance(value, Mapping))
-    return [(place, cut(value, SHOWN_CHARS)) for place, value in islice(values, MAX_SHOWN_MEMBERS)]
+    values = ((name, " ".join(str(value).split())) for name, value in members if not isinstance(value, Mapping))
+    return [(name, cut(value, PREVIEW_CHARS)) for name, value in islice(values, MAX_SHOWN_MEMBERS)]
 
 
 def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:
@@ -183,7 +185,7 @@ def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]
         if objects and (isinstance(node, list) or is_keyed):
             list_steps = (*steps, "*") if is_keyed else steps
             lists.setdefault(list_steps, []).extend(objects[:MAX_SAMPLE])
-        if len(steps) >= MAX_DEPTH:
+        if len(steps) >= MAX_LIST_DEPTH:
             continue
         if isinstance(node, Mapping):
             step = ("*",) if is_keyed and len(node) > 1 else ()
@@ -196,7 +198,7 @@ def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]
 def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return a mapping if the objects are messages: with a speaker of two or more, and a text."""
     sample = messages[:MAX_SAMPLE]
-    # The place of the speaker and the roles of names that are not known; "" without one.
+    # The path of the speaker and the roles of names that are not known; "" without one.
     role, best_roles, best_known = "", dict[str, str](), -1
     for candidate in (path for path, value in _members(sample[0]) if isinstance(value, str | bool)):
         values = [str(first(item, (candidate,))).strip() for item in sample if first(item, (candidate,)) is not None]
@@ -217,7 +219,7 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
                 len(known_names),
             )
     roles = best_roles
-    text = _text_place(sample, role)
+    text = _text_path(sample, role)
     if not role or not text:
         return None
     mapping: dict[str, Any] = {"name": "mapped", "role": role, "text": text}
@@ -227,7 +229,7 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
         mapping["time"] = time
     if model := next((name for name in _MODELS if any(text_of(item.get(name)) for item in sample)), ""):
         mapping["model"] = model
-    # Where the conversations lie, whose messages lie at the place.
+    # Where the conversations lie, whose messages lie at these steps.
     if "[]" in steps or steps.count("*") > 1 or (steps.count("*") == 1 and steps[-1] != "*"):
         # The messages of each conversation in a list, or under keys.
         at = max(index for index, step in enumerate(steps[:-1]) if step in ("[]", "*"))
@@ -254,15 +256,15 @@ def _mapping_of(steps: tuple[str, ...], messages: list[Mapping[str, Any]]) -> di
 
 
 def _members(value: Mapping[str, Any], depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the members of an object and of those in it with their places, the nearest first."""
+    """Yield the members of an object and of those in it with their paths, the nearest first."""
     yield from value.items()
     for name, inner in value.items() if depth < MAX_MEMBER_DEPTH else ():
         if isinstance(inner, Mapping):
             yield from ((f"{name}.{path}", member) for path, member in _members(inner, depth + 1))
 
 
-def _text_place(sample: list[Mapping[str, Any]], role: str) -> str:
-    """Return the place with the most text."""
+def _text_path(sample: list[Mapping[str, Any]], role: str) -> str:
+    """Return the path with the most text."""
     lengths: Counter[str] = Counter()
     for item in sample:
         for path, text in _members(item):

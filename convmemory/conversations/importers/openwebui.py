@@ -18,7 +18,7 @@ from convmemory.conversations.importers.json_arrays import column_json, json_byt
 from convmemory.conversations.importers.threads import Node, named, read_thread
 from convmemory.conversations.importers.values import key_of, list_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import told_apart
+from convmemory.conversations.messages.identity import with_distinct_id
 from convmemory.conversations.messages.parts import Part
 
 _COLUMNS = frozenset({"id", "user_id", "title", "chat", "created_at", "archived"})  # of the table `chat`
@@ -57,7 +57,7 @@ class OpenWebUIImporter:
                 report.skip(f"chat {number}", "it holds no messages")
                 continue
             draft = _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
-            yield told_apart(draft, used)
+            yield with_distinct_id(draft, used)
 
 
 def _exported(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]:

@@ -201,7 +201,7 @@ def conversation_of_row(
 
 
 def messages_of_rows(rows: Iterable[tuple[str, Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
-    """Yield the messages of rows in an export, given with their places and sources; report those that are invalid."""
+    """Yield the messages of rows in an export, which come with positions and sources; report invalid ones."""
     for position, row, raw in rows:
         try:
             yield message_of_row(row, raw)

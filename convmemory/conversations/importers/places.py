@@ -1,7 +1,7 @@
-"""Finds values in foreign JSON by dotted places, and the beginning of a document that is cut off.
+"""Finds values in foreign JSON by dotted paths, and the beginning of a document that is cut off.
 
-A place is a path of steps: a name, the number of an item, `*` for all items, a name that ends in `*` for all names with
-that beginning, `name[other]` for the item whose number stands under `other`, and `@json` to parse a text. `.` alone is
+A path consists of steps: a name, the number of an item, `*` for all items, a name that ends in `*` for all names with
+that beginning, `name[other]` for the item whose number is under `other`, and `@json` to parse a text. `.` alone is
 the value itself. Nothing raises.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 from convmemory.conversations.importers.json_arrays import column_json
 from convmemory.conversations.importers.values import list_of, mapping_of
 
-MAX_FOUND = 100_000  # values at one place
-MAX_PLACES = 5_000  # whose steps are kept; declarations have some hundred
+MAX_VALUES_AT_PATH = 100_000  # values at one path
+MAX_CACHED_PATHS = 5_000  # whose steps are kept; declarations have some hundred
 MAX_NESTING = 200  # of the beginning of a document
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[\[\]{},:]', re.DOTALL)
@@ -23,9 +23,9 @@ _ESCAPE_BYTES = 6  # of the longest escape in a string
 _CLOSERS = {b"{": b"}", b"[": b"]"}
 
 
-def first(value: object, places: Iterable[str]) -> Any:
-    """Return the first value that is not empty at any of the places, None without one."""
-    for path in places:
+def first(value: object, paths: Iterable[str]) -> Any:
+    """Return the first value that is not empty at any of the paths, None without one."""
+    for path in paths:
         plain = _plain_steps(path)
         for item in values_at(value, path) if plain is None else (_at_plain_steps(value, plain),):
             if item or item is False or item == 0:  # neither None nor an empty text, list or object
@@ -34,15 +34,15 @@ def first(value: object, places: Iterable[str]) -> Any:
 
 
 def values_at(value: object, path: str) -> list[Any]:
-    """Return all values at the place, at most `MAX_FOUND`."""
+    """Return all values at the path, at most `MAX_VALUES_AT_PATH`."""
     values = [value]
     for step in _steps(path):
-        values = [item for node in values for item in _at_step(node, step)][:MAX_FOUND]
+        values = [item for node in values for item in _at_step(node, step)][:MAX_VALUES_AT_PATH]
     return values
 
 
 def _at_plain_steps(value: object, steps: tuple[str, ...]) -> Any:
-    """Return the one value at steps that are names or numbers, which most places are; None without one."""
+    """Return the one value at steps that are names or numbers, which most paths have; None without one."""
     for step in steps:
         if type(value) is dict:
             value = value.get(step)
@@ -55,14 +55,14 @@ def _at_plain_steps(value: object, steps: tuple[str, ...]) -> Any:
     return value
 
 
-@lru_cache(maxsize=MAX_PLACES)
+@lru_cache(maxsize=MAX_CACHED_PATHS)
 def _plain_steps(path: str) -> tuple[str, ...] | None:
-    """Return the steps of a place that leads to one value by names and numbers alone, None for any other."""
+    """Return the steps of a path that leads to one value by names and numbers alone, None for any other."""
     steps = _steps(path)
     return None if any(step == "@json" or step.endswith(("*", "]")) for step in steps) else steps
 
 
-@lru_cache(maxsize=MAX_PLACES)
+@lru_cache(maxsize=MAX_CACHED_PATHS)
 def _steps(path: str) -> tuple[str, ...]:
     return () if path in ("", ".") else tuple(path.split("."))
 

@@ -21,7 +21,7 @@ from convmemory.conversations.importers.json_arrays import load_json
 from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, value_without_payloads
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, told_apart
+from convmemory.conversations.messages.identity import MAX_ID_CHARS, is_global_id, named_by_opening, with_distinct_id
 
 MAX_OPENING = 20  # messages at most that name a conversation without an id
 MIN_GLOBAL_ID_CHARS = 8  # shorter ids are unique only within their file
@@ -39,7 +39,7 @@ _TEXT_FIELD = re.compile(r'"(?:text|content|value|answer|markdown)": "[^"]')
 MAX_SEARCHED_CHARS = 100_000
 _OPEN_LINE_ENDS = (b"{", b"[", b",", b":")
 Entry = tuple[str, Mapping[str, Any], bytes]
-"""Place of a message, the message, its source bytes."""
+"""Position of a message, the message, its source bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class _Names:
             count = self._former[former]
             name = key_of(former if count == 1 else f"{former}:{count}", max_chars=MAX_ID_CHARS)
             draft = named_by_opening(draft, scope=native_id, former_ids=(name,))
-        return told_apart(draft, self._used)
+        return with_distinct_id(draft, self._used)
 
 
 def _dumped(value: object) -> str:

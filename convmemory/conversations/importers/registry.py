@@ -1,6 +1,6 @@
 """Describes each format once: how people export their conversations from a program, and what is kept of them.
 
-The import page shows it, and `docs/formats.md` is written from it by `make formats`.
+The import page shows it, and `make formats` writes `docs/formats.md` and the table of `README.md` from it.
 """
 
 import sys
@@ -29,6 +29,7 @@ in it, whatever its name. Importing again updates and adds, never doubles. [Addi
 *Checked against* says what the newest version was compared with: a **file** that the program wrote, or a published
 **schema** only. If a file of yours is not read as it should be, the import's report names the places.
 """
+README_HEAD = "| kind | programs and formats |\n|---|---|\n"
 TABLE_HEAD = "| format | checked | against | how to get the files | what is kept |\n|---|---|---|---|---|\n"
 
 
@@ -211,9 +212,21 @@ def documented() -> str:
     return PAGE_HEAD + "".join(sections)
 
 
+def with_programs(readme: str) -> str:
+    """Return the README with the programs of all formats in its table."""
+    before, head, rest = readme.partition(README_HEAD)
+    rows = []
+    for kind in KINDS:
+        programs = dict.fromkeys(note.program for note in NOTES if note.kind == kind)
+        rows.append(f"| {kind} | {', '.join(programs)} |\n")
+    return before + head + "".join(rows) + rest[rest.index("\n\n") + 1 :]
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(documented(), encoding="utf-8")
+    page, readme = map(Path, sys.argv[1:])
+    page.write_text(documented(), encoding="utf-8")
+    readme.write_text(with_programs(readme.read_text(encoding="utf-8")), encoding="utf-8")

@@ -226,15 +226,15 @@ def _opened(path: Path, folder: Path) -> Database:
     # may hold the first page of a database, and an empty file is one.
     with path.open("rb") as file:
         start = file.read(len(SQLITE_START))
-    if start not in (b"", SQLITE_START) and not any(_size(_beside(path, ending)) for ending in _SIDE_FILES):
+    if start not in (b"", SQLITE_START) and not any(_size(_with_ending(path, ending)) for ending in _SIDE_FILES):
         raise sqlite3.DatabaseError("file is not a database")
     # It has a log and no program has it open: reading it live would leave files next to it.
     with path.open("rb") as file:
         header = file.read(_WRITE_VERSION_AT + 1)
-    if header[_WRITE_VERSION_AT:] == b"\x02" and not _size(_beside(path, "-wal")):
+    if header[_WRITE_VERSION_AT:] == b"\x02" and not _size(_with_ending(path, "-wal")):
         return Database(path, "mode=ro&immutable=1", folder)
     # Otherwise a log was left behind, although no program seems to have the database open.
-    if not _size(_beside(path, "-wal")) or _beside(path, "-shm").exists():
+    if not _size(_with_ending(path, "-wal")) or _with_ending(path, "-shm").exists():
         try:
             return Database(path, "mode=ro", folder)
         except sqlite3.OperationalError:
@@ -252,9 +252,9 @@ def _opened(path: Path, folder: Path) -> Database:
         if shutil.disk_usage(folder).free < 2 * size:
             raise InvalidInput(f"There is no room to copy {path.name}, which another program has locked: free some.")
         for ending in ("", *_SIDE_FILES):
-            _beside(target, ending).unlink(missing_ok=True)
-            if _beside(path, ending).exists():
-                shutil.copyfile(_beside(path, ending), _beside(target, ending))
+            _with_ending(target, ending).unlink(missing_ok=True)
+            if _with_ending(path, ending).exists():
+                shutil.copyfile(_with_ending(path, ending), _with_ending(target, ending))
         if _states(path) == before:
             return Database(target, "mode=rw", folder)
     raise InvalidInput(f"{path.name} is being written to: import it again when that program is idle.")
@@ -262,11 +262,11 @@ def _opened(path: Path, folder: Path) -> Database:
 
 def _states(path: Path) -> list[tuple[int, int]]:
     """Return size and modification time of the database and its side files."""
-    files = [_beside(path, ending) for ending in ("", *_SIDE_FILES)]
+    files = [_with_ending(path, ending) for ending in ("", *_SIDE_FILES)]
     return [(file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else (0, 0) for file in files]
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _with_ending(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 

@@ -133,8 +133,8 @@ def _send(message: Mapping[str, object], contents: Iterable[bytes | bytearray] =
 def _access(arguments: Sequence[str]) -> Access:
     """Return the access to the database and its side files; readers also write to a log's shared memory."""
     database, *_ = arguments
-    beside = [Path(f"{database}{ending}") for ending in ("", "-wal", "-journal", "-shm")]
-    return Access(beside, [Path(os.environ["SQLITE_TMPDIR"]), beside[-1]])
+    files = [Path(f"{database}{ending}") for ending in ("", "-wal", "-journal", "-shm")]
+    return Access(files, [Path(os.environ["SQLITE_TMPDIR"]), files[-1]])
 
 
 if __name__ == "__main__":

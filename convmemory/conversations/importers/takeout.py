@@ -115,7 +115,7 @@ class TakeoutImporter:
             day = date.min if entry.chat or not entry.at else entry.at.date()
             chats.setdefault((day, entry.chat), []).append(entry)
         for asked in chats.values():
-            # The newest entry stands first; entries of one second keep their order in time.
+            # The newest entry is first; entries of one second keep their order in time.
             asked.sort(key=lambda entry: entry.at or datetime.min.replace(tzinfo=UTC))
         for (day, chat), asked in sorted(chats.items(), key=lambda item: (item[1][0].at is not None, item[0])):
             days = {f"day:{entry.at.date() if entry.at else 'unknown'}" for entry in asked}

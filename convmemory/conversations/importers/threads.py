@@ -56,15 +56,17 @@ def order_thread(
     branch = branch[::-1]
     # The children of each node (None: the first messages) that are not on the branch.
     on_branch = set(branch)
-    beside: dict[int | None, list[int]] = {}
+    off_branch: dict[int | None, list[int]] = {}
     for at, parent in enumerate(parents):
         if at not in on_branch:
-            beside.setdefault(parent, []).append(at)
+            off_branch.setdefault(parent, []).append(at)
     order: list[Placed[T]] = []
     for fork in (None, *branch):
         if fork is not None:
             order.append(Placed(listed[fork].value, superseded=False))
-        order.extend(Placed(listed[other].value, superseded=True) for other in _subtrees(beside.get(fork, []), beside))
+        order.extend(
+            Placed(listed[other].value, superseded=True) for other in _subtrees(off_branch.get(fork, []), off_branch)
+        )
     return order
 
 
@@ -84,12 +86,12 @@ def read_thread(
 
 def _parents(nodes: Sequence[Node[T]], report: FileReport, position: str) -> list[int | None]:
     """Return for each node the index of its parent in the list; one that is its own ancestor has none."""
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for at, node in enumerate(nodes):
-        places.setdefault(node.id, at)
+        indices.setdefault(node.id, at)
     parents: list[int | None] = []
     for at, node in enumerate(nodes):
-        parent = places.get(node.parent) if node.parent else None
+        parent = indices.get(node.parent) if node.parent else None
         if node.parent and parent is None and at:
             report.repair(position, f"{node.id[:80]!r} follows a message that is missing: put behind the one before it")
             parent = at - 1
@@ -144,7 +146,7 @@ class Timeline:
     _opens_turn: dict[str, bool] = field(default_factory=dict)  # for the current messages
 
     def add(self, key: str, *, opens_turn: bool = False) -> None:
-        """Record a message. A repeated one keeps its first place; a rewound one is current again."""
+        """Record a message. A repeated one keeps its first position; a rewound one is current again."""
         if key not in self._opens_turn:
             self._current.append(key)
             self.superseded.discard(key)

@@ -32,8 +32,8 @@ DayOrder = Literal["day first", "month first", ""]
 """The order of day and month in dates such as 5/1/2026, "" if nothing tells."""
 
 MIN_BASE64_CHARS = 1024
-MAX_DEPTH = 60
-TOO_DEEP = f"[nested deeper than {MAX_DEPTH} levels]"
+MAX_VALUE_DEPTH = 60
+TOO_DEEP = f"[nested deeper than {MAX_VALUE_DEPTH} levels]"
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]*)*;base64,([A-Za-z0-9+/_%-]{64,}={0,2})")
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{MIN_BASE64_CHARS},}}={{0,2}}")
@@ -208,7 +208,7 @@ def value_without_payloads(value: Any, depth: int = 0) -> Any:
     """Return a JSON value with payloads replaced in all texts, to a bounded depth."""
     if isinstance(value, str):
         return without_payloads(value)
-    if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple)):
+    if depth >= MAX_VALUE_DEPTH and isinstance(value, (Mapping, list, tuple)):
         return TOO_DEEP
     if isinstance(value, Mapping):
         return {str(key): value_without_payloads(item, depth + 1) for key, item in value.items()}

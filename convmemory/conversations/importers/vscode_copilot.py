@@ -59,7 +59,7 @@ class VSCodeCopilotImporter:
         """See `Importer.parse`."""
         path = source.path
         if path.suffix == ".json" and path.with_suffix(".jsonl").exists():
-            report.note(f"{path.stem}.jsonl beside it holds the chat as it went on: that one is read")
+            report.note(f"{path.stem}.jsonl next to it holds the chat with what followed: that one is read")
             return
         session = mapping_of(load_json(path) if path.suffix == ".json" else replayed(path, report))
         requests = list(objects_in(session.get("requests"), "request", report))

@@ -196,7 +196,7 @@ def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
     reason = (
         f"It waits until your import of {cut(running.name, 80)} has ended."
         if running
-        else "It waits for a worker. If that takes minutes, ask who runs this server: `manage.py up` and "
+        else "It waits for its turn. If that takes minutes, ask who runs this server: `manage.py up` and "
         "`manage.py worker` start them."
     )
     return {row.pk: reason for row in waiting}

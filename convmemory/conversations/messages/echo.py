@@ -14,7 +14,7 @@ from convmemory.conversations.messages.parts import Part, ToolCallPart, ToolResu
 OWN_TOOLS = frozenset(
     {
         "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations",
-        "document_search", "search_events",
+        "document_search", "search_events", "conversation_ask",
     }
 )  # fmt: skip
 """The tools' own names: our chat calls them so, and agents that keep the server's name in another field."""

@@ -67,7 +67,7 @@ def longer_ids(name: str, messages: Sequence[MessageDraft]) -> Iterator[str]:
         count *= 2
 
 
-def told_apart(draft: ConversationDraft, used: dict[str, str]) -> ConversationDraft:
+def with_distinct_id(draft: ConversationDraft, used: dict[str, str]) -> ConversationDraft:
     """Return the draft with an id that no earlier conversation of its file has.
 
     `used` maps each id of the file to its conversation's beginning, and gets this one.

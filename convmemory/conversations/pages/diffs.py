@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from convmemory.conversations.messages.edits import content_in, patch_in, path_in, replacements_in
+from convmemory.conversations.messages.file_versions import aligned
 
 LineKind = Literal["added", "removed", "same", "heading"]
 
@@ -103,6 +104,29 @@ def compare(old: str, new: str) -> Iterator[DiffLine]:
     yield from (DiffLine("removed", line) for line in before[head : len(before) - tail])
     yield from (DiffLine("added", line) for line in after[head : len(after) - tail])
     yield from _same(before[len(before) - tail :][:CONTEXT_LINES])
+
+
+def difference(before: Sequence[str | None], after: Sequence[str | None]) -> Iterator[DiffLine]:
+    """Yield the lines that differ between two versions of a file, with some around them. None is a gap."""
+    old, new = (["…" if text is None else text for text in texts] for texts in (before, after))
+    lines: list[DiffLine] = []
+    added: list[DiffLine] = []
+    start = 0
+    for text, match in [*zip(new, aligned(old, new), strict=True), (None, len(old))]:
+        if match is None:
+            added.append(DiffLine("added", text or ""))
+            continue
+        lines += [*(DiffLine("removed", each) for each in old[start:match]), *added]
+        lines += [] if text is None else [DiffLine("same", text)]
+        added, start = [], match + 1
+    changed = [number for number, line in enumerate(lines) if line.kind != "same"]
+    near = {at for number in changed for at in range(number - CONTEXT_LINES, number + CONTEXT_LINES + 1)}
+    last = -1
+    for number in sorted(near & set(range(len(lines)))):
+        if number > last + 1:
+            yield DiffLine("heading", "…")
+        yield lines[number]
+        last = number
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:

@@ -33,11 +33,12 @@ _SPEAKERS: Mapping[MessageKind, "StrOrPromise"] = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark of the product below a message."""
+    """A remark of the product below a message; `raw`, what another server answered, is folded."""
 
     text: str
     is_warning: bool = False
     address: str = ""
+    raw: str = ""
 
 
 @dataclass(frozen=True, slots=True)

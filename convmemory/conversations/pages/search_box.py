@@ -1,7 +1,7 @@
 """The contents of the search box: the query, its filters and its order, as parameters of the page's address.
 
 Filters can also be typed into the query: `agent:codex after:2026-05`. Such tokens become filters, and several of an
-agent or a project mean any of them. `title:`, `is:`, `tag:`, `has:`, `model:` and `space:` stay in the box.
+agent or a project mean any of them. `title:`, `is:`, `tag:`, `has:`, `model:`, `file:` and `space:` stay in the box.
 """
 
 import calendar
@@ -23,7 +23,7 @@ SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # kinds of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
 TIMES = ("any",)  # "any": words of time are plain words; "": they favour or restrict a time
-KEPT = ("title", "is", "tag", "has", "model", "space")  # tokens without a field of the form
+KEPT = ("title", "is", "tag", "has", "model", "space", "file")  # tokens without a field of the form
 MAX_NAMES = 20  # of one filter; searching looks up each
 MAX_TYPED_CHARS = 2_000  # longer texts are searched for no tokens
 _TOKEN = re.compile(
@@ -255,7 +255,7 @@ _READERS: dict[str, Callable[[str, Values], dict[str, Any] | None]] = {
     "role": _places,
     "is": _state,
     "has": _kept("has", dict(zip(HAS, HAS, strict=True))),
-    **{name: _kept(name) for name in ("title", "tag", "model", "space")},
+    **{name: _kept(name) for name in ("title", "tag", "model", "space", "file")},
     "sort": _choice("sort", _ORDERS),
     "by": _choice("mode", _MODES),
 }

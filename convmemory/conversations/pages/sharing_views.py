@@ -15,19 +15,18 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from convmemory.accounts.pages import PageRequest, absolute_address, signed_in, to_login
-from convmemory.accounts.views import new_key_of, redirect_with_new_key, showing_new_key
 from convmemory.conversations import reading, sharing
 from convmemory.conversations.exports.formats import FORMATS, streamed
 from convmemory.core.config import config
-from convmemory.core.errors import NotFound
+from convmemory.core.errors import NotFound, SwitchedOff
 from convmemory.core.numbers import parse_number
 
 LIFETIMES = (1, 7, 30)
 FOR_EVER = ""
 # The page loads nothing and runs nothing, even if the sanitiser let something pass.
 POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "sandbox allow-popups"
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; sandbox allow-popups"
 )
 
 
@@ -65,32 +64,49 @@ class ShareForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def share(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Render the links to a conversation and a form for a new one, which is shown once, after its POST."""
+    """Render the links to a conversation and a form for a new one."""
     found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     turn = parse_number(request.GET.get("turn", ""))
     form = ShareForm(
         request.POST or None, initial={"turn": None if turn is None else turn + 1}, turn_count=found.turn_count
     )
     if request.method == "POST" and form.is_valid():
-        _link, token = sharing.create_link(caller=request.caller, conversation_id=found.pk, **form.values())
-        return redirect_with_new_key(request, token)
-    token = new_key_of(request)
+        sharing.create_link(caller=request.caller, conversation_id=found.pk, **form.values())
+        messages.success(request, _("The link is made: copy it from the list."))
+        return redirect("share-conversation", found.pk)
     context = {
         "conversation": found,
         "form": form,
-        "links": sharing.links_of(caller=request.caller, conversation_id=found.pk),
+        "links": _with_addresses(request, sharing.links_of(caller=request.caller, conversation_id=found.pk)),
         "is_off": config.sharing == "off",
-        "new_address": absolute_address(request, reverse("shared", args=[token])) if token else "",
+        "rule": rule_of_server(),
     }
-    status = 422 if form.errors else 200
-    return showing_new_key(request, render(request, "conversations/share.html", context, status=status))
+    return render(request, "conversations/share.html", context, status=422 if form.errors else 200)
+
+
+def rule_of_server() -> str:
+    """Return what the server's settings allow of links."""
+    most = config.sharing_max_days
+    days = ngettext("%(count)s day", "%(count)s days", most) % {"count": most}
+    if config.sharing == "people":
+        text = _("On this server a link opens only for people who have an account here and are signed in")
+        text_with_end = _("%(rule)s, and for at most %(days)s.") % {"rule": text, "days": days}
+        return text_with_end if most else f"{text}."
+    return _("On this server a link works for at most %(days)s.") % {"days": days} if most else ""
+
+
+def _with_addresses(request: PageRequest, links: list[sharing.Shared]) -> list[tuple[sharing.Shared, str]]:
+    """Return the links, each with the address that can be copied; "" for one whose token was not kept."""
+    addresses = (reverse("shared", args=[link.token]) if link.token else "" for link in links)
+    return [(link, path and absolute_address(request, path)) for link, path in zip(links, addresses, strict=True)]
 
 
 @require_safe
 @signed_in
 def share_links(request: PageRequest) -> HttpResponse:
     """Render all of the caller's links."""
-    context = {"links": sharing.links_of(caller=request.caller), "is_off": config.sharing == "off"}
+    links = _with_addresses(request, sharing.links_of(caller=request.caller))
+    context = {"links": links, "rule": rule_of_server(), "is_off": config.sharing == "off"}
     return render(request, "conversations/share_links.html", context)
 
 
@@ -115,10 +131,14 @@ def shared(request: HttpRequest, token: str) -> HttpResponseBase:
         pieces = sharing.open_link(token, visitor_id=request.user.pk, is_counted=is_read)
     except sharing.SignInNeeded:
         return to_login(request)
+    except SwitchedOff:
+        reason = _("Sharing is off on this server, so that no link opens. Ask who runs this server.")
+        context = {"title": _("This link shows nothing"), "reason": reason}
+        response: HttpResponseBase = render(request, "refused.html", context, status=404)
     except NotFound:
         reason = _("It is wrong, was revoked, or has expired. Ask the person who gave it to you for a new one.")
         context = {"title": _("This link shows nothing"), "reason": reason}
-        response: HttpResponseBase = render(request, "refused.html", context, status=404)
+        response = render(request, "refused.html", context, status=404)
     else:
         response = streamed(pieces if is_read else iter(()), media_type=FORMATS["html"].media_type)
         response.headers["Content-Security-Policy"] = POLICY

@@ -90,6 +90,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     context = {
         **added.values,
         "conversation": found,
+        "message_count": _messages_shown(found),
         "window": window,
         "blocks": displayed,
         "turn": turn,
@@ -113,6 +114,13 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
+
+
+def _messages_shown(found: Conversation) -> int:
+    """Return the number of messages without those of other versions, which only a chat here makes."""
+    if found.source != "chat":
+        return found.message_count
+    return found.messages.filter(superseded=False).count()
 
 
 def missing_turn(turn: int, count: int) -> str:

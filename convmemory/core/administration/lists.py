@@ -1,10 +1,9 @@
 """Changelists of the admin that stay quick on tables of any size.
 
-Counts are exact up to a bound and the planner's estimate above it; pages go from newer to older rows by
+Rows are counted up to a bound; pages go from newer to older rows by
 primary key; filters on owners and conversations are typed in, so that no list of thousands is rendered.
 """
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +18,6 @@ from django.utils.functional import cached_property
 
 from convmemory.core.numbers import parse_number, space_number
 
-EXACT_ROWS = 1_000
 PAGED_ROWS = 5_000  # beyond it the link "older" filters by key, which costs the same at any depth
 UPTO = "upto"
 
@@ -29,41 +27,36 @@ else:
     AnyPaginator = Paginator
 
 
-class EstimatingPaginator(AnyPaginator):
-    """Pages over the first rows. `total` is exact up to `EXACT_ROWS` and the planner's estimate beyond."""
+class BoundedPaginator(AnyPaginator):
+    """Pages over the first rows. `is_more` says that there are more than it counted."""
 
     @cached_property
-    def total(self) -> int:
-        rows = cast("QuerySet[Any]", self.object_list)
-        counted = rows.order_by()[: EXACT_ROWS + 1].count()
-        if counted <= EXACT_ROWS:
-            return counted
-        plan = json.loads(rows.order_by().explain(format="json"))
-        return max(counted, int(plan[0]["Plan"]["Plan Rows"]))
+    def counted(self) -> int:
+        """The number of rows, counted up to one more than the pages show."""
+        return cast("QuerySet[Any]", self.object_list).order_by()[: PAGED_ROWS + 1].count()
 
     @property
-    def is_estimate(self) -> bool:
-        return self.total > EXACT_ROWS
+    def is_more(self) -> bool:
+        return self.counted > PAGED_ROWS
 
     @cached_property
     def count(self) -> int:
-        return min(self.total, PAGED_ROWS)
+        return min(self.counted, PAGED_ROWS)
 
 
-class EstimatedChangeList(ChangeList):
-    """A changelist that knows whether its count is an estimate, and how to reach older rows."""
+class BoundedChangeList(ChangeList):
+    """A changelist that knows whether there are more rows than it counted, and how to reach older ones."""
 
-    total = 0
-    is_estimate = False
+    is_more = False
     older_url = ""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         paginator: Any = self.paginator
-        self.total, self.is_estimate = paginator.total, paginator.is_estimate
+        self.is_more = paginator.is_more
         rows = list(self.result_list)
         self.result_list = rows
-        if self.is_estimate and len(rows) == self.list_per_page and isinstance(rows[-1].pk, int):
+        if self.is_more and len(rows) == self.list_per_page and isinstance(rows[-1].pk, int):
             self.older_url = self.get_query_string({UPTO: rows[-1].pk - 1}, [PAGE_VAR])
 
 

@@ -18,8 +18,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from convmemory.core.administration.lists import (
-    EstimatedChangeList,
-    EstimatingPaginator,
+    BoundedChangeList,
+    BoundedPaginator,
     UptoFilter,
     hash_bytes,
     user_id_of,
@@ -64,7 +64,7 @@ class MetadataAdmin(AnyModelAdmin):
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER  # facets count whole tables
-    paginator = EstimatingPaginator
+    paginator = BoundedPaginator
     list_per_page = 50
     list_max_show_all = 0
     ordering = ("-pk",)
@@ -109,7 +109,7 @@ class MetadataAdmin(AnyModelAdmin):
         return lookup in choices | {item.parameter_name for item in self.list_filter if not isinstance(item, str)}
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return EstimatedChangeList
+        return BoundedChangeList
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -52,7 +52,7 @@ def join(folder: Path, options: Mapping[str, str] | None = None) -> Path:
         if (existing := _memberships.get(folder)) is not None:
             return existing.socket_dir
         with _readable(folder), _start_lock(folder):
-            users_fd = os.open(_beside(folder, "users"), os.O_RDWR | os.O_CREAT, 0o600)
+            users_fd = os.open(_sibling(folder, "users"), os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(users_fd, fcntl.LOCK_SH)
             membership = _memberships[folder] = _Membership(users_fd, folder)
             Finalize(None, leave, exitpriority=LEAVE_PRIORITY)
@@ -93,7 +93,7 @@ def leave(*, timeout_s: int = server.STOP_TIMEOUT_S, patience_s: float = 0.0) ->
 def _give_up(folder: Path, *, timeout_s: int = server.STOP_TIMEOUT_S, patience_s: float = 0.0) -> None:
     # Closed, not unlocked: unlocking would also take the lock away from forked children.
     os.close(_memberships.pop(folder).users_fd)
-    with _locked(_beside(folder, "users"), patience_s) as alone:
+    with _locked(_sibling(folder, "users"), patience_s) as alone:
         if alone:
             server.stop(folder, timeout_s=timeout_s)
 
@@ -164,7 +164,7 @@ def _connect(socket_dir: Path, database: str) -> psycopg.Connection:
     )
 
 
-def _beside(folder: Path, suffix: str) -> Path:
+def _sibling(folder: Path, suffix: str) -> Path:
     return folder.with_name(f"{folder.name}.{suffix}")
 
 
@@ -182,7 +182,7 @@ def _readable(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _start_lock(folder: Path) -> Iterator[None]:
-    with _locked(_beside(folder, "lock"), LOCK_TIMEOUT_S) as locked:
+    with _locked(_sibling(folder, "lock"), LOCK_TIMEOUT_S) as locked:
         if not locked:
             raise DatabaseUnavailable(f"Another process has been starting the database on {folder} for minutes.")
         yield

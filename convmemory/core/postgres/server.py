@@ -38,13 +38,14 @@ STOP_TIMEOUT_S = 30
 MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
 LOG, OLDER_LOG = "server.log", "server.log.1"
 MAX_LOG_BYTES = 10 * 1024 * 1024
+LEAST_FREE_BYTES = 1024 * 1024
 ORPHAN_ATTEMPTS = 10
 NO_PROCESS = 2**30  # above every system's largest process number
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _DAMAGED = re.compile(
     r"could not locate a valid checkpoint record|invalid (?:primary )?checkpoint|incorrect checksum in control file"
-    r"|could not (?:read|open) file \"(?:global/|pg_xact/|pg_wal/)|invalid page in block|contains invalid data"
-    r"|appears to be from a different|database files are incompatible|PANIC:|is not a valid data directory"
+    r"|could not open file \"(?:global|pg_xact|pg_wal)/[^\"]*\": No such file|read \d+ of \d+|invalid page in block"
+    r"|contains invalid data|database files are incompatible|is not a valid data directory|Input/output error"
 )
 SHELL_CHARACTERS = '"$`\\\n'
 
@@ -251,8 +252,8 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
 
 def _remedy(folder: Path, reason: str) -> str:
     """Return what to do about a failure that these lines of the server's log show; empty if they show no known one."""
-    if _FULL.search(reason):
-        return f"The disk is full: free space on {mount_of(folder)} and start again. No stored data is lost."
+    if _FULL.search(reason) or shutil.disk_usage(folder).free < LEAST_FREE_BYTES:  # then the log cannot be written
+        return f"The disk is full: free space on {mount_of(folder)} and start again."
     if not _DAMAGED.search(reason):
         return ""
     backups = folder.parent.glob("*/convmemory-*.zip")

@@ -23,7 +23,7 @@ EXIT_DISK = 71  # and of one that could not write because the disk was full
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 
-PATIENCE_S = 60.0  # an idle server ends after this time and frees its memory
+IDLE_SERVER_S = 60.0  # an idle server ends after this time and frees its memory
 
 NICENESS = 10
 AUTOGROUP = Path("/proc/self/autogroup")
@@ -140,7 +140,7 @@ def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) ->
 
 def _next_line(incoming: io.FileIO) -> bytes:
     """Return the next piece of work, or nothing once the starter has ended or has been idle for a while."""
-    ready, _, _ = select.select([incoming], [], [], PATIENCE_S)
+    ready, _, _ = select.select([incoming], [], [], IDLE_SERVER_S)
     return incoming.readline() if ready else b""
 
 

@@ -26,7 +26,7 @@ import psutil
 from django.db import connection
 
 from convmemory.core.config import config
-from convmemory.core.processes.child_limits import EXIT_DISK, EXIT_MEMORY, PATIENCE_S
+from convmemory.core.processes.child_limits import EXIT_DISK, EXIT_MEMORY, IDLE_SERVER_S
 from convmemory.core.queue import fair_queue
 
 HEARTBEAT_S = 5.0
@@ -160,7 +160,7 @@ class ForkServer:
 
     def is_of_use(self, module: str, environment: Mapping[str, str]) -> bool:
         """Return whether it runs this module in this environment and will wait long enough for further work."""
-        is_patient = time.monotonic() - self._last_used < PATIENCE_S / 2
+        is_patient = time.monotonic() - self._last_used < IDLE_SERVER_S / 2
         return is_patient and self._started_as == (module, environment) and self._process.poll() is None
 
     def fork(self, arguments: Sequence[str]) -> "ForkedChild":

@@ -75,7 +75,6 @@ DESTINATIONS = (
         frozenset({"new-agent", "agent", "agent-documents", "delete-agent"}),
         is_secondary=True,
     ),
-    Destination(_("Recall"), "recall", ("recall",), is_secondary=True),
     Destination(_("Import"), "upload", ("import",), frozenset({"one-import", "undo-import"}), is_secondary=True),
     Destination(_("Statistics"), "chart", ("statistics",), is_secondary=True),
 )

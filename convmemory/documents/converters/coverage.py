@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 Location = tuple[str, int | str]
 """Where a part is: a unit and its number or name, as ("page", 4) or ("sheet", "Prices")."""
 
-MAX_PLACES = 20
-PLACE_CHARS = 80
+MAX_LOCATIONS = 20
+LOCATION_CHARS = 80
 ADVICE = {
     "attachment": "Upload them by themselves.",
     "embedded file": "Upload them by themselves.",
@@ -43,8 +43,8 @@ class Coverage:
         ]
 
     def notes(self) -> list[str]:
-        """Return a sentence for each kind of part that was not read, with count and places."""
-        return [_note(kind, places, self.read[kind]) for kind, places in self.missed.items() if places]
+        """Return a sentence for each kind of part that was not read, with count and locations."""
+        return [_note(kind, locations, self.read[kind]) for kind, locations in self.missed.items() if locations]
 
 
 def plural_of(part: str, count: int) -> str:
@@ -57,25 +57,25 @@ def plural_of(part: str, count: int) -> str:
     return f"{part}es" if part.endswith(("x", "s", "ch")) else f"{part}s"
 
 
-def _note(part: str, places: Sequence[Location], read: int) -> str:
-    count = len(places)
+def _note(part: str, locations: Sequence[Location], read: int) -> str:
+    count = len(locations)
     subject = f"{count:,} of {count + read:,} pages" if part == "page" else f"{count:,} {plural_of(part, count)}"
     verb = "was" if count == 1 else "were"
     reason = ": pictures without text" if part == "page" else ""
-    return " ".join(filter(None, (f"{subject} {verb} not read{_where(places)}{reason}.", ADVICE.get(part, ""))))
+    return " ".join(filter(None, (f"{subject} {verb} not read{_where(locations)}{reason}.", ADVICE.get(part, ""))))
 
 
-def _where(places: Iterable[Location]) -> str:
-    """Return the places in order, each once: " (pages 4, 7-9; sheet Prices)"."""
+def _where(locations: Iterable[Location]) -> str:
+    """Return the locations in order, each once: " (pages 4, 7-9; sheet Prices)"."""
     names: dict[str, dict[int | str, None]] = defaultdict(dict)
-    for unit, name in places:
+    for unit, name in locations:
         if name != "":
             names[unit][name] = None
     groups = []
     for unit, by_name in names.items():
         shown = list(_ranges(by_name))
-        more = f" and {len(shown) - MAX_PLACES:,} more" if len(shown) > MAX_PLACES else ""
-        listed = ", ".join(shown[:MAX_PLACES]) + more
+        more = f" and {len(shown) - MAX_LOCATIONS:,} more" if len(shown) > MAX_LOCATIONS else ""
+        listed = ", ".join(shown[:MAX_LOCATIONS]) + more
         groups.append(f"{plural_of(unit, len(by_name))} {listed}" if unit else listed)
     return f" ({'; '.join(groups)})" if groups else ""
 
@@ -90,4 +90,4 @@ def _ranges(names: Iterable[int | str]) -> Iterator[str]:
         yield from map(str, run) if len(run) < 4 else (f"{run[0]}-{run[-1]}",)
         run = [name] if isinstance(name, int) else []
         if isinstance(name, str) and name:
-            yield name if len(name) <= PLACE_CHARS else f"{name[:PLACE_CHARS]}…"
+            yield name if len(name) <= LOCATION_CHARS else f"{name[:LOCATION_CHARS]}…"

@@ -19,7 +19,7 @@ from convmemory.documents.converters.base import (
     open_packed,
     parsed_xml,
 )
-from convmemory.documents.converters.coverage import MAX_PLACES, Coverage, Location
+from convmemory.documents.converters.coverage import MAX_LOCATIONS, Coverage, Location
 from convmemory.documents.converters.flow import Flow
 from convmemory.documents.converters.ooxml import attribute, events, name_of
 from convmemory.documents.structure import Block
@@ -75,7 +75,7 @@ def _converted(
     blocks = collected(_body_and_margins(content, styles, coverage, read), file)
     title = next((node.text or "" for node in meta.iter("{*}title")), "")
     hidden = list(_hidden_sheets(content)) if pages == "table" else []
-    notes = [f"Hidden in the spreadsheet, and read: {', '.join(hidden[:MAX_PLACES])}."] if hidden else []
+    notes = [f"Hidden in the spreadsheet, and read: {', '.join(hidden[:MAX_LOCATIONS])}."] if hidden else []
     return Converted(blocks, title=title, pages=count, notes=notes, coverage=coverage)
 
 
@@ -180,7 +180,7 @@ def _sheets(content: Any, coverage: Coverage) -> Iterator[Block]:
         yield Block(f"{name}\n\n", level=1, page=number, title=name)
         header = ""
         for row in sheet.iter("{*}table-row"):
-            line, width, beside = _row(row, coverage, ("sheet", name), number)
+            line, width, attached = _row(row, coverage, ("sheet", name), number)
             times = _repeated(row, "number-rows-repeated") if line else 1
             cells += times * width
             if cells > MAX_CELLS:
@@ -192,7 +192,7 @@ def _sheets(content: Any, coverage: Coverage) -> Iterator[Block]:
                     f"{text}\n", level=0 if header else 2, page=number, title="" if header else text[:HEADER_CHARS]
                 )
                 header = header or text
-            yield from beside
+            yield from attached
         for shapes in sheet.iterchildren("{*}shapes"):
             yield from _flowing(shapes, coverage, number, ("sheet", name))
 
@@ -200,7 +200,7 @@ def _sheets(content: Any, coverage: Coverage) -> Iterator[Block]:
 def _row(row: Any, coverage: Coverage, location: Location, number: int) -> tuple[str, int, list[Block]]:
     """Return a row as one line, the number of its cells up to the last with text, and what is attached to them."""
     texts: list[str] = []
-    beside: list[Block] = []
+    attached_blocks: list[Block] = []
     empty = 0
     for cell in row:
         if name_of(cell) not in ("table-cell", "covered-table-cell"):
@@ -212,7 +212,7 @@ def _row(row: Any, coverage: Coverage, location: Location, number: int) -> tuple
             coverage.miss("formula without a stored value", *location)
         for attached in cell:
             if name_of(attached) != "p":
-                beside += _flowing(attached, coverage, number, location)
+                attached_blocks += _flowing(attached, coverage, number, location)
         if not text:
             empty += times
             continue
@@ -221,7 +221,7 @@ def _row(row: Any, coverage: Coverage, location: Location, number: int) -> tuple
         if len(texts) + times > MAX_CELLS:
             return "", MAX_CELLS + 1, []
         texts += [text] * times
-    return joined_row(texts), len(texts), beside
+    return joined_row(texts), len(texts), attached_blocks
 
 
 def _repeated(node: Any, name: str) -> int:

@@ -22,7 +22,7 @@ SENDER, SENDER_ADDRESS, TO, CC, BCC = "0C1A", "5D01", "0E04", "0E03", "0E02"
 FILE_NAME, LONG_FILE_NAME, EMBEDDED = "3704", "3707", "__substg1.0_3701000D"
 SENT, DELIVERED = 0x00390040, 0x0E060040
 UNICODE, BYTES, BINARY = "001F", "001E", "0102"
-MAX_PARTS, MAX_DEPTH = 300, 20
+MAX_PARTS, MAX_ATTACHED_DEPTH = 300, 20
 PROPERTIES = "__properties_version1.0"
 # The text that packed RTF may refer to before its own begins.
 _KNOWN_TEXT = (
@@ -49,7 +49,7 @@ class _Reader:
 
     def mail(self, folder: Entry, level: int) -> Iterator[Block]:
         """Yield subject, senders and text, then the attached mails."""
-        if level > MAX_DEPTH:
+        if level > MAX_ATTACHED_DEPTH:
             raise Unreadable("too_large", "The mail holds mails that are nested too deeply: save them by themselves.")
         self.coverage.read["mail" if level == 1 else "enclosed mail"] += 1
         entries = self.compound.folder(folder)

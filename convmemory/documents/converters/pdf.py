@@ -29,7 +29,7 @@ MAX_ANNOTATION_CHARS = 20_000
 MAX_ATTACHMENTS = 1_000
 HEADING_SCALE = 1.15  # type larger than the body's by this factor is a heading
 MAX_HEADING_CHARS = 120
-MAX_LINES = 1_000_000
+MAX_PDF_LINES = 1_000_000
 FULL_LINE_SHARE = 0.7  # a line shorter than this share of the widest ends its paragraph
 # 300 dots per inch, tesseract's recommended resolution; PDF measures in points, 72 per inch.
 OCR_SCALE = 300 / 72
@@ -71,10 +71,10 @@ def convert(file: SourceFile) -> Converted:
             pages.append(parts.lines_of(pdf[index], index + 1))
             lines += len(pages[-1])
             chars += sum(len(line.text) for line in pages[-1])
-            if lines > MAX_LINES or chars > file.limits.max_chars:
+            if lines > MAX_PDF_LINES or chars > file.limits.max_chars:
                 raise Unreadable(
                     "too_large",
-                    f"The PDF has more than {MAX_LINES:,} lines or {file.limits.max_chars:,} characters "
+                    f"The PDF has more than {MAX_PDF_LINES:,} lines or {file.limits.max_chars:,} characters "
                     "(MAX_DOCUMENT_CHARS): split it.",
                 )
         whole = iter(with_whole_words([line.text for page in pages for line in page]))

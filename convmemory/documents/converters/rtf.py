@@ -12,7 +12,7 @@ from convmemory.documents.converters.base import Converted, SourceFile, Unreadab
 from convmemory.documents.converters.coverage import Coverage
 from convmemory.documents.structure import Block
 
-MAX_DEPTH = 5_000
+MAX_GROUP_DEPTH = 5_000
 _TOKEN = re.compile(
     rb"\\(?:(?P<word>[A-Za-z]{1,32})(?P<number>-?[0-9]{1,10})? ?|'(?P<hex>[0-9A-Fa-f]{2})|(?P<symbol>[^A-Za-z]))"
     rb"|(?P<brace>[{}])|(?P<text>[^\\{}\r\n]{1,4000})",
@@ -103,7 +103,7 @@ class _Reader:
         self._flush()
         self._to_skip, self._is_starred = 0, False
         if brace == b"{":
-            if len(self._groups) >= MAX_DEPTH:
+            if len(self._groups) >= MAX_GROUP_DEPTH:
                 raise Unreadable("too_large", "The file is nested too deeply to be read: save it again as .docx.")
             self._groups.append(self.group)
         elif self._groups:

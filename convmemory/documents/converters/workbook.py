@@ -20,7 +20,7 @@ from convmemory.documents.converters.base import (
     parsed_xml,
     require_declared_sizes,
 )
-from convmemory.documents.converters.coverage import MAX_PLACES, Coverage
+from convmemory.documents.converters.coverage import MAX_LOCATIONS, Coverage
 from convmemory.documents.converters.number_formats import BUILT_IN, shown
 from convmemory.documents.converters.ooxml import Package, drawing_blocks
 from convmemory.documents.structure import Block
@@ -118,7 +118,7 @@ def _readable_sheets(
         raise Unreadable("broken", DAMAGED)
     if hidden:
         verb = "is" if len(hidden) == 1 else "are"
-        names = ", ".join(hidden[:MAX_PLACES])
+        names = ", ".join(hidden[:MAX_LOCATIONS])
         notes.append(f"{len(hidden):,} of the sheets that were read {verb} hidden in the workbook: {names}.")
     return sheets
 

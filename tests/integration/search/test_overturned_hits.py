@@ -50,7 +50,7 @@ def test_later_turn_of_conversation_that_decides_otherwise_goes_with_hit(owner: 
     assert hit_of(owner, conversation, 1).turn.overturned is None
 
     answer = run_tool("search", {"query": QUERY}, Caller.of(owner))
-    (line,) = [line for line in search_as_text(answer).splitlines() if "turn 0)" in line]
+    (line,) = [line for line in search_as_text(answer).splitlines() if "?turn=0)" in line.partition(" | ")[0]]
     assert f"**turn 1 says otherwise**: [{LATER[0]}](" in line
     recalled = run_tool("recall", {"query": QUERY}, Caller.of(owner))
     assert f"turn 1 says otherwise: {LATER[0]}" in recalled["context"]

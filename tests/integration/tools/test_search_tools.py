@@ -77,6 +77,16 @@ def test_line_of_first_hit_says_what_its_turn_concluded_and_changed(owner: User)
     assert line.endswith(" | answer: The program is 1.25.6 in both kilns now. | changed: mise.toml")
 
 
+def test_second_hit_of_conversation_names_its_turn_and_link_alone(owner: User) -> None:
+    turns = [*at(MAY, "which glaze fits the bowls?", "Celadon."), *at(MAY, "and how many coats of glaze?", "Two.")]
+    made = indexed(owner, turns, title="Kiln", project="/srv/kiln")
+    answer = run_tool("search", {"query": "coats of glaze for the bowls"}, Caller.of(owner))
+    first, second = search_as_text(answer).splitlines()
+    assert "conversation_id" in first
+    number = answer["results"][1]["turn_number"]
+    assert second.startswith(f"- [turn {number}](/conversations/{made.pk}?turn={number}) (2026-05-01) asked: ")
+
+
 def test_turn_that_fork_shares_is_one_hit_and_recalled_once(owner: User) -> None:
     shared = at(MAY, "how long do we keep the old glaze table after rollbacks?", "Keep the old table for 7 days.")
     for number in range(3):

@@ -40,3 +40,13 @@ def test_left_out_messages_are_noted_below_question_with_link() -> None:
 def test_completed_reply_gets_no_note() -> None:
     assert not any(notes_on([reply(1, "done")], MESSAGES).values())
     assert notes_on([], MESSAGES) == {}
+
+
+def test_answer_of_endpoint_is_folded_apart_from_sentence_about_it() -> None:
+    failed = "The reply failed. The endpoint answered"
+    for error, text in (
+        ("The endpoint answered 400: it does not take it (“bad: x”).", f"{failed} 400: it does not take it."),
+        ("The endpoint answered with something unreadable: “bad: x”", f"{failed} with something unreadable"),
+    ):
+        [note] = notes_on([reply(5, "failed", error)], MESSAGES[:5])[5]
+        assert (note.text, note.raw) == (text, "“bad: x”")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from convmemory.conversations.pages.diffs import Diff, DiffLine, diff_of
+from convmemory.conversations.pages.diffs import Diff, DiffLine, diff_of, difference
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n same\n*** End Patch"
 
@@ -77,3 +77,13 @@ def test_long_diff_is_cut() -> None:
     assert [line.text for line in cut.lines] == ["x" * 9, "y" * 5]
     assert left_out == 4 + 9
     assert diff.cut(100) == (diff, 0)
+
+
+def test_difference_of_two_versions_has_removed_lines_before_added_ones_and_marks_what_is_left_out() -> None:
+    before = [*map(str, range(20)), None, "end"]
+    after = [*map(str, range(10)), "ten", *map(str, range(11, 20)), None, "the end", "more"]
+    lines = [line.sign + line.text for line in difference(before, after)]
+    assert lines == [
+        "…", " 7", " 8", " 9", "-10", "+ten", " 11", " 12", " 13", "…", " 18", " 19", " …", "-end", "+the end", "+more",
+    ]  # fmt: skip
+    assert list(difference(before, before)) == []

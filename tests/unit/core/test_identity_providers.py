@@ -27,7 +27,7 @@ def test_described_providers_are_read() -> None:
         ("{", "OIDC_PROVIDERS is no JSON"),
         ("{}", "not a JSON list of objects"),
         ("[1]", "not a JSON list of objects"),
-        ([CORP, CORP], "names two providers alike"),
+        ([CORP, CORP], "gives two providers the same name"),
         ([CORP | {"client_id": ""}], "provider 1 has no client_id"),
         ([CORP | {"secret": "hush-hush"}], "unknown field 'secret': use any of name, label"),
         ([CORP | {"match_email": "no"}], "match_email is not true or false"),

@@ -154,7 +154,7 @@ def test_workbook_that_declares_too_little_is_refused(tmp_path: Path) -> None:
 
 
 def test_page_that_is_named_often_is_bounded_by_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "MAX_LINES", 500)
+    monkeypatch.setattr(pdf, "MAX_PDF_LINES", 500)
     page = pdf_of([[(12, "word")] * 40])
     often = page.replace(b"/Kids[5 0 R]", b"/Kids[" + b"5 0 R " * 100 + b"]").replace(b"/Count 1", b"/Count 100")
     heading, _ = converted(tmp_path, often, "a.pdf")

@@ -2,7 +2,7 @@ import base64
 import hashlib
 
 from convmemory.conversations.importers.values import (
-    MAX_DEPTH,
+    MAX_VALUE_DEPTH,
     TOO_DEEP,
     base64_size,
     value_without_payloads,
@@ -42,6 +42,6 @@ def test_values_are_searched_to_bounded_depth() -> None:
         "a": [{"b": "[base64 data, 2048 bytes]"}, 1, None]
     }
     deep: object = "end"
-    for _ in range(MAX_DEPTH + 5):
+    for _ in range(MAX_VALUE_DEPTH + 5):
         deep = [deep]
     assert TOO_DEEP in str(value_without_payloads(deep))

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from convmemory.conversations.importers.detect import IMPORTERS
-from convmemory.conversations.importers.registry import NOTES, documented
+from convmemory.conversations.importers.registry import NOTES, documented, with_programs
 
-PAGE = Path(__file__).parents[3] / "docs/formats.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs/formats.md"
 
 
 def test_every_format_is_described_once() -> None:
@@ -15,3 +16,8 @@ def test_every_format_is_described_once() -> None:
 
 def test_page_of_formats_is_as_code_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == documented(), "write it with: make formats"
+
+
+def test_readme_names_programs_of_all_formats() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == with_programs(readme), "write it with: make formats"

@@ -32,12 +32,7 @@ MADE_ON_THE_SPOT = {
         "convmemory.core.text"
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
-    "search/results/overturned.py: re.compile(either(lists[f'{kind}_unspaced']) or '(?!)')": (
-        "search.results.overturned"
-    ),
-    "search/results/overturned.py: re.compile(f'(?<!\\\\w)(?:{either(lists[kind])})(?!\\\\w)', re.I)": (
-        "search.results.overturned"
-    ),
+    "search/results/overturned.py: re.compile(f'{before}(?:{either}){after}', re.I)": "search.results.overturned",
     "convmemory/chat/checked_answers.py: re.search(f'(?<![0-9a-z]){re.escape(quote)}(?![0-9a-z])', text)": (
         "convmemory.chat.checked_answers"
     ),

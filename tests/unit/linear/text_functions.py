@@ -48,7 +48,9 @@ from convmemory.conversations.importers.values import (
 )
 from convmemory.conversations.importing.archives import _archive_stem, _safe_parts
 from convmemory.conversations.messages.drafts import MessageDraft, event_words, words_query
-from convmemory.conversations.messages.edits import edits_in, edits_of, path_in_project
+from convmemory.conversations.messages.edits import Edit, Replacement, edits_in, edits_of, path_in_project
+from convmemory.conversations.messages.errors import MessageInTurn, fix_in, is_report, signatures_of
+from convmemory.conversations.messages.file_versions import versions_of
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.outcomes import Outcome, Spoken, call_line, end_of, outcome_of
 from convmemory.conversations.messages.parts import (
@@ -86,7 +88,7 @@ from convmemory.core.text import (
     without_recalled,
 )
 from convmemory.core.titles import plain_title, title_from
-from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_likely_tokens, cut_to_tokens, likely_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
 from convmemory.documents.converters.coverage import Coverage
@@ -115,7 +117,6 @@ from search.query import is_too_short
 from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
-from search.ranking.repeated import _LINK
 from search.ranking.times.reading import named_period, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
@@ -317,8 +318,11 @@ def _edits(text: str) -> object:
     )
     for call in (*calls, *more):
         edits_of(ToolCallPart("1", "Edit", call))
+    fix_in([MessageInTurn(0, "tool", (ToolResultPart("1", text),))], frozenset(signatures_of(text)))
+    is_report(text)
     path_in_project(text, text[: len(text) // 2], "/barn")
     list(edits_in([(1, [ToolCallPart("1", "Write", calls[0]), ToolResultPart("1", text)])]))
+    versions_of(enumerate([Edit("a", content=text), Edit("a", (Replacement(text[5:], changed), Replacement("x", "")))]))
     return [diff_of("Edit", call) for call in calls], diff_of("Write", {"path": "a", "content": text})
 
 
@@ -518,9 +522,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
-    "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
-    "convmemory.core.tokens likely": likely_tokens,
-    "convmemory.core.tokens likely cut": lambda text: cut_to_likely_tokens(text, 50),
+    "convmemory.core.tokens": lambda text: (likely_tokens(text), count_tokens(text, encoding=ESTIMATE)),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.core.files.charsets": lambda text: decode_text(text.replace("\0", "").encode("gb18030", "replace")),
@@ -564,7 +566,6 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
     "search.results.overturned": lambda text: overturning(Said(text, text), Said(text, text), is_next=True),
-    "search.ranking.repeated": lambda text: _LINK.findall(text),
     "search.results.matching": lambda text: (
         stems_of(text),
         stem(text),

@@ -146,9 +146,9 @@ def test_hook_of_earlier_version_is_replaced(home: Path, monkeypatch: pytest.Mon
         patch.setattr(agents, "_hook_line", lambda wires, event, slug: f"/old/bin/convmemory hook {event} {slug}")
         connect(home, "claude-code", "codex", "copilot-cli")
         Account(home).program.unlink()  # earlier versions wrote none
-    assert [command.partition(" ")[0] for command in hooks(home)] == ["/old/bin/convmemory"] * 9
+    assert [command.partition(" ")[0] for command in hooks(home)] == ["/old/bin/convmemory"] * 10
     assert connect(home) == 0
-    assert len(hooks(home)) == 9
+    assert len(hooks(home)) == 10
     assert {outcome(command, home) for command in hooks(home)} == {(0, "")}
     run(home, "disconnect")
     assert [path for path in home.rglob("*") if path.is_file()] == []
@@ -210,10 +210,10 @@ def test_client_alone_can_be_put_in_place_for_plug_ins(home: Path) -> None:
     assert connect(home, "--client-only") == 0
     assert list((home / ".claude").iterdir()) == []
     commands = re.findall(r'"command": ("/bin/sh -c .*"),', "".join(plugin_files().values()))
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in map(json.loads, commands):
         assert outcome(command, home) == (0, "")
-    assert len((home / ".local/state/convmemory/hook.log").read_text().splitlines()) == 7
+    assert len((home / ".local/state/convmemory/hook.log").read_text().splitlines()) == 8
     server = json.loads(plugin_files()["claude-code/.mcp.json"])["mcpServers"]["convmemory"]
     message = '{"jsonrpc": "2.0", "id": 7, "method": "tools/list"}\n'
     done = subprocess.run(
@@ -250,10 +250,10 @@ def test_hook_of_windows_ends_with_0_without_client(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr("sys.platform", "win32")
         lines = [entry.value["hooks"][0]["command"] for entry in entries_of(claude, wires) if entry.target.marker]
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert {outcome(line, tmp_path) for line in lines} == {(0, "")}
     assert connect(tmp_path, "claude-code") == 0
     program.parent.mkdir()
     shutil.copy(Account(tmp_path).program, program)
     assert {outcome(line, tmp_path) for line in lines} == {(0, "")}
-    assert len((tmp_path / ".local/state/convmemory/hook.log").read_text().splitlines()) == 3
+    assert len((tmp_path / ".local/state/convmemory/hook.log").read_text().splitlines()) == 4

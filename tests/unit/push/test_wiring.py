@@ -5,10 +5,12 @@ import os
 import re
 import shlex
 import stat
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from convmemory import __version__
 from convmemory.mcp_server.clients import shown_path
@@ -34,6 +36,9 @@ JSON = """\
 TOML = '# mine\nmodel = "m"\n\n[mcp_servers.other]\ncommand = "other"\n\n[tools]\nweb = true'
 YAML = "# mine\nextensions:\n  other:\n    enabled: true # yes\n\nGOOSE_MODEL: m\n"
 CONTENT = {"json": JSON, "toml": TOML, "yaml": YAML}
+TOML_ITEMS = '# mine\nactive_model = "m"\n\n[[mcp_servers]]\nname = "other"\ntransport = "stdio"\n\n[tools]\nweb = true'
+YAML_ITEMS = "# mine\nname: Mine\nmcpServers:\n  # others\n  - name: other\n    command: other\nmodels: []\n"
+ITEMS = {"toml": TOML_ITEMS, "yaml": YAML_ITEMS}
 
 
 @pytest.fixture
@@ -86,7 +91,7 @@ def test_disconnect_restores_home_byte_for_byte(
     if has_files:
         for path, form in files_of(home, agent).items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(CONTENT[form])
+            path.write_text((ITEMS if agent.is_item else CONTENT)[form])
     before = snapshot(home)
 
     assert connect(home, "--dry-run", *direct) == 0
@@ -96,8 +101,8 @@ def test_disconnect_restores_home_byte_for_byte(
     assert connect(home, *direct) == 0
     connected = snapshot(home)
     assert f"{agent.name}: connected" in capsys.readouterr().out
-    target = Target(agent.form, agent.keys)
-    assert read(path_of(home, agent.files[0]).read_text(), target, {}) is not MISSING
+    target = Target(agent.form, agent.keys, is_item=agent.is_item)
+    assert read(path_of(home, agent.files[0]).read_text(), target, {"name": "convmemory"}) is not MISSING
     is_direct = bool(direct and agent.remote)
     shown = b"".join(
         content for name, (_, content) in connected.items() if not name.startswith((".config/convmemory", ".local"))
@@ -110,6 +115,30 @@ def test_disconnect_restores_home_byte_for_byte(
 
     assert run(home, "disconnect") == 0
     assert snapshot(home) == before
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("toml", "mcp_servers = []\n[tools]\nweb = true\n"),
+        ("toml", 'mcp_servers = [\n  { name = "other", transport = "stdio" },\n]\n'),
+        ("toml", ""),
+        ("yaml", "mcpServers:\n- name: other\n  command: other\nmodels: []"),
+        ("yaml", "models: []\nmcpServers:\n"),
+        ("yaml", 'mcpServers:\n    - command: other\n      name: "other" # mine\n'),
+    ],
+)
+def test_item_of_list_of_servers_is_inserted_once_and_taken_out(form: str, text: str) -> None:
+    target = Target(form, ("mcp_servers" if form == "toml" else "mcpServers",), is_item=True)
+    value = {"name": "convmemory", "command": "/opt/x y", "args": ["mcp"], "headers": {"A": "b"}}
+    edit = insert(text, target, value)
+    parsed = tomllib.loads(edit.text) if form == "toml" else yaml.safe_load(edit.text)
+    assert value in parsed[target.keys[0]]
+    assert read(edit.text, target, value) == value
+    assert remove(edit.text, target, value, inserted=edit.inserted, made=edit.made) == text
+    changed = edit.text.replace("/opt/x y", "/opt/mine")
+    assert read(changed, target, value) not in (value, MISSING)
+    assert remove(changed, target, value, inserted=edit.inserted, made=edit.made) is None
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.slug)

@@ -18,8 +18,8 @@ from convmemory.tools.registry import chat_tools, mcp_tools, openai_tool, run_to
 from convmemory.tools.searching import ShortSearchInput, search_as_text
 
 TOOLS = tool_definitions()
-MAX_CHAT_TOKENS = 2_080  # of seven tools, whose answers say why they are empty or incomplete
-MAX_MCP_TOKENS = 1_200  # of four tools, which each session of each agent pays for
+MAX_CHAT_TOKENS = 2_000  # of ten tools, whose answers say why they are empty or incomplete
+MAX_MCP_TOKENS = 1_300  # of six tools, which each session of each agent pays for
 SEARCH_TOOLS = [tool for tool in TOOLS if "query" in tool.input_schema["properties"]]
 
 
@@ -34,11 +34,13 @@ def test_schemas_are_valid_and_describe_objects(tool: Tool[Any, Any]) -> None:
 
 def test_tool_names_are_fixed() -> None:
     assert [tool.name for tool in TOOLS] == [
-        "search", "read_conversation", "recall", "list_conversations",
+        "search", "read_conversation", "recall", "list_conversations", "why", "find_fix",
         "ConversationSearch", "search_chat_history", "conversation_recall", "document_search", "search_events",
+        "conversation_ask",
     ]  # fmt: skip
     assert [tool.name for tool in mcp_tools()] == [
         "convmemory_search", "convmemory_read_conversation", "convmemory_recall", "convmemory_list_conversations",
+        "convmemory_why", "convmemory_find_fix",
     ]  # fmt: skip
 
 
@@ -186,7 +188,9 @@ def test_unknown_tool_error_lists_tools() -> None:
     ],
 )  # fmt: skip
 def test_every_tool_is_known_as_echo_in_agents_spellings(spelling: str) -> None:
-    named_alone = [tool for tool in TOOLS if tool.name not in ("search", "recall")]  # other servers have these, too
+    named_alone = [
+        tool for tool in TOOLS if tool.name not in ("search", "recall", "why", "find_fix")
+    ]  # other servers have these, too
     tools = named_alone if spelling == "{}" else TOOLS
     assert all(is_own_tool(spelling.format(tool.name)) for tool in tools)
     assert not any(map(is_own_tool, ["Bash", "convmemory", "search", "mcp__wiki__search", "my_convmemory_search"]))

@@ -45,7 +45,7 @@ OF_PART = "[--user] [--conversation] [--since] [--only]"
 
 class Command(ArchiveCommand):
     help = (
-        "Embed everything with other models beside those in use, and switch to them when all is there; "
+        "Embed everything with other models while those in use are searched, then switch; "
         "or, with the models in use, embed what is missing, stale or failed. Kill it and run it again at will. "
         "See docs/models.md."
     )

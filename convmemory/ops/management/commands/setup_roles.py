@@ -20,7 +20,8 @@ SETTINGS = {Login.APP: "DATABASE_APP_URL", Login.MAINTENANCE: "DATABASE_MAINTENA
 class Command(ArchiveCommand):
     help = (
         "Print the statements that make the two roles for an external database, or run them with --apply, and the "
-        "settings that name them. The embedded database has its roles already (docs/adr/0066-row-level-security.md)."
+        "settings that name them; if these are set, with their passwords. The embedded database has its roles already "
+        "(docs/adr/0066-row-level-security.md)."
     )
     usages = ("[--apply]",)
 
@@ -32,7 +33,8 @@ class Command(ArchiveCommand):
             raise CommandError("The embedded database has its roles already; this is for a DATABASE_URL of your own.")
         if not is_migrated():
             raise CommandError(UNMIGRATED)
-        passwords = {login: secrets.token_urlsafe(24) for login in ROLES}
+        named = {login: values.get("password") for login, values in connection.settings_dict["LOGINS"].items()}
+        passwords = {login: named.get(login) or secrets.token_urlsafe(24) for login in ROLES}
         statements = list(setup_script(passwords))
         if apply:
             try:
