@@ -12,7 +12,7 @@ from django.db import connection
 
 from convmemory.core.sql import load_sql
 from search.vectors.blocks import ITEMS_PER_BLOCK
-from search.vectors.codes import short_bytes
+from search.vectors.codes import code_bytes, short_bytes
 
 MIN_ROWS_TO_MEASURE = 5_000
 # The speed of the local model on two cores, see docs/scaling.md.
@@ -75,7 +75,7 @@ class Estimate:
 
 
 # Vectors are counted separately, so that other dimensions can be estimated: those of items 2 bytes a dimension, their
-# codes one bit, codes of passages four bits; and so are the contents of blocks of codes.
+# codes one bit, codes of passages six bits; and so are the contents of blocks of codes.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
@@ -129,7 +129,7 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_sourceindex", conversations)
     yield _Size("search_item", load.turns, load.chars_per_turn * 2.1)
     yield _Size("search_itemembedding", chunks, vector + code, code)  # the code in the row and in its owner's index
-    yield _Size("search_passage", passages, 2 * short_bytes(load.dimensions))
+    yield _Size("search_passage", passages, code_bytes(load.dimensions))
     blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
     words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
     yield _Size("search_postingblock", 2 * blocks, words)  # of spoken and of other text

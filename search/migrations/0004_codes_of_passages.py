@@ -37,7 +37,7 @@ SELECT
     string_agg(
         int8send(e.id) || int4send(e.item_number) || int2send((e.kind * 256 + e.asks::int)::int2), ''::bytea ORDER BY e.id
     ),
-    string_agg(substring(e.code FOR octet_length(e.code) / 2), ''::bytea ORDER BY e.id)
+    string_agg(substring(e.code FOR (octet_length(e.code) - 4) / 3 + 2), ''::bytea ORDER BY e.id)
 FROM search_passage AS e
 GROUP BY e.owner_id, e.source_id, e.space_id, e.item_number / 32
 """

@@ -30,7 +30,7 @@ _WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np
 class Codes:
     """Passages (n,) by id, item and kind, whether they ask, and their codes.
 
-    Of the codes only first halves are known: the bits of the first weight as machine words (words, n), `fine` (n,
+    Of the codes only first parts are known: the bits of the first weight as machine words (words, n), `fine` (n,
     bytes) those of the second one, and `scales` (n,).
     """
 
@@ -257,7 +257,7 @@ def _read(
 
 
 # --- codes ----------------------------------------------------------------------------------------
-# Packs the first halves of the codes of passages' vectors, so that a search reads few large rows.
+# Packs the first parts of the codes of passages' vectors, so that a search reads few large rows.
 #
 # A block (`BinaryCodeBlock`) contains the passages of consecutive items. It is created in the transaction that stores
 # or deletes the passages, and never changed: a new block with another id replaces it, so that a process that cached

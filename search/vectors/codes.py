@@ -1,6 +1,6 @@
-"""Codes the vectors of passages: four bits for each dimension after a fixed rotation, and a scale.
+"""Codes the vectors of passages: six bits for each dimension after a fixed rotation, and a scale.
 
-A vector of 384 dimensions takes 196 bytes; the first half of its code is a code of two bits. The rotation spreads what
+A vector of 384 dimensions takes 292 bytes; the first third of its code is a code of two bits. The rotation spreads what
 a model puts into few dimensions over all of them, and needs no data, so that codes of different times compare. A query
 keeps its precision. How well this ranks: docs/adr/0010-exact-scan-or-binary-codes.md. Sources: Gao and Long, RaBitQ,
 2024; Max, Quantizing for Minimum Distortion, 1960.
@@ -18,11 +18,11 @@ from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.token_codes import decode_bits, encode_vectors, similarities
 
 SCALE = np.dtype(">f2")
-"""Follows the bits of a half: what the decoded vector is multiplied by, so that its cosines are those of the vector."""
-# A value is the sum of these weights, each with a sign, a bit: 16 levels at equal distances, Max's for values of a
+"""Follows the bits of a part: what the decoded vector is multiplied by, so that its cosines are those of the vector."""
+# A value is the sum of these weights, each with a sign, a bit: 64 levels at equal distances, Max's for values of a
 # normal distribution. By its first two signs alone it is decoded as the mean of such values with them.
-WEIGHTS = (1.3408, 0.6704, 0.3352, 0.1676)
-SHORT_WEIGHTS = (1.1625, 0.5875)
+WEIGHTS = (1.6656, 0.8328, 0.4164, 0.2082, 0.1041, 0.05205)
+SHORT_WEIGHTS = (1.3715, 0.7096)
 # Each round changes some signs and mixes as many dimensions as a power of two has, the first or the last ones.
 ROUNDS = 4
 
@@ -90,8 +90,13 @@ def _weighed(weights: Sequence[float], signs: Sequence[Vector]) -> Vector:
 
 
 def short_bytes(dimensions: int) -> int:
-    """Return the size of the first half of a code."""
+    """Return the size of the first part of a code."""
     return 2 * -(-dimensions // 8) + SCALE.itemsize
+
+
+def code_bytes(dimensions: int) -> int:
+    """Return the size of a code."""
+    return len(WEIGHTS) * -(-dimensions // 8) + 2 * SCALE.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +108,13 @@ class Parts:
 
     @classmethod
     def of(cls, codes: bytes, dimensions: int, *, is_short: bool = False) -> "Parts":
-        """Return the parts of joined codes, or of the first halves of codes."""
-        half, width = short_bytes(dimensions), -(-dimensions // 8)
-        rows = np.frombuffer(codes, np.uint8).reshape(-1, half if is_short else 2 * half)
-        starts = range(0, rows.shape[1], half)
-        planes = tuple(rows[:, start + at : start + at + width] for start in starts for at in (0, width))
+        """Return the parts of joined codes, or of the first parts of codes."""
+        width = -(-dimensions // 8)
+        starts = [0, width]
+        if not is_short:
+            starts += [short_bytes(dimensions) + number * width for number in range(len(WEIGHTS) - 2)]
+        rows = np.frombuffer(codes, np.uint8).reshape(-1, starts[-1] + width + SCALE.itemsize)
+        planes = tuple(rows[:, start : start + width] for start in starts)
         scales = np.ascontiguousarray(rows[:, -SCALE.itemsize :]).view(SCALE)[:, 0].astype(np.float32)
         return cls(planes, scales)
 

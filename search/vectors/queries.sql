@@ -13,7 +13,7 @@ LEFT JOIN unnest(%(cached)s::bigint[]) AS cached (id) ON cached.id = b.id
 WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s
 
 -- name: pack_codes
--- Pack the first halves of the codes of a source's passages in one space, for some blocks of items. How: search/models.py.
+-- Pack the first parts of the codes of a source's passages in one space, for some blocks of items. How: search/models.py.
 INSERT INTO search_binarycodeblock (owner_id, source_id, space_id, number, entries, codes)
 SELECT
     e.owner_id,

@@ -21,7 +21,7 @@ def test_rotation_keeps_products_and_is_undone(dimensions: int) -> None:
     np.testing.assert_allclose(rotated_back(turned), vectors, atol=1e-5)
 
 
-@pytest.mark.parametrize(("dimensions", "error"), [(64, 0.015), (384, 0.006), (1_536, 0.003)])
+@pytest.mark.parametrize(("dimensions", "error"), [(64, 0.004), (384, 0.0015), (1_536, 0.0008)])
 def test_cosines_of_codes_are_close_and_unbiased(dimensions: int, error: float) -> None:
     vectors = vectors_of(dimensions)
     codes, query = encode(vectors), rotated(vectors[:1])[0]
@@ -32,12 +32,12 @@ def test_cosines_of_codes_are_close_and_unbiased(dimensions: int, error: float) 
     np.testing.assert_allclose(decoded(whole, dimensions) @ query, cosines + difference, atol=1e-3)
     short = b"".join(code[: short_bytes(dimensions)] for code in codes)
     difference = Parts.of(short, dimensions, is_short=True).cosines(query) - cosines
-    assert np.abs(difference).mean() < 4 * error
-    assert abs(difference.mean()) < error
+    assert np.abs(difference).mean() < 15 * error
+    assert abs(difference.mean()) < 4 * error
 
 
-def test_codes_take_four_bits_a_dimension_after_rotation_that_stays_the_same() -> None:
-    assert [len(code) for code in encode(vectors_of(384, 2))] == [196, 196]
+def test_codes_take_six_bits_a_dimension_after_rotation_that_stays_the_same() -> None:
+    assert [len(code) for code in encode(vectors_of(384, 2))] == [292, 292]
     (turned,) = rotated(np.eye(8, dtype=np.float32)[:1])  # stored codes are compared with later ones
     np.testing.assert_allclose(turned, [0.25, 0.25, 0.25, -0.75, 0.25, 0.25, 0.25, 0.25], atol=1e-6)
 

@@ -17,18 +17,18 @@ from search.vectors.blocks import (
     code_similarities,
     hamming_distances,
 )
-from search.vectors.codes import encode, rotated
+from search.vectors.codes import encode, rotated, short_bytes
 
 
-def first_halves(vectors: np.ndarray) -> bytes:
-    return b"".join(code[: len(code) // 2] for code in encode(vectors))
+def first_parts(vectors: np.ndarray) -> bytes:
+    return b"".join(code[: short_bytes(vectors.shape[1])] for code in encode(vectors))
 
 
 def packed(vectors: np.ndarray, first_id: int = 0) -> Codes:
     places = np.zeros(len(vectors), ENTRY)
     places["id"] = np.arange(first_id, first_id + len(vectors))
     places["item"], places["kind"] = 7, 4
-    return Codes.unpacked(places.tobytes(), first_halves(vectors), vectors.shape[1])
+    return Codes.unpacked(places.tobytes(), first_parts(vectors), vectors.shape[1])
 
 
 def words_of(vectors: np.ndarray) -> Words:
@@ -56,7 +56,7 @@ def test_nearest_passages_of_items_are_found_item_by_item() -> None:
     vectors = unit_rows(np.random.default_rng(6).standard_normal((6, 64)).astype(np.float32))
     places = np.zeros(6, ENTRY)
     places["id"], places["item"], places["asks"] = [10, 11, 12, 13, 14, 15], [2, 1, 2, 5, 1, 1], [1, 0, 0, 0, 0, 0]
-    codes = Codes.unpacked(places.tobytes(), first_halves(vectors), 64)
+    codes = Codes.unpacked(places.tobytes(), first_parts(vectors), 64)
     blocks = Blocks((2, 0), np.array([1, 2]), np.array([7, 8]), np.array([4, 2]), codes)
     wanted = item_keys([7, 7, 7, 8, 9], [1, 2, 3, 1, 1])
     question = vectors[2] + vectors[5]
