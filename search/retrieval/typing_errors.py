@@ -17,6 +17,7 @@ from convmemory.core.folding import folded, normal
 from convmemory.core.sql import PendingQuery, load_sql
 from search.languages import configuration_of
 from search.postings.cached import HOMES, current_postings, send_digest_query
+from search.steering import is_steering
 from search.word_forms import MARK, folded_forms
 
 # Shorter words resemble too many others; words from `FAR_CHARS` on may have two errors.
@@ -75,7 +76,8 @@ def correct_typing_errors(
     words = list(
         dict.fromkeys(word for word in typed.values() if MIN_CHARS <= len(word) <= MAX_CHARS and unmatched(word))
     )
-    words = [word for word in words if not (is_word and is_word(word))]
+    # Words with which people direct an assistant are words, also where the owner's index does not hold them.
+    words = [word for word in words if not (is_steering(word) or (is_word and is_word(word)))]
     if not words:
         return None
     vocabulary = _Vocabulary(archive_id, languages)

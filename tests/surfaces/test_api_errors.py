@@ -24,7 +24,12 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 GUARDED = [(method, path) for method, path, operation in operations() if operation.get("security")]
 READING = [(path, operation) for method, path, operation in operations() if method == "GET"]
-IN_THREADS = ("/stream", "/documents", "/imports")  # their keys are read in a thread, outside of the test's transaction
+IN_THREADS = (
+    "/stream",
+    "/documents",
+    "/imports",
+    "/ask",
+)  # their keys are read in a thread, outside of the test's transaction
 CHANGING = [
     (method, path)
     for method, path, operation in operations()
@@ -40,7 +45,7 @@ WRITING = [
     for method, path, operation in operations()
     if "application/json" in operation.get("requestBody", {}).get("content", {})
     and "/tools/" not in path  # a tool checks its arguments itself
-    and not path.endswith("/stream")  # its key is read in a thread, outside of the test's transaction
+    and not path.endswith(IN_THREADS)
 ]
 
 

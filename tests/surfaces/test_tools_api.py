@@ -42,7 +42,8 @@ def test_every_tool_answers_as_its_schema_says(client: Client, owner: User) -> N
     index_conversation(conversation_id=conversation.pk)
     indexed(upload(owner, " ".join(BREAD), "bread.txt"))
     add_events(conversation, [EventDraft(1, "tool:post", payload={"output": "sourdough"})])
-    arguments = {"query": "sourdough starter", "conversation_id": conversation.pk}
+    named = {"file": "sourdough.md", "error": "SourdoughError: the sourdough is cold"}
+    arguments = named | {"query": "sourdough starter", "conversation_id": conversation.pk}
     for tool in client.get("/api/v1/tools").json()["tools"]:
         wanted = {name: arguments[name] for name in tool["input_schema"].get("required", [])}
         answer = call(client, tool["name"], wanted)

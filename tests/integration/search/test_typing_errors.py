@@ -87,6 +87,12 @@ def test_words_that_index_holds_stay() -> None:
     assert [hit.number for hit in found.hits] == [1]
 
 
+def test_words_that_direct_an_assistant_stay() -> None:
+    owner = owner_with(("The lable says misso and wideer.", "These are typing errors."))
+    for typed in ("ahora lo mismo", "nimm das wieder"):
+        assert correct_typing_errors(owner.pk, typed) is None
+
+
 def test_excluded_word_stays() -> None:
     owner = owner_with(FENCE, CLUSTER)
     found = results(owner, "neighbour -fense")
