@@ -78,6 +78,7 @@ NEW: dict[str, dict[str, Any]] = {
     "accounts_provisionedaccount": {"email": ""},
     "accounts_auditentry": {"times": None},
     "accounts_scimtoken": {"reaches_staff": False},
+    "accounts_sharelink": {"token_encrypted": ""},
 }
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
