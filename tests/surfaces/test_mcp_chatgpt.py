@@ -14,6 +14,7 @@ from mcp import Client
 
 from convmemory.accounts.keys import create_key
 from convmemory.conversations.models import Conversation
+from convmemory.tools.registry import mcp_tools
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
@@ -44,8 +45,8 @@ def bread(owner: User) -> Conversation:
 
 def test_chatgpt_searches_and_fetches_result(session: Session, bread: Conversation, address: str) -> None:
     async def steps(client: Client) -> dict[str, Any]:
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"search", "fetch"}
+        tools = {tool.name: tool for tool in mcp_tools("chatgpt")}
+        assert {tool.name for tool in (await client.list_tools()).tools} == set(tools) == {"search", "fetch"}
         found = await client.call_tool("search", {"query": "keep a sourdough starter alive"})
         (text,) = found.content
         assert isinstance(text, types.TextContent)
