@@ -96,7 +96,7 @@ def _draw_arguments(random: Random, ask: Ask, tool: str) -> dict[str, Any]:
         "space": lambda: random.choice(["", "", "mine", str(ask.victim.user.pk)]),
         "project": lambda: random.choice(["", ask.caller.secret, ask.victim.tag]),
         "file": lambda: random.choice([f"{ask.victim.tag}.md", f"{ask.caller.tag}.md:1"]),
-        "error": lambda: f"error: cannot find the {ask.question}",
+        "error": lambda: f"error: cannot find the module {ask.victim.tag}",
         "text": lambda: random.choice(["", ask.victim.tag]),
         "similar_to": lambda: random.choice(ask.victim.events),
         "words": lambda: random.choice(["", ask.victim.tag, "exit code"]),

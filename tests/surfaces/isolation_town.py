@@ -6,6 +6,7 @@ only the surfaces of the trash may show, to its owner.
 """
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import httpx2
@@ -27,7 +28,7 @@ from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages.drafts import EventDraft, MessageDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.messages.ingest import delete_conversation
-from convmemory.conversations.messages.parts import ToolCallPart
+from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.sharing import create_link
 from convmemory.core.acting import in_archive_of
@@ -171,14 +172,22 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     return person
 
 
+def _repaired(number: int, tag: str) -> Iterator[MessageDraft]:
+    """A command that fails, and then passes."""
+    for attempt, result in enumerate((f"error: cannot find the module {tag}", "12 passed")):
+        name = f"run-{number}-{attempt}"
+        yield MessageDraft(role="assistant", parts=(ToolCallPart(name, "Bash", {"command": "make test"}),))
+        yield MessageDraft(role="user", parts=(ToolResultPart(name, result, is_error=not attempt),))
+
+
 def _fill(draw: random.Random, person: Person, words: str) -> None:
     user, tag, secret = person.user, person.tag, person.secret
     for number in range(draw.randint(1, 3)):
         pairs = [_pair(draw, words) for _ in range(draw.randint(1, 3))]
         edit = ToolCallPart(f"edit-{number}", "Write", {"file_path": f"/{secret}/{tag}.md", "content": words})
         made = make_conversation(
-            user, [*exchange(*pairs), MessageDraft(role="assistant", parts=(edit,))],
-            title=f"{words} {draw.choice(TOPICS)}", agent=f"agent-{tag}", project=secret,
+            user, [*exchange(*pairs), MessageDraft(role="assistant", parts=(edit,)), *_repaired(number, tag)],
+            title=f"{words} {draw.choice(TOPICS)}", agent=f"agent-{tag}", project=secret if number else tag,
             source="api", source_id="" if number else person.source_id,
         )  # fmt: skip
         index_conversation(conversation_id=made.pk)
