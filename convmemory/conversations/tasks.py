@@ -27,7 +27,8 @@ def run(import_id: int, *, archive_id: int) -> dict[str, Any]:
     # An import can arrive while another one of the same owner runs, and its own task then ends at once.
     if state is not None:
         _enqueue_all(queue.next_imports(archive_id=archive_id))
-        enqueue_count(archive_id)
+        sender = Import.objects.filter(pk=import_id, archive_id=archive_id).values_list("started_by", flat=True).first()
+        enqueue_count(archive_id, person_id=sender)
     return {"state": state or "not now"}
 
 
@@ -44,9 +45,10 @@ def undo_import(import_id: int, *, archive_id: int) -> dict[str, Any]:
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
-def enqueue_count(archive_id: int) -> None:
-    """Enqueue counting what changed since the last count, for the statistics page."""
-    enqueue_for(archive_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
+def enqueue_count(archive_id: int, *, person_id: int | None = None) -> None:
+    """Enqueue counting what changed since the last count, for the statistics page; in a space for who added to it."""
+    count = "convmemory.conversations.tasks.count_for_statistics"
+    enqueue_for(archive_id, count, group="statistics", person_id=person_id)
 
 
 @owner_task
