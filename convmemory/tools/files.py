@@ -16,7 +16,7 @@ from convmemory.tools.searching import LABEL_CHARS, LINE_CHARS, Project, markdow
 TURNS_SHOWN = 10
 LINES_SHOWN = 20
 MAX_PATH_CHARS, MAX_TEXT_CHARS = 4_000, 1_000_000
-_WITH_LINE = re.compile(r"(.{1,4000}):(\d{1,7})", re.DOTALL)
+_LINE = re.compile(r"\d{1,7}")
 
 
 class WhyInput(ToolInput):
@@ -53,8 +53,9 @@ class WhyOutput(ToolOutput):
 def why_file(caller: Caller | None, arguments: WhyInput) -> WhyOutput:
     """Return the turns of the caller that edited a file; of the first archive of their key that has some."""
     file, line = arguments.file[:MAX_PATH_CHARS], None
-    if match := _WITH_LINE.fullmatch(file):
-        file, line = match[1], int(match[2])
+    path, _, number = file.rpartition(":")
+    if path and _LINE.fullmatch(number):
+        file, line = path, int(number)
     if caller is None:
         return WhyOutput(file=file, turns=[], total=0, note="Nothing is archived for you.")
     for access in (caller.archive, *caller.spaces):
