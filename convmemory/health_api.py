@@ -1,7 +1,7 @@
-"""Health and readiness of this process. Neither needs a key, so neither says more than a word; the log has the reason.
+"""Answers whether this process is healthy and ready, in one word: no key is needed. The log has the reason.
 
-`/health` checks nothing: a process that answers it need not be restarted. `/ready` checks that the process was not told
-to stop, the database, its migrations and the disk; a balancer sends requests elsewhere while it answers 503.
+`/health` checks nothing: a process that answers it need not be restarted. `/ready` checks that the process does not
+stop, the database, its migrations and the disk; a balancer sends requests elsewhere while it answers 503.
 """
 
 import logging

@@ -198,7 +198,7 @@ def search(
 def _without_copies(hits: Sequence[Hit]) -> list[Hit]:
     """Return each turn of several conversations once: forks, mirrors and hand-overs share turns.
 
-    Such turns begin and conclude alike; the first of them counts the others as its copies.
+    Such turns have the same beginning and conclusion; the first of them counts the others as its copies.
     """
     kept: list[Hit] = []
     places: dict[Hashable, int] = {}

@@ -70,8 +70,8 @@ class Evidence:
     def label(self) -> str:
         """Return where it is from, for the model, and whether a later turn decides otherwise."""
         later = None if isinstance(self.hit.where, SectionPlace) else self.hit.where.overturned
-        said = f"{one_line(self.hit.title, LABEL_CHARS)}, {place_of(self.hit)}, {self.hit.created_at:%Y-%m-%d}"
-        return f'{said}; a later turn says otherwise: "{one_line(later.quote, LABEL_CHARS)}"' if later else said
+        source = f"{one_line(self.hit.title, LABEL_CHARS)}, {place_of(self.hit)}, {self.hit.created_at:%Y-%m-%d}"
+        return f'{source}; a later turn says otherwise: "{one_line(later.quote, LABEL_CHARS)}"' if later else source
 
     def to_json(self) -> dict[str, Any]:
         hit = self.hit
@@ -172,19 +172,19 @@ def _read_evidence(
 
 def excerpt(item: ItemText, passage: str, *, max_tokens: int, encoding: str = DEFAULT_ENCODING) -> str:
     """Return what was said in an item, quoted for the fence: all if it fits, else its beginning and the passage on."""
-    said = [
+    lines = [
         quoted(f"{LABELS[part.kind]}: {part.text.strip()}", TAG)
         for element in item.elements
         for part in element.parts
         if part.kind in LABELS and part.text.strip()
     ]
-    text = "\n".join(said)
+    text = "\n".join(lines)
     whole = _cut(text, max_tokens, encoding)
-    place = text.find(quoted(passage.rstrip("\u2026").strip(), TAG))
-    if place + len(passage) <= len(whole):
+    position = text.find(quoted(passage.rstrip("\u2026").strip(), TAG))
+    if position < 0 or position + len(passage) <= len(whole):
         return whole
     head = _cut(text, min(HEAD_TOKENS, max_tokens // 4), encoding) + CUT
-    return head + _cut(text[place:], max_tokens - count_tokens(head, encoding=encoding), encoding)
+    return head + _cut(text[position:], max_tokens - count_tokens(head, encoding=encoding), encoding)
 
 
 def _cut(text: str, max_tokens: int, encoding: str) -> str:

@@ -83,16 +83,16 @@ class AnswerReader:
 
     def _read(self, text: str) -> Iterator[Sentence]:
         for line in text.splitlines():
-            for said, citations in _units(line[:MAX_LINE_CHARS]):
+            for sentence, citations in _units(line[:MAX_LINE_CHARS]):
                 if self.is_over:
                     return
                 checked = tuple(citation for citation in citations if self._is_in_turn(citation))
-                if not (said and checked):
+                if not (sentence and checked):
                     self.refused += 1
                     continue
                 self.yielded += 1
                 self.is_over = self.yielded == MAX_SENTENCES
-                yield Sentence(said, checked)
+                yield Sentence(sentence, checked)
 
     def _is_in_turn(self, citation: Citation) -> bool:
         text = self._texts.get(citation.number, "")
@@ -108,19 +108,19 @@ class AnswerReader:
 
 def _units(line: str) -> Iterator[tuple[str, list[Citation]]]:
     """Yield the sentence before each group of citations, and the rest of the line without any."""
-    end, citations, said = 0, list[Citation](), ""
+    end, citations, sentence = 0, list[Citation](), ""
     for match in _CITATION.finditer(line):
         between = _LOOSE_SIGNS.sub("", line[end : match.start()])
         if between:
             if citations:
-                yield said, citations
-            *uncited, said = _sentences(between)
+                yield sentence, citations
+            *uncited, sentence = _sentences(between)
             yield from ((each, []) for each in uncited)
             citations = []
         citations.append(Citation(int(match[1]), " ".join(visible(match[2]).split())))
         end = match.end()
     if citations:
-        yield said, citations
+        yield sentence, citations
     if rest := _LOOSE_SIGNS.sub("", line[end:]).strip():
         yield rest, []
 
@@ -128,8 +128,8 @@ def _units(line: str) -> Iterator[tuple[str, list[Citation]]]:
 def _sentences(text: str) -> list[str]:
     """Return the sentences of a text as plain text: a citation belongs to the last one."""
     plain = without_markup(visible(_LIST_MARK.sub("", text.strip()))).strip()
-    found = [each["text"].strip() for each in get_sentence_boundaries(guess_language(plain), plain)]
-    return [each for each in found if each] or [plain]
+    sentences = [each["text"].strip() for each in get_sentence_boundaries(guess_language(plain), plain)]
+    return list(filter(None, sentences)) or [plain]
 
 
 def _comparable(text: str) -> str:

@@ -153,13 +153,11 @@ def turns_with_outcomes(caller: Caller, keys: Sequence[tuple[int, int]]) -> dict
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "turns_with_outcomes"), parameters)
         return {
-            (row[0], row[1]): FileTurn(*(*row[:7], one_line(row[7], QUESTION_CHARS), _outcome(row[8])))
+            (row[0], row[1]): FileTurn(
+                *(*row[:7], one_line(row[7], QUESTION_CHARS), Outcome.from_json(json.loads(row[8] or "null")))
+            )
             for row in cursor.fetchall()
         }
-
-
-def _outcome(stored: str | None) -> Outcome:
-    return Outcome.from_json(json.loads(stored) if stored else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where this program lies, how its commands are started, and where its data lies by default.
+"""Says where this program lies, how its commands are started, and where its data lies by default.
 
 A checkout has `manage.py` and its data in `var/`. An installed package has the command `convmemory`, and its data in a
 folder of the user who runs it.

@@ -1,4 +1,4 @@
-"""Decides whether a search asks something, and which passage stands above its hits as the answer."""
+"""Decides whether a search asks something, and which passage is shown as the answer."""
 
 import re
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Puts turns that asked the query's question again behind the turn that answered it.
 
 A chat here, and an agent that searches this archive for the question, leave a turn whose question is the query itself:
-it would come before the turn that it found. Reads headings, and the links to turns in what such a turn was told.
+it would come before the turn that it found. Reads headings, and the links to turns in the results of such a turn.
 """
 
 import re

@@ -45,7 +45,7 @@ class Archive:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def answer(self, text: str) -> Answer:
-        """What a search for the text answers, searched once for all tests."""
+        """Return what a search for the text answers; each is searched once for all tests."""
         if text not in self.answers:
             self.answers[text] = ask(self.owner, text)
         return self.answers[text]

@@ -52,7 +52,7 @@ def house(settings: Settings) -> House:
 
 
 def chat(owner: User, conversation: Conversation) -> None:
-    """An agent with a key, a running reply of it, and a place where the proxy goes on."""
+    """Create an agent with a key, a running reply of it, and a history that the proxy continues."""
     values = {"name": "quokka", "system_prompt": "Only zebrawood.", "model": "some-model"}
     agent = create_agent(caller=caller_for(owner), values=values | {"base_url": ADDRESS, "api_key": "sk-zebrawood"})
     assert agent.api_key_encrypted

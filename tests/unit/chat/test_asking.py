@@ -6,6 +6,7 @@ import pytest
 
 from convmemory.chat.asking import (
     ANSWER_TOKENS,
+    CUT,
     EVIDENCE_TOKENS,
     INSTRUCTION,
     LABEL_TOKENS,
@@ -40,9 +41,11 @@ def test_long_turn_is_cut_to_its_tokens_and_has_its_passage(filler: str, max_tok
     assert "</recalled-memory" not in text
 
 
-def test_passage_that_is_not_in_the_text_leaves_its_beginning() -> None:
-    text = excerpt(turn("word " * 4_000, "So."), "was changed", max_tokens=50)
+@pytest.mark.parametrize("passage", ["was changed", "was changed " * 50])
+def test_passage_that_is_not_in_the_text_leaves_its_beginning(passage: str) -> None:
+    text = excerpt(turn("word " * 4_000, "So."), passage, max_tokens=50)
     assert text.startswith("User: word word")
+    assert CUT not in text
     assert count_tokens(text) <= 50
 
 

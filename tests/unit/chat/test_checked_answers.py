@@ -1,4 +1,4 @@
-"""Which sentences of a model's answer are kept: those with words of the turn that they cite."""
+"""Sentences of a model's answer are kept if they cite words of the turn."""
 
 import time
 from collections.abc import Sequence
