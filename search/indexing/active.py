@@ -20,8 +20,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
-from search.indexing.documents import drop_words, store_missing_words, store_words
-from search.indexing.layouts import bring_up_layout
+from search.indexing.documents import bring_up_layout, drop_words, store_missing_words, store_words
 from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import ItemText, adapter_of
@@ -133,8 +132,8 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
         with transaction.atomic():
             if (current := locked(source)) is not None:
                 drop_words(current)
-    ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
-    if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
+    vectors, _ = ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
+    if vectors or state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
         packed = BinaryCodeBlock.objects.filter(source=source).values("space")
         drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
 

@@ -23,8 +23,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.privacy.stored_files import find_orphans, sweep_orphans
 from memory.models import MessageEmbedding
-from search.indexing.layouts import find_lost_postings
-from search.indexing.packing import pack_again
+from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,

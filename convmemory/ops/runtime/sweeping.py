@@ -25,8 +25,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from convmemory.ops.privacy.storage_sums import MAX_S, reconcile_added, reconcile_storage
 from convmemory.ops.privacy.stored_files import sweep_orphans
-from search.indexing.layouts import find_lost_postings
-from search.indexing.packing import pack_again
+from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,

@@ -206,7 +206,7 @@ def missed_conversation() -> None:
 
 
 def source_of_older_layout() -> None:
-    Source.objects.update(layout=Source.WITH_DERIVED_VECTORS)
+    Source.objects.update(layout=Source.LAYOUT - 1)
     drop_all()
 
 

@@ -14,8 +14,7 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
-from search.indexing.active import index_source
-from search.models import BinaryCodeBlock, ItemEmbedding, Passage, Source
+from search.models import BinaryCodeBlock, ItemEmbedding
 from search.pipeline import send_vectors_query
 from search.query import SCOPES, SearchQuery
 from search.ranking.late_interaction import find_passages
@@ -209,18 +208,3 @@ def test_recently_searched_owner_is_not_evicted_for_another(monkeypatch: pytest.
     monkeypatch.setattr("search.block_cache.RECENT_S", 0.0)
     assert found(prepared(owners[1])).compared is not None
     assert CACHE.get(owners[0].pk, active_space().pk) is None
-
-
-def test_rows_of_older_layout_are_read_again_once_upgraded() -> None:
-    owner = make_user()
-    indexed(owner, EGGS)
-    Passage.objects.filter(archive_id=owner.pk).update(asks=False)
-    source = Source.objects.get(archive_id=owner.pk)
-    Source.objects.filter(pk=source.pk).update(layout=0)
-    before = found(prepared(owner))
-    index_source(archive_id=owner.pk, source_id=source.pk)
-    after = found(prepared(owner))
-    assert before.compared is not None
-    assert after.compared is not None
-    assert not before.compared.owner.entries["asks"].any()
-    assert after.compared.owner.entries["asks"].any()
