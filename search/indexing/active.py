@@ -56,7 +56,8 @@ def index_source(*, archive_id: int, source_id: int, deadline: float = float("in
         if not held:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
-            bring_up_layout(source)
+            if source.layout < Source.LAYOUT:
+                bring_up_layout(source)
             if source.words_missing_from is not None:
                 if not store_missing_words(source, deadline=deadline):
                     result.finished = False

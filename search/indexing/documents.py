@@ -57,8 +57,6 @@ def bring_up_layout(source: Source) -> None:
 
     Only the worker that indexes the source calls this; until then the source is searched as it is.
     """
-    if source.layout == Source.LAYOUT:
-        return
     for batch in batches_of_items(source, 0):
         texts = {item.number: item_texts(item) for item in batch.items}
         store_documents(
