@@ -57,7 +57,7 @@ from search.retrieval.candidates import (
 from search.retrieval.corpus import PendingCorpus, send_moments_query
 from search.retrieval.dense import DenseRetriever, embed_query
 from search.retrieval.filters import phrase_sql
-from search.retrieval.lexical import LexicalRetriever
+from search.retrieval.lexical import HOMES, LexicalRetriever, columns_of
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.rare_words import rarest_words
 from search.retrieval.retriever import Retriever, SearchState
@@ -196,10 +196,13 @@ CONVERSATION = "conversation"
 """The kind of source that a question of a time alone, or for conversations about a topic, finds."""
 PIPELINE = Pipeline()
 """The pipeline that the product uses."""
+NOTHING_SHOWN = slice(0)
 
 
-def rank_items(*, archive_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> SearchState:
-    """Rank all items that any retriever found.
+def rank_items(
+    *, archive_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE, shown: slice = NOTHING_SHOWN
+) -> SearchState:
+    """Rank all items that any retriever found; `shown` are the places of those that the caller will show.
 
     A long text is searched for by its rarest words. A question of a time alone lists what was written then, and a
     single CJK character or emoji lists what contains it. A query for conversations about a topic finds one item of
@@ -221,7 +224,7 @@ def rank_items(*, archive_id: int, query: SearchQuery, pipeline: Pipeline = PIPE
         state.order = one_of_each_source(state.table.keys, state.scores, state.order, compared)
         state.note(gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic})
     else:
-        answers_first(state)
+        answers_first(state, shown)
     return state
 
 
@@ -337,8 +340,11 @@ def _retrieve_and_rank(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(query)]
     with pipelined():
         with_moments = query.time is not None and len(query.text.text) >= LONG_CHARS
-        pending_corpus = PendingCorpus(query.archive_id, query.space, query.filters.kinds, with_moments=with_moments)
-        query = query.looked_up()  # after the corpus, so that it has seen each of its sources
+        homes = [HOMES[column] for column in columns_of(query.scope)]
+        pending_corpus = PendingCorpus(
+            query.archive_id, query.space, query.filters, homes=homes, with_moments=with_moments
+        )
+        query = query.looked_up(pending_corpus)  # after the corpus, so that it has seen each of its sources
         pending = [r.send(query, pending_corpus) for r in applying if not r.needs_vector]
         query = embed_query(query)
         if query.space is not None:

@@ -58,12 +58,6 @@ SELECT
 FROM search_postingblock AS b
 WHERE b.owner_id = %(owner)s AND b.home = %(home)s
 
--- name: code_digest
--- A digest of an owner's current blocks of codes, read from the index alone.
-SELECT count(*), coalesce(bit_xor(hashint8extended(b.id, 0)), 0)
-FROM search_binarycodeblock AS b
-WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s
-
 -- name: title_matches
 -- The owner's sources that pass the filters and whose title, or whose document's file name, contains all words; those with the
 -- fewest other words first, of these the newest.

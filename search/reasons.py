@@ -26,7 +26,8 @@ from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Source
 from search.query_text import QueryText
-from search.retrieval.filters import filter_sql, source_conditions
+from search.retrieval.filters import filter_sql
+from search.retrieval.source_filters import source_conditions
 from search.sources import kinds_without_vectors
 
 if TYPE_CHECKING:

@@ -390,7 +390,7 @@ def _page(
 ) -> SearchResults:
     """Return the page from `start`, with the items `placed` on earlier pages first, or in the order of `reranker`."""
     end = start + query.limit
-    ranked = rank_items(archive_id=archive_id, query=query)
+    ranked = rank_items(archive_id=archive_id, query=query, shown=slice(start, end))
     filters, words = ranked.query.filters, ranked.query.words
     keys = ranked.table.keys
     order = put_first(ranked.order, keys, placed)

@@ -30,8 +30,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from convmemory.core.marks import Mark
-
 Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system", "outside"]
 """The kinds of text.
 
@@ -167,15 +165,6 @@ class SourceAdapter(Protocol):
         """Send the query for the speakers of some elements and of the next ones.
 
         Calling the returned function waits for the speakers, by element; empty for kinds without speakers.
-        """
-        return dict
-
-    def send_marks_query(
-        self, archive_id: int, source_ids: Collection[int]
-    ) -> Callable[[], dict[tuple[int, int], Mark]]:
-        """Send the query for the owner's marks of items of some sources.
-
-        Calling the returned function waits for them, by source and item; empty for kinds without marks.
         """
         return dict
 

@@ -34,7 +34,6 @@ from convmemory.conversations.reading import (
     stored_messages,
     with_home_turns,
 )
-from convmemory.core.marks import Mark
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import cut, without_recalled
 from search.indexing.active import IndexResult, index_source
@@ -84,13 +83,6 @@ class ConversationAdapter:
         parameters: dict[str, Any] = {"owner": archive_id, "messages": list(set(element_ids))}
         pending = PendingQuery(load_sql("search.adapters", "message_utterances"), parameters, keeps_plan=True)
         return lambda: {message_id: Utterance(*said) for message_id, *said in pending.rows()}
-
-    def send_marks_query(
-        self, archive_id: int, source_ids: Collection[int]
-    ) -> Callable[[], dict[tuple[int, int], Mark]]:
-        parameters: dict[str, Any] = {"owner": archive_id, "sources": list(source_ids)}
-        pending = PendingQuery(load_sql("search.adapters", "turn_marks"), parameters, keeps_plan=True)
-        return lambda: {(source, turn): Mark(kind, note) for source, turn, kind, note in pending.rows()}
 
     def elements_with(self, archive_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
         parameters: dict[str, Any] = {"owner": archive_id, "text": text, "scanned": scanned, "limit": limit}

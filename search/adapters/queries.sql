@@ -24,15 +24,6 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS n ON n."position" = m.next_position
 
--- name: turn_marks
--- The owner's marks of turns of some sources, by source; of two in one turn, "wrong" comes last.
-SELECT s.id, m.turn_number, k.kind, k.note
-FROM conversations_turnmark AS k
-INNER JOIN conversations_message AS m ON m.id = k.message_id AND m.owner_id = k.owner_id AND m.turn_number IS NOT NULL
-INNER JOIN search_source AS s ON s.owner_id = k.owner_id AND s.kind = 'conversation' AND s.object_id = m.conversation_id
-WHERE k.owner_id = %(owner)s AND s.id = ANY(%(sources)s::bigint[])
-ORDER BY k.kind
-
 -- name: messages_with
 -- The newest of the owner's messages whose parts contain a text, letter for letter, among the newest ones. The sum keeps
 -- the planner from walking through all owners' messages by id.

@@ -155,28 +155,30 @@ def word_number(lexeme: str) -> int:
     return int.from_bytes(sha256(lexeme.encode()).digest()[:WORD_BYTES], "big")
 
 
-def send_digest_query(archive_id: int, home: int) -> PendingQuery:
-    """Send the query for the digest of the owner's blocks, and whether postings of some items are not packed yet."""
-    return PendingQuery(load_sql("search", "posting_digest"), {"owner": archive_id, "home": home}, keeps_plan=True)
+def read_digest(archive_id: int, home: int) -> tuple[Digest, bool]:
+    """Return the digest of the owner's blocks, and whether postings of some items are not packed yet. One query."""
+    parameters = {"owner": archive_id, "home": home}
+    ((count, digest, has_unpacked),) = PendingQuery(load_sql("search", "posting_digest"), parameters).rows()
+    return (count, digest), has_unpacked
 
 
 OccurrencesInItems = tuple[ItemKeys, Scores, Occurrences]
 """Items (n,), keys sorted, their lengths, and the occurrences of some words; `places` are places among the keys."""
 
 
-def find_words(archive_id: int, home: int, pending: PendingQuery, lexemes: Sequence[str]) -> list[OccurrencesInItems]:
+def find_words(
+    archive_id: int, home: int, digest: Digest, lexemes: Sequence[str], *, has_unpacked: bool
+) -> list[OccurrencesInItems]:
     """Return the occurrences of the lexemes in the owner's items: in packed ones and in those without postings yet.
 
-    `pending` is the query for the digest, which has been sent. Without postings to be packed no further query is sent
-    if the cached ones are current.
+    Without postings to be packed no query is sent if the cached ones have this digest.
     """
     found = []
-    count, digest, has_unpacked = pending.rows()[0]
     unpacked = _unpacked(archive_id, home, lexemes) if has_unpacked else None
     if has_unpacked:
         # An item that was packed meanwhile is in both, instead of in neither.
-        count, digest, _ = send_digest_query(archive_id, home).rows()[0]
-    postings = current_postings(archive_id, home, (count, digest)) or NOTHING
+        digest, _ = read_digest(archive_id, home)
+    postings = current_postings(archive_id, home, digest) or NOTHING
     if postings.segments:
         found.append((postings.keys, postings.lengths, postings.occurrences(lexemes)))
     if unpacked is not None:

@@ -6,18 +6,16 @@ it would come before the turn that it found. Reads headings, and the links to tu
 
 import re
 from collections.abc import Collection, Mapping
-from datetime import datetime
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from convmemory.core.sql import PendingQuery, load_sql
 from search.results.matching import QueryStems
-from search.retrieval.candidates import item_keys, split_keys
+from search.results.rows import HitRow, PendingRows
+from search.retrieval.candidates import split_keys
 from search.retrieval.retriever import SearchState
 
-# The best items that are compared, and the messages of each that are looked through for links.
-BEST, MESSAGES = 10, 50
+# The best items that are compared.
+BEST = 10
 # PostgreSQL reads the messages only of turns whose question has words that begin like the query's: endings differ.
 BEGINNING_CHARS = 4
 HERE = ("chat", "proxy")
@@ -26,21 +24,11 @@ _WILD = re.compile(r"[%_\\]")
 _LINK = re.compile(r"/conversations/(\d{1,18})\?turn=(\d{1,9})")
 
 
-class _Row(NamedTuple):
-    """A row of the statement `repeated_questions`, after the key of its item."""
-
-    object_id: int
-    heading: str
-    created_at: datetime
-    origin: str
-    linked: str | None
-
-
-def answers_first(state: SearchState) -> None:
+def answers_first(state: SearchState, shown: slice) -> None:
     """Put each of the best turns that only repeats the question right behind the best earlier turn that it links to.
 
     One that was asked here comes also behind an earlier turn from elsewhere with all words of the query. At most one
-    query, and none if no item has all words.
+    query, and none if no item has all words; it reads the rows of the items that will be `shown`, too.
     """
     top, query = state.order[:BEST], state.query
     asked = {word.written for word in query.words if not word.is_stop_word}
@@ -50,13 +38,11 @@ def answers_first(state: SearchState) -> None:
     has_all = [asked <= words for words in state.matched.of_items(keys)]
     if not any(has_all):
         return
-    sources, numbers = split_keys(keys)
-    parameters: dict[str, Any] = {"owner": query.archive_id, "sources": sources, "items": numbers, "asked": has_all}
     beginnings = [f"%{_WILD.sub('_', word[:BEGINNING_CHARS])}%" for word in asked]
-    parameters |= {"messages": MESSAGES, "beginnings": beginnings}
-    found = PendingQuery(load_sql("search.ranking", "repeated_questions"), parameters, keeps_plan=True).rows()
-    rows = {int(item_keys([source], [number])[0]): _Row(*row) for source, number, *row in found}
-    whole = {key for key, is_whole in zip(keys.tolist(), has_all, strict=True) if is_whole and key in rows}
+    having_all = {key for key, is_whole in zip(keys.tolist(), has_all, strict=True) if is_whole}
+    needed = np.unique(np.concatenate([keys, state.table.keys[state.order[shown]]]))
+    state.rows = rows = PendingRows(query.archive_id, needed, asked=having_all, beginnings=beginnings).read()
+    whole = having_all & rows.keys()
     words = QueryStems(dict.fromkeys(asked, 1.0))
     repeating = [key for key in keys.tolist() if key in whole and _repeats(rows[key], words, asked)]
     order = keys.tolist()
@@ -69,15 +55,15 @@ def answers_first(state: SearchState) -> None:
     state.order = np.concatenate([top[[places[key] for key in order]], state.order[BEST:]])
 
 
-def _repeats(row: _Row, words: QueryStems, asked: Collection[str]) -> bool:
+def _repeats(row: HitRow, words: QueryStems, asked: Collection[str]) -> bool:
     return words.counted(asked) <= set(words.held_in(row.heading))
 
 
-def _answers(key: int, repeated: int, rows: Mapping[int, _Row], whole: Collection[int]) -> bool:
+def _answers(key: int, repeated: int, rows: Mapping[int, HitRow], whole: Collection[int]) -> bool:
     """Return whether an item is an earlier turn that the repeated question links to, or was asked elsewhere."""
     row, again = rows.get(key), rows[repeated]
     if row is None or row.created_at >= again.created_at:
         return False
     (number,) = split_keys(np.array([key]))[1]
-    links = {(int(link[1]), int(link[2])) for link in _LINK.finditer(again.linked or "")}
+    links = {(int(link[1]), int(link[2])) for link in _LINK.finditer(again.links or "")}
     return (row.object_id, number) in links or (again.origin in HERE and row.origin not in HERE and key in whole)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,12 @@ from search.results.passages import (
     near_places,
     with_similarities,
 )
+from search.results.rows import HitRow, PendingRows
 from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
-from search.retrieval.filters import source_conditions
 from search.retrieval.retriever import SearchState
-from search.sources import adapter_of, registered
+from search.retrieval.source_filters import source_conditions
+from search.sources import adapter_of
 
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
@@ -137,43 +138,26 @@ class Hit:
         return self.where
 
 
-class _Row(NamedTuple):
-    """A row of the statement `hits`, after the turn that it is about."""
-
-    message_id: int
-    heading: str
-    created_at: datetime
-    title: str
-    agent: str
-    project: str
-    kind: str
-    object_id: int
-    outcome: dict[str, Any] | None
-    digest: bytes | None
-
-
 def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
-    """Return the hits of one page, in the order of `page`, indices into the candidates. At most six queries."""
-    query = ranked.query
-    sources, items = split_keys(ranked.table.keys[page])
-    parameters = {"owner": query.archive_id, "sources": sources, "items": items}
+    """Return the hits of one page, in the order of `page`, indices into the candidates. At most five queries."""
+    query, keys = ranked.query, ranked.table.keys[page]
+    sources, items = split_keys(keys)
+    missing = keys[[key not in ranked.rows for key in keys.tolist()]]
     with pipelined():
-        pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
-        marking = [adapter.send_marks_query(query.archive_id, set(sources)) for adapter in registered().values()]
-        later = send_later_turns_query(query.archive_id, ranked.table.keys[page], ranked.table.keys[ranked.order])
-        rows = {(source, item): _Row(*row) for source, item, *row in pending.rows()}
-        marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
+        pending = PendingRows(query.archive_id, missing) if len(missing) else None
+        later = send_later_turns_query(query.archive_id, keys, ranked.table.keys[ranked.order])
+        by_key = {**ranked.rows, **(pending.read() if pending else {})}
         overturned = overturned_by(later)
+    turns_of = zip(zip(sources, items, strict=True), keys.tolist(), strict=True)
+    rows = {turn: by_key[key] for turn, key in turns_of if key in by_key}
     compared = ranked.compared if query.space else None
-    candidates = near_places(compared, ranked.table.keys[page], query.shown_kinds) if compared else {}
+    candidates = near_places(compared, keys, query.shown_kinds) if compared else {}
     passages = best_passages(
         query,
         candidates=candidates,
-        turns={
-            turn: (rows[turn].kind, rows[turn].object_id) for turn in zip(sources, items, strict=True) if turn in rows
-        },
+        turns={turn: (row.kind, row.object_id) for turn, row in rows.items()},
         weights=ranked.word_weights,
-        held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(ranked.table.keys[page]), strict=True)),
+        held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
     )
     if compared:
         passages = with_similarities(compared, passages)
@@ -183,7 +167,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     sections = _sections_of(query.archive_id, rows)
     return [
-        _hit(turn, rows[turn], passages.get(turn, ()), marks.get(turn), overturned.get(turn), sections.get(turn),
+        _hit(turn, rows[turn], passages.get(turn, ()), overturned.get(turn), sections.get(turn),
              relevance, ranked, int(index), named_from)
         for turn, index, relevance in zip(
             zip(sources, items, strict=True), page, ranked.relevance_of(page), strict=True
@@ -212,7 +196,7 @@ def overturned_by(pending: PendingQuery) -> dict[Turn, Overturning]:
     return overturned
 
 
-def _sections_of(archive_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Section]:
+def _sections_of(archive_id: int, rows: Mapping[Turn, HitRow]) -> dict[Turn, Section]:
     """Return the sections among the items. At most one query."""
     items = {(row.object_id, turn[1]): turn for turn, row in rows.items() if row.kind == SECTIONS}
     if not items:
@@ -227,9 +211,8 @@ def _sections_of(archive_id: int, rows: Mapping[Turn, _Row]) -> dict[Turn, Secti
 
 def _hit(
     turn: Turn,
-    row: _Row,
+    row: HitRow,
     passages: tuple[ShownPassage, ...],
-    mark: Mark | None,
     overturned: Overturning | None,
     section: Section | None,
     relevance: float | None,
@@ -268,7 +251,7 @@ def _hit(
             message_id=row.message_id,
             passage_message_id=passage.message_id if passage else None,
             passage_part=passage.part_index if passage else 0,
-            mark=mark,
+            mark=Mark(row.mark, row.note or "") if row.mark else None,
             is_call=passage is not None and passage.is_call,
             outcome=Outcome.from_json(row.outcome),
             digest=bytes(row.digest or b""),

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import storable
 from convmemory.embeddings.models import EmbeddingSpace
+from search.block_cache import NO_BLOCKS, Digest
+from search.models import PostingBlock
 from search.retrieval.candidates import Scores, are_among
+from search.retrieval.source_filters import source_conditions
 from search.word_forms import MARK, queried_text
 
 
@@ -26,7 +30,9 @@ class Corpus:
 
     `spoken_in` are the ids of sources with texts in a language other than English, by language; `behind` are those with
     items that may not be in the space yet.
-    With `is_incomplete` a search may miss something of the owner's that waits for a worker.
+    With `is_incomplete` a search may miss something of the owner's that waits for a worker. `postings` are the digests
+    of the blocks of postings by column, `has_unpacked` says whether some items have none yet, and `codes` is the digest
+    of the blocks of codes. `left_out` are the sources that the filters exclude.
     """
 
     sources: NDArray[np.int64]
@@ -35,6 +41,10 @@ class Corpus:
     spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
     behind: Sequence[int] = ()
     is_incomplete: bool = False
+    postings: Mapping[int, Digest] = field(default_factory=dict)
+    has_unpacked: bool = False
+    codes: Digest = NO_BLOCKS
+    left_out: Sequence[int] = ()
 
     @property
     def items(self) -> int:
@@ -66,33 +76,47 @@ def send_moments_query(archive_id: int) -> PendingQuery:
 class PendingCorpus:
     """A query over the owner's sources that has been sent; its result is read once and kept.
 
-    Vectors are those of `space`; without a space there are none. With `kinds` only sources of these kinds
-    count: other sources do not affect the results. If the items' times are wanted (`with_moments`), their query
-    follows.
+    Vectors are those of `space`; without a space there are none. If the filters name kinds, only sources of these kinds
+    count: other sources do not affect the results. `homes` are the columns whose postings will be read. If the items'
+    times are needed (`with_moments`), their query follows.
     """
 
     def __init__(
         self,
         archive_id: int,
         space: EmbeddingSpace | None,
-        kinds: Collection[str] = (),
+        filters: Filters = EVERYTHING,
         *,
+        homes: Collection[int] = tuple(PostingBlock.Home),
         with_moments: bool = False,
     ) -> None:
-        parameters: dict[str, Any] = {"owner": archive_id, "space": space and space.pk, "kinds": sorted(kinds)}
-        self._pending = PendingQuery(load_sql("search.retrieval", "corpus"), parameters, keeps_plan=True)
+        conditions, parameters = source_conditions(filters, "e")
+        others = load_sql("search.retrieval", "other_sources").replace("{filters}", " AND ".join(conditions))
+        statement = load_sql("search.retrieval", "corpus").replace("{left_out}", others if conditions else "NULL")
+        parameters |= {
+            "owner": archive_id,
+            "space": space and space.pk,
+            "kinds": sorted(filters.kinds),
+            "homes": sorted(map(int, homes)),
+        }
+        self._pending = PendingQuery(statement, parameters, keeps_plan=True)
         self._pending_moments = send_moments_query(archive_id) if with_moments else None
 
     @cached_property
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
         (found,) = self._pending.rows()
-        *numbers, foreign, languages, behind, is_incomplete = found
+        *numbers, foreign, languages, behind, is_incomplete, postings, has_unpacked, codes, left_out = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths = (column[order] for column in columns)
         spoken_in = _by_language(foreign or [], languages or [])
-        return Corpus(sources, items, lengths, spoken_in, behind or (), is_incomplete)
+        digests = {home: (blocks, digest) for home, blocks, digest in postings or ()}
+        code_digest = (codes[0], codes[1]) if codes[0] else NO_BLOCKS
+        return Corpus(
+            sources, items, lengths, spoken_in, behind or (), is_incomplete, digests, has_unpacked, code_digest,
+            left_out or (),
+        )  # fmt: skip
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:

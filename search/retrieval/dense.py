@@ -3,8 +3,6 @@
 It needs the query's vectors, which `embed_query` adds.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from convmemory.core import acting
@@ -17,7 +15,7 @@ from search.retrieval.candidates import DENSE, Feature, ItemKeys, Scores, best_o
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import ReadCandidates, SearchState
-from search.vectors.blocks import OF_ITEM, ComparedVectors, PendingBlocks
+from search.vectors.blocks import OF_ITEM, ComparedVectors, current_blocks
 
 # The number of passages and of item vectors that are candidates: with 1,000 passages, recall@10 of coding runs is .696,
 # not .707 (ADR 10).
@@ -30,13 +28,10 @@ def embed_query(prepared: PreparedQuery) -> PreparedQuery:
 
     A query in another language has no token vectors if the sentence model may know the language and the token model
     does not: late interaction then compares pieces of words (docs/adr/0089-token-model-of-its-own.md).
-
-    Before embedding, it sends the query for the digest of the codes, so that PostgreSQL works meanwhile.
     """
     space = prepared.space
     if space is None:
         return prepared
-    prepared = replace(prepared, pending_blocks=PendingBlocks(prepared.archive_id, space))
     # Cached for who asks, not for the space that is searched: the time tells its other members nothing, and a search of
     # several archives embeds the query once.
     asker = acting.current().person_id or prepared.archive_id
@@ -61,7 +56,7 @@ class DenseRetriever:
         return True
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
-        blocks = query.blocks
+        blocks = current_blocks(query.archive_id, query.active_space, corpus.corpus.codes)
         return lambda state, corpus: _add(state, ComparedVectors(blocks, query.rotated_vector)) if blocks else None
 
 

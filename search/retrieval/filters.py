@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.conversations.filters import Filter, Filters
+from convmemory.conversations.filters import Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from search.languages import configuration_of
 from search.query_text import QueryText
 from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys
-from search.retrieval.corpus import PendingQueryWords
+from search.retrieval.corpus import PendingCorpus, PendingQueryWords
+from search.retrieval.source_filters import source_conditions
 from search.word_forms import phrase_query
-
-CONVERSATION = "kind = 'conversation' AND object_id = %(filter_conversation)s"
 
 
 def filter_sql(filters: Filters, text: QueryText) -> tuple[str, dict[str, Any]]:
@@ -42,58 +41,6 @@ def excepted_parameters(filters: Filters) -> dict[str, Any]:
     """Return the parameters of `excepted_sql` without the owner."""
     conversations, numbers = zip(*filters.except_turns, strict=True)
     return {"excepted_conversations": list(conversations), "excepted_numbers": list(numbers)}
-
-
-def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, Any]]:
-    """Return conditions on the source of `row`, and their parameters.
-
-    If few sources are excluded, these are named instead of the rest, so that the common case costs nothing per row.
-    """
-    conditions: list[str] = []
-    left_out, parameters = _left_out(filters)
-    if left_out:
-        conditions.append(f"{row}.source_id NOT IN ({_sources_where(' OR '.join(left_out))})")
-    if filters.archived:
-        conditions.append(f"{row}.source_id IN ({_sources_where('archived')})")
-    if filters.conversation_id is not None:
-        conditions.append(f"{row}.source_id = ({_sources_where(CONVERSATION)})")
-        parameters["filter_conversation"] = filters.conversation_id
-    if filters.conversations is not None:
-        among = "kind = 'conversation' AND object_id = ANY(%(filter_conversations)s::bigint[])"
-        conditions.append(f"{row}.source_id IN ({_sources_where(among)})")
-        parameters["filter_conversations"] = sorted(filters.conversations)
-    if chosen := filters.chosen("="):
-        matching = " AND ".join(_is_any_of(how, f"%(filter_{name})s") for name, how, _ in chosen)
-        conditions.append(f"{row}.source_id IN ({_sources_where(matching)})")
-        parameters |= {f"filter_{name}": value for name, _, value in chosen}
-    return conditions, parameters
-
-
-def _is_any_of(how: Filter, values: str) -> str:
-    found = f"{how.indexed} = ANY({values})"
-    return f"({found} OR {how.indexed} = '' AND {how.indexed_instead} = ANY({values}))" if how.instead else found
-
-
-def _sources_where(condition: str) -> str:
-    return load_sql("search.retrieval", "sources_where").replace("{condition}", condition)
-
-
-def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
-    """Return conditions on the excluded sources, of which most owners have few, and their parameters."""
-    conditions: list[str] = []
-    parameters: dict[str, Any] = {}
-    if filters.archived is False:
-        conditions.append("archived")
-    if filters.kinds:
-        conditions.append("kind <> ALL(%(filter_kinds)s)")
-        parameters["filter_kinds"] = sorted(filters.kinds)
-    if filters.except_conversations:
-        conditions.append("kind = 'conversation' AND object_id = ANY(%(except_conversations)s::bigint[])")
-        parameters["except_conversations"] = list(filters.except_conversations)
-    if filters.documents is not None:
-        conditions.append("kind = 'document' AND object_id <> ALL(%(filter_documents)s::bigint[])")
-        parameters["filter_documents"] = sorted(filters.documents)
-    return conditions, parameters
 
 
 def phrase_sql(phrase: str, languages: Sequence[str]) -> str:
@@ -163,24 +110,24 @@ class Eligibility:
 
 
 class PendingEligibility:
-    """The queries that the filters need, which have been sent: at most three, often one. Their rows are read once.
+    """The queries that the filters on items need, which have been sent: at most two, often none; read once.
 
-    Waits for `words` only if the query has operators, whose words are looked up in the languages of the texts.
+    `corpus` has the sources that the filters exclude. Waits for `words` only if the query has operators, whose words
+    are looked up in the languages of the texts.
     """
 
-    def __init__(self, archive_id: int, filters: Filters, text: QueryText, words: PendingQueryWords) -> None:
-        self._turns = filters.turns
-        self._others = _send_others_query(archive_id, filters)
+    def __init__(
+        self, archive_id: int, filters: Filters, text: QueryText, words: PendingQueryWords, corpus: PendingCorpus
+    ) -> None:
+        self._turns, self._corpus = filters.turns, corpus
         self._matching = _send_matching_query(archive_id, filters, text, words.languages if text.operators else ())
         self._excepted = _send_excepted_query(archive_id, filters)
 
     @cached_property
     def eligibility(self) -> Eligibility:
         """Return the requirements; waits for the rows."""
-        left_out = self._others.rows()[0][0] if self._others is not None else None
-        return Eligibility(
-            np.asarray(left_out or [], np.int64), self._turns, _keys(self._matching), _keys(self._excepted)
-        )
+        left_out = np.asarray(self._corpus.corpus.left_out, np.int64)
+        return Eligibility(left_out, self._turns, _keys(self._matching), _keys(self._excepted))
 
 
 def _keys(pending: PendingQuery | None) -> ItemKeys | None:
@@ -188,15 +135,6 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
         return None
     ((sources, items),) = pending.rows()
     return item_keys(sources or [], items or [])
-
-
-def _send_others_query(archive_id: int, filters: Filters) -> PendingQuery | None:
-    """Send the query for the sources that do not pass the filters; return None if there are no such filters."""
-    conditions, parameters = source_conditions(filters, "e")
-    if not conditions:
-        return None
-    statement = load_sql("search.retrieval", "other_sources").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": archive_id}, keeps_plan=True)
 
 
 def _send_matching_query(

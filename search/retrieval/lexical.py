@@ -10,9 +10,9 @@ from itertools import islice
 
 import numpy as np
 
-from convmemory.core.sql import PendingQuery
+from search.block_cache import NO_BLOCKS
 from search.models import PostingBlock
-from search.postings.cached import Occurrences, find_words, send_digest_query
+from search.postings.cached import Occurrences, find_words
 from search.retrieval.candidates import ITEM_BITS, LEXICAL, NO_ITEMS, Feature, Ints, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
@@ -52,19 +52,19 @@ class LexicalRetriever:
         return True  # a search by meaning alone needs the weights of the words too
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
-        columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope}
-        digests = {column: send_digest_query(query.archive_id, HOMES[column]) for column in sorted(columns)}
-        return lambda state, corpus: _add_candidates(digests, state, corpus)
+        return _add_candidates
 
 
-def _add_candidates(digests: Mapping[str, PendingQuery], state: SearchState, corpus: Corpus) -> None:
-    """Add the items found and their features; for a search by meaning, only which item has which word.
+def columns_of(scope: Collection[str]) -> list[str]:
+    """Return the columns of the words in scope."""
+    return sorted({column for name, (column, _) in SCOPE_COLUMNS.items() if name in scope})
 
-    `digests` are the queries for the digests of the owner's postings by column, which have been sent.
-    """
+
+def _add_candidates(state: SearchState, corpus: Corpus) -> None:
+    """Add the items found and their features; for a search by meaning, only which item has which word."""
     query = state.query
     terms = _terms(query.words)
-    found, aside = _counts(digests, query, terms, corpus.spoken_in) if terms else (WordCounts.nothing(), None)
+    found, aside = _counts(query, terms, corpus) if terms else (WordCounts.nothing(), None)
     weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
     idf = dict(zip(terms, weights.tolist(), strict=True))
     state.word_weights = _word_weights(query.words, idf, corpus.items)
@@ -81,27 +81,22 @@ def _add_candidates(digests: Mapping[str, PendingQuery], state: SearchState, cor
     state.add(found.keys, features, keys=wide_keys, unseen=0.0)
 
 
-def _counts(
-    digests: Mapping[str, PendingQuery],
-    query: PreparedQuery,
-    terms: Mapping[str, Forms],
-    spoken_in: Mapping[str, Sequence[int]],
-) -> tuple[WordCounts, Aside | None]:
-    """Count the terms in each eligible item; return the terms outside of turns, too, if there are any.
-
-    `spoken_in` are the sources with texts in languages other than English.
-    """
+def _counts(query: PreparedQuery, terms: Mapping[str, Forms], corpus: Corpus) -> tuple[WordCounts, Aside | None]:
+    """Count the terms in each eligible item; return the terms outside of turns, too, if there are any."""
     # The typed forms of all terms, then the folded ones.
     every_form = [*terms.values(), *_folded_forms(query.words, terms)]
     lexemes = [lexeme for forms in every_form for lexeme in forms]
     counted, aside = [], []
-    for column, pending in digests.items():
+    for column in columns_of(query.scope):
+        home = HOMES[column]
+        digest = corpus.postings.get(home, NO_BLOCKS)
         # The letters of the weights in scope.
         letters = "".join(
-            letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in query.scope
+            letter for name, (of, letter) in SCOPE_COLUMNS.items() if of == column and name in query.scope
         )
-        for keys, lengths, found in find_words(query.archive_id, HOMES[column], pending, lexemes):
-            stands = _in_their_languages(found, every_form, keys, spoken_in)
+        occurring = find_words(query.archive_id, home, digest, lexemes, has_unpacked=corpus.has_unpacked)
+        for keys, lengths, found in occurring:
+            stands = _in_their_languages(found, every_form, keys, corpus.spoken_in)
             counts, said_aside = _counted(stands, every_form, keys, letters)
             typed, folded = counts[: len(terms)], counts[len(terms) :]
             counts = np.where((typed == 0) & (folded > 0), np.float32(FOLDED_COUNT), typed)

@@ -33,11 +33,11 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
     for archive_id, passages in owners.values_list("archive", "sum")[:1]:
         if passages < at_least:
             continue
+        plan = corpus_plan(archive_id, space)
         # Before the first vacuum an index is not enough by itself, and plans with others cost the same.
-        if is_vacuumed(PostingBlock._meta.db_table) and POSTINGS_INDEX not in postings_plan(archive_id):
-            bad["posting_digest"] = POSTINGS_INDEX
-        if is_vacuumed(BinaryCodeBlock._meta.db_table) and CODES_INDEX not in codes_plan(archive_id, space):
-            bad["code_digest"] = CODES_INDEX
+        for model, index in ((PostingBlock, POSTINGS_INDEX), (BinaryCodeBlock, CODES_INDEX)):
+            if is_vacuumed(model._meta.db_table) and index not in plan:
+                bad[f"corpus, {model._meta.verbose_name_plural}"] = index
     return bad
 
 
@@ -51,22 +51,17 @@ def is_vacuumed(table: str) -> bool:
     return bool(row and row[0])
 
 
-def postings_plan(archive_id: int) -> str:
-    """Return the plan of the query for the digest of an owner's blocks of postings."""
-    parameters: dict[str, object] = {"owner": archive_id, "home": PostingBlock.Home.SPOKEN}
-    return plan_of(load_sql("search", "posting_digest"), parameters, BY_INDEX_ALONE, archive_id=archive_id)
+def corpus_plan(archive_id: int, space: EmbeddingSpace) -> str:
+    """Return the plan of the query for an owner's sources and the digests of the owner's blocks."""
+    parameters: dict[str, object] = {"owner": archive_id, "space": space.pk, "kinds": [], "homes": [0]}
+    statement = load_sql("search.retrieval", "corpus").replace("{left_out}", "NULL")
+    return plan_of(statement, parameters, BY_INDEX_ALONE, archive_id=archive_id)
 
 
 def moments_plan(archive_id: int) -> str:
     """Return the plan of the query for the times of all of an owner's items."""
     statement = load_sql("search.retrieval", "owner_moments")
     return plan_of(statement, {"owner": archive_id}, BY_INDEX_ALONE, archive_id=archive_id)
-
-
-def codes_plan(archive_id: int, space: EmbeddingSpace) -> str:
-    """Return the plan of the query for the digest of an owner's blocks of codes."""
-    parameters: dict[str, object] = {"owner": archive_id, "space": space.pk}
-    return plan_of(load_sql("search", "code_digest"), parameters, BY_INDEX_ALONE, archive_id=archive_id)
 
 
 def plan_of(statement: str, parameters: object, forbidden: Sequence[str], *, archive_id: int) -> str:

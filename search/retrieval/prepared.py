@@ -18,10 +18,9 @@ from convmemory.embeddings.spaces import active_space, read_space, send_active_s
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.ranking.times.reading import TimeReading
-from search.retrieval.corpus import PendingQueryWords, QueryWord
+from search.retrieval.corpus import PendingCorpus, PendingQueryWords, QueryWord
 from search.retrieval.filters import Eligibility, PendingEligibility
 from search.sources import registered
-from search.vectors.blocks import Blocks, PendingBlocks
 from search.vectors.codes import rotated
 from search.vectors.passages import KINDS
 
@@ -48,7 +47,6 @@ class PreparedQuery:
     time: TimeReading | None = None
     pending_words: PendingQueryWords | None = field(default=None, repr=False)
     pending_eligibility: PendingEligibility | None = field(default=None, repr=False)
-    pending_blocks: PendingBlocks | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, archive_id: int, query: SearchQuery) -> "PreparedQuery":
@@ -108,15 +106,14 @@ class PreparedQuery:
         """Return the query's vector as codes are compared with it."""
         return np.asarray(rotated(self.vector[None])[0], np.float32)
 
-    @property
-    def blocks(self) -> Blocks | None:
-        """Return the codes of the owner's vectors, None if there are none; waits for them the first time."""
-        return self.pending_blocks.blocks if self.pending_blocks else None
+    def looked_up(self, corpus: PendingCorpus | None = None) -> "PreparedQuery":
+        """Send the queries for the words and for the items that pass the filters; return the query with both.
 
-    def looked_up(self) -> "PreparedQuery":
-        """Send the queries for the words and for the items that pass the filters; return the query with both."""
+        The query for the `corpus` has been sent, unless that is left to this one.
+        """
+        corpus = corpus or PendingCorpus(self.archive_id, self.space, self.filters)
         words = PendingQueryWords(self.archive_id, self.text.text, self.filters.kinds)
-        eligibility = PendingEligibility(self.archive_id, self.filters, self.text, words)
+        eligibility = PendingEligibility(self.archive_id, self.filters, self.text, words, corpus)
         return replace(self, pending_words=words, pending_eligibility=eligibility)
 
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":

@@ -11,7 +11,8 @@ WHERE d.owner_id = %(owner)s
 -- How many items and words each of the owner's sources of some kinds has; those that contain texts in languages other than
 -- English, and these; those with items that may not be in the space yet; and whether a search may miss something: items
 -- without vectors, items whose words are not stored, a document that is being read, an import that has not ended. Vectors are
--- those of one space; without a space only words count.
+-- those of one space; without a space only words count. Then digests of the owner's blocks of postings by column, whether some
+-- items have none, the digest of the blocks of codes, each read from an index alone; and the sources that the filters exclude.
 SELECT
     array_agg(s.id) FILTER (WHERE s.is_wanted),
     array_agg(s.item_count) FILTER (WHERE s.is_wanted),
@@ -28,7 +29,23 @@ SELECT
     ) OR EXISTS (
         SELECT FROM conversations_import AS m
         WHERE m.owner_id = %(owner)s AND m.state IN ('queued', 'running') AND NOT m.is_preview
-    )
+    ),
+    (
+        SELECT array_agg(ARRAY[d.home::bigint, d.blocks, d.digest])
+        FROM (
+            SELECT b.home, count(*) AS blocks, bit_xor(hashint8extended(b.id, 0)) AS digest
+            FROM search_postingblock AS b
+            WHERE b.owner_id = %(owner)s AND b.home = ANY(%(homes)s::smallint[])
+            GROUP BY b.home
+        ) AS d
+    ),
+    EXISTS (SELECT FROM search_source AS u WHERE u.owner_id = %(owner)s AND u.unpacked_from IS NOT NULL),
+    (
+        SELECT ARRAY[count(*), bit_xor(hashint8extended(b.id, 0))]
+        FROM search_binarycodeblock AS b
+        WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s::bigint
+    ),
+    {left_out}
 FROM (
     SELECT *, cardinality(%(kinds)s::text[]) = 0 OR kind = ANY(%(kinds)s::text[]) AS is_wanted
     FROM search_source
@@ -37,10 +54,12 @@ FROM (
 LEFT JOIN search_sourceindex AS i ON i.source_id = s.id AND i.space_id = %(space)s::bigint
 
 -- name: other_sources
--- The owner's sources that do not pass the filters.
-SELECT array_agg(e.source_id)
-FROM (SELECT id AS source_id FROM search_source WHERE owner_id = %(owner)s) AS e
-WHERE NOT ({filters})
+-- The owner's sources that do not pass the filters, as an array.
+(
+    SELECT array_agg(e.source_id)
+    FROM (SELECT id AS source_id FROM search_source WHERE owner_id = %(owner)s) AS e
+    WHERE NOT ({filters})
+)
 
 -- name: matching_items
 -- The owner's items that pass the filters.

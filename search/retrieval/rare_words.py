@@ -15,7 +15,7 @@ from django.db.models import Sum
 from convmemory.conversations.filters import Filters
 from convmemory.core.folding import normal
 from search.models import PostingBlock, Source
-from search.postings.cached import find_words, send_digest_query
+from search.postings.cached import find_words, read_digest
 from search.query import SEARCHED_CHARS
 from search.retrieval.corpus import PendingQueryWords, QueryWord
 
@@ -64,7 +64,8 @@ def _item_counts(archive_id: int, words: Iterable[QueryWord]) -> tuple[Counter[s
     every_lexeme = list(chain.from_iterable(lexemes.values()))
     word_of = np.repeat(np.arange(len(lexemes)), list(map(len, lexemes.values())))
     for home in (PostingBlock.Home.SPOKEN, PostingBlock.Home.UNSPOKEN):
-        for _, _, stands in find_words(archive_id, home, send_digest_query(archive_id, home), every_lexeme):
+        digest, has_unpacked = read_digest(archive_id, home)
+        for _, _, stands in find_words(archive_id, home, digest, every_lexeme, has_unpacked=has_unpacked):
             items = np.unique(np.stack([word_of[stands.words], stands.places.astype(np.int64)]), axis=1)[0]
             per_word = np.bincount(items, minlength=len(lexemes)).tolist()
             counts.update(dict(zip(lexemes, per_word, strict=True)))

@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from convmemory.core.folding import folded, normal
 from convmemory.core.sql import PendingQuery, load_sql
 from search.languages import configuration_of
-from search.postings.cached import HOMES, current_postings, send_digest_query
+from search.postings.cached import HOMES, current_postings, read_digest
 from search.steering import is_steering
 from search.word_forms import MARK, folded_forms
 
@@ -176,8 +176,8 @@ class _Vocabulary:
     def _items(self, lexemes: Sequence[str]) -> Counter[str]:
         counts: Counter[str] = Counter()
         for home, _ in HOMES:
-            number, digest, _ = send_digest_query(self._archive_id, home).rows()[0]
-            postings = current_postings(self._archive_id, home, (number, digest))
+            digest, _ = read_digest(self._archive_id, home)
+            postings = current_postings(self._archive_id, home, digest)
             if postings is not None:
                 found = np.bincount(postings.occurrences(lexemes).words, minlength=len(lexemes))
                 counts.update({lexemes[at]: int(found[at]) for at in np.flatnonzero(found).tolist()})

@@ -242,83 +242,74 @@ def first_of_each(
 CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)
 
 
-class PendingBlocks:
-    """The query for the digest of an owner's blocks, which has been sent. The blocks are read once, and kept."""
+def current_blocks(archive_id: int, space: EmbeddingSpace, digest: Digest) -> Blocks | None:
+    """Return the owner's current blocks, None if there are none. No query if the cached ones have this digest."""
+    if digest == NO_BLOCKS:
+        CACHE.drop(archive_id, space.pk)
+        return None
+    cached = CACHE.get(archive_id, space.pk)
+    if cached is not None and cached.digest == digest:
+        return cached
+    current = _read(archive_id, space, cached)
+    if current is not None:
+        CACHE.put(archive_id, space.pk, current)
+    return current
 
-    def __init__(self, archive_id: int, space: EmbeddingSpace) -> None:
-        self._archive_id, self._space = archive_id, space
-        parameters = {"owner": archive_id, "space": space.pk}
-        self._pending = PendingQuery(load_sql("search", "code_digest"), parameters, keeps_plan=True)
 
-    @cached_property
-    def blocks(self) -> Blocks | None:
-        """Return the owner's current blocks, None if there are none. No query if the cached ones are current."""
-        (digest,) = self._pending.rows()
-        if digest == NO_BLOCKS:
-            CACHE.drop(self._archive_id, self._space.pk)
-            return None
-        cached = CACHE.get(self._archive_id, self._space.pk)
-        if cached is not None and cached.digest == digest:
-            return cached
-        current = self._read(cached)
-        if current is not None:
-            CACHE.put(self._archive_id, self._space.pk, current)
-        return current
+def _read(archive_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Blocks | None:
+    """Read the current blocks, except cached ones."""
+    parameters: dict[str, Any] = {
+        "owner": archive_id,
+        "space": space.pk,
+        "cached": [] if cached is None else cached.ids.tolist(),
+        "long_bytes": LONG_UP_TO * ENTRY.itemsize,
+    }
+    ((count, digest, is_short, ids, *fresh),) = PendingQuery(
+        load_sql("search.vectors", "code_blocks"), parameters
+    ).rows()
+    if not count:
+        return None
+    if cached is not None and isinstance(cached.codes, ShortCodes) != is_short:
+        return _read(archive_id, space, None)
+    kept = cached.without(ids) if cached is not None else None
+    if fresh[0] is None:
+        return replace(kept, digest=(count, digest)) if kept is not None else None
+    numbers, sources, kinds, packed, codes = fresh
+    entries = np.frombuffer(b"".join(packed), ENTRY)
+    short = ShortCodes.read(b"".join(codes), space.dimensions)
+    read = Blocks(
+        (count, digest),
+        np.asarray(numbers, np.int64),
+        np.asarray(sources, np.int64),
+        np.array([len(data) // ENTRY.itemsize for data in packed], np.int64),
+        dict(zip(sources, kinds, strict=True)),
+        entries,
+        *((short, {}) if is_short else _whole(archive_id, space, entries)),
+    )
+    return kept.joined(read) if kept is not None else read
 
-    def _read(self, cached: Blocks | None) -> Blocks | None:
-        """Read the current blocks, except cached ones."""
-        parameters: dict[str, Any] = {
-            "owner": self._archive_id,
-            "space": self._space.pk,
-            "cached": [] if cached is None else cached.ids.tolist(),
-            "long_bytes": LONG_UP_TO * ENTRY.itemsize,
-        }
-        ((count, digest, is_short, ids, *fresh),) = PendingQuery(
-            load_sql("search.vectors", "code_blocks"), parameters
-        ).rows()
-        if not count:
-            return None
-        if cached is not None and isinstance(cached.codes, ShortCodes) != is_short:
-            return self._read(None)
-        kept = cached.without(ids) if cached is not None else None
-        if fresh[0] is None:
-            return replace(kept, digest=(count, digest)) if kept is not None else None
-        numbers, sources, kinds, packed, codes = fresh
-        entries = np.frombuffer(b"".join(packed), ENTRY)
-        short = ShortCodes.read(b"".join(codes), self._space.dimensions)
-        read = Blocks(
-            (count, digest),
-            np.asarray(numbers, np.int64),
-            np.asarray(sources, np.int64),
-            np.array([len(data) // ENTRY.itemsize for data in packed], np.int64),
-            dict(zip(sources, kinds, strict=True)),
-            entries,
-            *((short, {}) if is_short else self._whole(entries)),
-        )
-        return kept.joined(read) if kept is not None else read
 
-    def _whole(self, entries: NDArray[Any]) -> tuple[LongCodes, dict[int, bytes]]:
-        """Read the whole codes and token vectors of passages, and the vectors of items; zeros if gone."""
-        dimensions, of_items = self._space.dimensions, entries["kind"] == OF_ITEM
-        parameters = {
-            "owner": self._archive_id,
-            "passages": entries["id"][~of_items].tolist(),
-            "items": entries["id"][of_items].tolist(),
-        }
-        ((ids, codes, tokens, item_ids, halves),) = PendingQuery(
-            load_sql("search.vectors", "whole_codes"), parameters
-        ).rows()
-        matrix = np.zeros((len(entries), dimensions), np.float32)
-        vectors = np.frombuffer(halves or b"", HALF).reshape(-1, dimensions).astype(np.float32)
-        for chosen, numbers, decoded_vectors in (
-            (~of_items, ids, decoded(codes or b"", dimensions)),
-            (of_items, item_ids, rotated(unit_rows(vectors))),
-        ):
-            rows = np.flatnonzero(chosen)
-            rows = rows[np.argsort(entries["id"][rows])]
-            present = np.isin(entries["id"][rows], numbers or [])
-            matrix[rows[present]] = decoded_vectors
-        return LongCodes(matrix), dict(zip(ids or (), tokens or (), strict=True))
+def _whole(archive_id: int, space: EmbeddingSpace, entries: NDArray[Any]) -> tuple[LongCodes, dict[int, bytes]]:
+    """Read the whole codes and token vectors of passages, and the vectors of items; zeros if gone."""
+    of_items = entries["kind"] == OF_ITEM
+    parameters = {
+        "owner": archive_id,
+        "passages": entries["id"][~of_items].tolist(),
+        "items": entries["id"][of_items].tolist(),
+    }
+    ((ids, codes, tokens, item_ids, halves),) = PendingQuery(
+        load_sql("search.vectors", "whole_codes"), parameters
+    ).rows()
+    vectors = np.frombuffer(halves or b"", HALF).reshape(-1, space.dimensions).astype(np.float32)
+    matrix = np.zeros((len(entries), space.dimensions), np.float32)
+    for chosen, numbers, values in (
+        (~of_items, ids, decoded(codes or b"", space.dimensions)),
+        (of_items, item_ids, rotated(unit_rows(vectors))),
+    ):
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(entries["id"][rows])]
+        matrix[rows[np.isin(entries["id"][rows], numbers or [])]] = values
+    return LongCodes(matrix), dict(zip(ids or (), tokens or (), strict=True))
 
 
 def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> None:

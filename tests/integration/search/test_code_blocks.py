@@ -19,6 +19,7 @@ from search.query import SCOPES, SearchQuery
 from search.ranking.late_interaction import find_passages
 from search.results.passages import near_places
 from search.retrieval.candidates import NO_ITEMS, FeatureTable, item_keys, split_keys
+from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import embed_query
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
@@ -54,15 +55,20 @@ def prepared(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scop
     return embed_query(query.looked_up())
 
 
+def compared(query: PreparedQuery) -> ComparedVectors | None:
+    digest = PendingCorpus(query.archive_id, query.space).corpus.codes
+    current = blocks.current_blocks(query.archive_id, query.active_space, digest)
+    return ComparedVectors(current, query.rotated_vector) if current else None
+
+
 def by_code(owner: Any, *arguments: Any, **values: Any) -> Any:
     """The item and similarity of each passage and each item's vector that is found by codes."""
     query = prepared(owner, *arguments, **values)
-    if query.blocks is None:
+    vectors, eligible = compared(query), query.eligibility
+    if vectors is None:
         return []
-    eligible = query.eligibility
-    admitted = None if eligible.admits_all else eligible.admitted(query.blocks.items)
-    near = ComparedVectors(query.blocks, query.rotated_vector).nearest([*query.passage_kinds, OF_ITEM], 1_000, admitted)
-    return rounded(*near)
+    admitted = None if eligible.admits_all else eligible.admitted(vectors.blocks.items)
+    return rounded(*vectors.nearest([*query.passage_kinds, OF_ITEM], 1_000, admitted))
 
 
 def exactly(owner: Any, *arguments: Any, **values: Any) -> Any:
@@ -198,8 +204,7 @@ def compared_late(owner: Any, text: str = "boil an egg") -> list[Any]:
     query = prepared(owner, text=text)
     of_owner = Passage.objects.filter(archive_id=owner.pk).values_list("source_id", "item_number").distinct()
     keys = np.sort(item_keys(*zip(*of_owner, strict=True)))
-    assert query.blocks is not None
-    state = SearchState(query, FeatureTable(keys), compared=ComparedVectors(query.blocks, query.rotated_vector))
+    state = SearchState(query, FeatureTable(keys), compared=compared(query))
     near = find_passages(state, keys, np.arange(len(keys)) == 0)
     if near is None:
         return []
@@ -319,9 +324,9 @@ def test_places_shown_are_those_of_the_nearest_passages() -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
     query = prepared(owner, text="boil an egg")
-    assert query.blocks is not None
-    keys = np.unique(query.blocks.items)
-    shown = near_places(ComparedVectors(query.blocks, query.rotated_vector), keys, query.shown_kinds)
+    vectors = compared(query)
+    assert vectors is not None
+    shown = near_places(vectors, np.unique(vectors.blocks.items), query.shown_kinds)
     stored = Passage.objects.values_list("item_number", "element_id", "part_index", "start", "end")
     assert {(turn[1], *place[:4]) for turn, places in shown.items() for place in places} == set(stored)
     for places in shown.values():

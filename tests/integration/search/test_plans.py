@@ -20,11 +20,10 @@ from search.retrieval.plans import (
     CODES_INDEX,
     MOMENTS_INDEX,
     POSTINGS_INDEX,
-    codes_plan,
+    corpus_plan,
     is_vacuumed,
     moments_plan,
     plan_of,
-    postings_plan,
     queries_without_index,
 )
 from search.searching import search
@@ -87,23 +86,21 @@ def dropped(index: str) -> Iterator[None]:
 
 
 class TestFewPassages:
-    def test_blocks_of_postings_are_listed_through_their_owner(self, owners: dict[str, Any]) -> None:
-        for owner in owners.values():
-            assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
-
     def test_when_items_were_written_is_read_from_index_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
             assert f"Index Only Scan using {MOMENTS_INDEX}" in moments_plan(owner.pk)
 
-    def test_blocks_of_binary_codes_are_listed_through_their_owner(self, owners: dict[str, Any]) -> None:
+    def test_digests_of_blocks_are_read_from_indexes_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
-            assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
+            plan = corpus_plan(owner.pk, active_space())
+            for index in (POSTINGS_INDEX, CODES_INDEX):
+                assert f"Index Only Scan using {index}" in plan
 
     @pytest.mark.parametrize(
         ("index", "lost"),
         [
-            ("code_block_owner", {"code_digest"}),
-            ("posting_block_owner", {"posting_digest"}),
+            ("code_block_owner", {"corpus, binary code blocks"}),
+            ("posting_block_owner", {"corpus, posting blocks"}),
         ],
     )
     def test_lost_index_is_reported(self, owners: dict[str, Any], index: str, lost: set[str]) -> None:
