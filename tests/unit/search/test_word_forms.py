@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from search.results import matching
+from convmemory.core.folding import joined_words
 from search.results.matching import QueryStems
 from search.retrieval.corpus import asked_forms
 from search.word_forms import MARK, indexed_text, queried_text
@@ -33,8 +33,8 @@ def test_text_without_accents_is_parsed_once(text: str, is_parsed_twice: bool) -
 
 def test_passages_without_separated_words_are_not_searched_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     stems = QueryStems({"camping": 2.0, "reentrant": 1.0})
-    counted = Mock(wraps=matching.joined_words)
-    monkeypatch.setattr(matching, "joined_words", counted)
+    counted = Mock(wraps=joined_words)
+    monkeypatch.setattr("search.results.matching.joined_words", counted)
     for text in ("They don't go camping, she said.", "A well-known lake (about 40 km)."):
         stems.held_in(text)
     assert not counted.called
