@@ -52,8 +52,6 @@ from tests.surfaces.isolation_surfaces import (
 )
 from tests.surfaces.isolation_town import TRASHED, Town, settle_worlds
 
-pytestmark = pytest.mark.isolation
-
 CASES = int(os.environ.get("ISOLATION_CASES", "240"))
 SURFACES_AT_ONCE = 8
 CASES_OF_ROW_SECURITY = CASES // 2
