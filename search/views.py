@@ -38,7 +38,7 @@ from convmemory.core.numbers import parse_number
 from convmemory.core.templatetags.shell import unusable_in
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
-from search.home import home_values
+from search.home import home_values, period_of, period_values
 from search.indexing.status import index_status, indexing_pace
 from search.pages.answers import best_passage
 from search.pages.chips import choices_of, presets_of, with_full_names
@@ -260,8 +260,14 @@ def _has_conversations(request: PageRequest) -> bool:
 
 
 def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    """Return the contents of the main area next to the list: the home page, or a hint while the caller searches."""
-    return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
+    """Return the contents of the main area next to the list: the home page, or for a search by time alone that time.
+
+    Next to other searches it is a hint.
+    """
+    if not (box.parameters and _has_conversations(request)):
+        return {"box": box} | home_values(request)
+    period = period_of(box)
+    return {"box": box} | (period_values(request, period) if period else {})
 
 
 # --- hits in one conversation -----------------------------------------------------------------------
