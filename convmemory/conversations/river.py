@@ -172,9 +172,9 @@ class River:
         return 2 * HALF
 
     @property
-    def totals(self) -> str:
-        """Return the messages of the columns, for the script."""
-        return " ".join(str(column.messages) for column in self.columns)
+    def for_script(self) -> str:
+        """Return the first day, the last day and the messages of each column."""
+        return " ".join(f"{each.period.first}/{each.period.last}/{each.messages}" for each in self.columns)
 
     @property
     def labels(self) -> list[Label]:
