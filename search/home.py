@@ -21,7 +21,7 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.views import upload_values
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SearchBox
-from convmemory.conversations.periods import on_this_day, summary_of
+from convmemory.conversations.periods import Point, on_this_day, points_in, summary_of
 from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.river import By, Period, River, river_of
 from convmemory.conversations.statistics import uncounted
@@ -36,6 +36,7 @@ class Home:
     """The home page. `uncounted` conversations are not in the river yet, or have changed since."""
 
     river: River | None
+    points: Sequence[Point]
     recent: Sequence[Conversation]
     this_day: Sequence[Conversation]
     index: IndexStatus
@@ -49,13 +50,18 @@ class Home:
         return not (self.recent or index.items or index.unread_documents or index.unfinished_imports)
 
 
-def home_of(*, caller: Caller, by: By = "project", today: date | None = None) -> Home:
-    """Return the caller's home page."""
+def home_of(
+    *, caller: Caller, by: By = "project", today: date | None = None, newest: Sequence[Conversation] | None = None
+) -> Home:
+    """Return the caller's home page; `newest` are the newest conversations, if they are loaded already."""
     day = today or timezone.localdate()
-    recent, _ = page_of_conversations(caller=caller, filters=EVERYTHING, limit=RECENT_SHOWN)
+    if newest is None:
+        newest, _ = page_of_conversations(caller=caller, filters=EVERYTHING, limit=RECENT_SHOWN)
+    river = river_of(caller=caller, by=by, today=day)
     return Home(
-        river=river_of(caller=caller, by=by, today=day),
-        recent=recent,
+        river=river,
+        points=points_in(caller=caller, period=river.period) if river else (),
+        recent=newest[:RECENT_SHOWN],
         this_day=on_this_day(caller=caller, today=day),
         index=index_status(caller=caller),
         last_import=next(iter(imports_of(caller=caller, limit=1)), None),
@@ -63,14 +69,15 @@ def home_of(*, caller: Caller, by: By = "project", today: date | None = None) ->
     )
 
 
-def home_values(request: PageRequest) -> dict[str, Any]:
+def home_values(request: PageRequest, newest: Sequence[Conversation] | None = None) -> dict[str, Any]:
     """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations."""
-    home = home_of(caller=request.caller, by=_by(request))
+    home = home_of(caller=request.caller, by=_by(request), newest=newest)
     if home.uncounted:
         enqueue_count(request.caller.archive_id)
     return upload_values() | {
         "home": home,
         "river": home.river,
+        "points": home.points,
         "username": request.user.get_username(),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
     }
@@ -90,7 +97,12 @@ def period_of(box: SearchBox) -> Period | None:
 def period_values(request: PageRequest, period: Period) -> dict[str, Any]:
     """Return the values for the template `home/period.html`."""
     river = river_of(caller=request.caller, by=_by(request), today=timezone.localdate(), period=period)
-    return {"period": period, "river": river, "summary": summary_of(caller=request.caller, period=period)}
+    return {
+        "period": period,
+        "river": river,
+        "points": points_in(caller=request.caller, period=river.period) if river else (),
+        "summary": summary_of(caller=request.caller, period=period),
+    }
 
 
 def _by(request: PageRequest) -> By:

@@ -1,4 +1,4 @@
-"""Says what was worked on in a period: the conversations with the most messages then, and what they came to.
+"""Says what was worked on in a period: the conversations with the most messages then, what they came to, and points.
 
 Extracted from what is stored, without a model.
 """
@@ -7,11 +7,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from django.db import connection
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.outcomes import Outcome
@@ -23,6 +25,7 @@ from convmemory.core.sql import load_sql
 CONVERSATIONS_SHOWN = 12
 FILES_SHOWN = 4  # of a conversation
 YEARS_BACK = 30
+POINTS_SHOWN = 40
 ON_THIS_DAY_SHOWN = 5
 
 
@@ -46,8 +49,7 @@ class Worked:
 
     @property
     def url(self) -> str:
-        address = f"/conversations/{self.conversation_id}"
-        return address if self.turn is None else f"{address}?turn={self.turn}#turn-{self.turn}"
+        return _address(self.conversation_id, self.turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,53 @@ def summary_of(*, caller: Caller, period: Period) -> Summary:
     return Summary(rows[0][-1] if rows else 0, worked)
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A starred conversation, or a turn that its owner marked; `at` is its distance from the beginning of a picture."""
+
+    kind: Literal["star", "wrong", "outdated"]
+    conversation_id: int
+    turn: int | None
+    title: str
+    note: str
+    day: date
+    at: str
+
+    @property
+    def url(self) -> str:
+        return _address(self.conversation_id, self.turn)
+
+    @property
+    def label(self) -> str:
+        """Return the point in words: what it is, its title, the note and the day."""
+        said = {
+            "star": gettext("Starred"),
+            "wrong": gettext("Marked as wrong"),
+            "outdated": gettext("Marked as outdated"),
+        }
+        title = self.title or gettext("Untitled conversation")
+        return " · ".join(filter(None, (said[self.kind], title, self.note, date_format(self.day))))
+
+
+def points_in(*, caller: Caller, period: Period) -> list[Point]:
+    """Return the newest points of a period, in the order of their days. One query."""
+    values: dict[str, Any] = {
+        "owner": caller.archive_id,
+        "begin": _begin(period.first),
+        "end": _end(period.last),
+        "limit": POINTS_SHOWN,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "points_in_time"), values)
+        rows = cursor.fetchall()
+    points = []
+    for kind, number, turn, title, note, at in rows:
+        day = timezone.localdate(at)
+        share = (day - period.first).days / period.days
+        points.append(Point(kind, number, turn, title, note, day, f"{100 * share:.2f}%"))
+    return points[::-1]
+
+
 def on_this_day(*, caller: Caller, today: date) -> list[Conversation]:
     """Return conversations whose last message is of this day in an earlier year, the newest first. One query."""
     days = Q()
@@ -90,6 +139,11 @@ def on_this_day(*, caller: Caller, today: date) -> list[Conversation]:
             day = today.replace(year=year)
             days |= Q(updated_at__gte=_begin(day), updated_at__lt=_end(day))
     return list(visible_conversations(caller).filter(days).order_by("-updated_at", "-id")[:ON_THIS_DAY_SHOWN])
+
+
+def _address(conversation_id: int, turn: int | None) -> str:
+    address = f"/conversations/{conversation_id}"
+    return address if turn is None else f"{address}?turn={turn}#turn-{turn}"
 
 
 def _begin(day: date) -> datetime:

@@ -318,6 +318,35 @@ LEFT JOIN LATERAL (
 ) AS ended ON true
 ORDER BY a.messages DESC, a.id
 
+-- name: points_in_time
+-- The newest starred conversations and marked turns of an owner in a period, without archived conversations and the trash.
+SELECT p.kind, p.id, p.turn_number, p.title, p.note, p.at
+FROM (
+    (
+        SELECT 'star' AS kind, c.id, NULL::int AS turn_number, c.title, '' AS note, c.updated_at AS at
+        FROM conversations_conversation AS c
+        WHERE
+            c.owner_id = %(owner)s AND c.starred_at IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
+            AND c.updated_at >= %(begin)s AND c.updated_at < %(end)s
+        ORDER BY c.updated_at DESC
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT k.kind, c.id, m.turn_number, c.title, k.note, coalesce(m.created_at, c.updated_at) AS at
+        FROM conversations_turnmark AS k
+        INNER JOIN conversations_message AS m ON m.owner_id = k.owner_id AND m.id = k.message_id
+        INNER JOIN conversations_conversation AS c ON c.owner_id = m.owner_id AND c.id = m.conversation_id
+        WHERE
+            k.owner_id = %(owner)s AND m.turn_number IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
+            AND coalesce(m.created_at, c.updated_at) >= %(begin)s AND coalesce(m.created_at, c.updated_at) < %(end)s
+        ORDER BY at DESC
+        LIMIT %(limit)s
+    )
+) AS p
+ORDER BY p.at DESC, p.id DESC
+LIMIT %(limit)s
+
 -- name: count_stored
 -- Add to the sums of a space or a person: what their archive stores, and (`added_…`) what the person added to spaces. No row
 -- if something grows past its limit (null: none). `ahead` turns are not counted yet, but there must be room for them. Adds

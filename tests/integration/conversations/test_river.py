@@ -14,14 +14,16 @@ from django.utils import timezone
 from convmemory.accounts.callers import Caller, acting_as
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations import curating, projects
+from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.periods import on_this_day, summary_of
+from convmemory.conversations.periods import on_this_day, points_in, summary_of
 from convmemory.conversations.river import BANDS, DAYS_SHOWN, Period, River, _counts, river_of
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.acting import acting_for
+from convmemory.core.marks import Mark
 from convmemory.moving.carrying import carry
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -220,15 +222,38 @@ def test_this_day_is_that_of_earlier_years(owner: User) -> None:
     assert [row.title for row in on_this_day(caller=Caller.of(owner), today=date(2028, 2, 29))] == ["leap"]
 
 
+def test_points_are_starred_conversations_and_marked_turns_of_the_period(owner: User) -> None:
+    caller = Caller.of(owner)
+    one = make_conversation(owner, on("2024-05-14", "2024-05-16"), title="Locks")
+    two = make_conversation(owner, on("2024-06-02"), title="Later")
+    for each in (one, two):
+        curating.set_star(caller=caller, conversation_id=each.pk, starred=True)
+    set_mark(caller=caller, conversation_id=one.pk, turn_number=0, mark=Mark("outdated", "by id now"))
+    points = points_in(caller=caller, period=MAY)
+    assert [(point.kind, point.day.day, point.url) for point in points] == [
+        ("outdated", 14, f"/conversations/{one.pk}?turn=0#turn-0"),
+        ("star", 16, f"/conversations/{one.pk}"),
+    ]
+    assert points[0].label == "Marked as outdated · Locks · by id now · 14 May 2024"
+    assert points[0].at == f"{100 * 13 / 31:.2f}%"
+    assert [point.title for point in points_in(caller=caller, period=Period(date.min, date.max))][-1] == "Later"
+    ingest.delete_conversation(caller=caller, conversation_id=one.pk)
+    assert points_in(caller=caller, period=MAY) == []
+
+
 def test_database_shows_no_other_owner_s_time(owner: User) -> None:
     stranger = make_user()
-    make_conversation(owner, on("2024-05-14"), title="secret", project="/secret")
+    secret = make_conversation(owner, on("2024-05-14"), title="secret", project="/secret")
+    curating.set_star(caller=Caller.of(owner), conversation_id=secret.pk, starred=True)
+    set_mark(caller=Caller.of(owner), conversation_id=secret.pk, turn_number=0, mark=Mark("wrong"))
     count_all(owner.pk)
+    assert len(points_in(caller=Caller.of(owner), period=MAY)) == 2
     claimed = Caller.for_archive(owner.pk)
     with acting_for(stranger.pk):  # a caller of the wrong archive: policies are what is left
         assert _counts(claimed, 7, None) == []
         assert summary_of(caller=claimed, period=MAY).worked == []
         assert on_this_day(caller=claimed, today=date(2026, 5, 14)) == []
+        assert points_in(caller=claimed, period=MAY) == []
     assert river_of(caller=Caller.of(stranger), by="project", today=TODAY) is None
 
 
