@@ -249,13 +249,12 @@ def test_find_marks_all_that_it_counts(visit: Callable[..., None], archive: Arch
 
 
 def test_display_switch_is_address(visit: Callable[..., None], archive: Archive) -> None:
-    answers, runs = ".message.is-assistant", ".run"
+    runs = ".run"
 
     def steps(page: Page, _: int) -> None:
         switch = page.get_by_role("navigation", name="What is shown")
         for chosen, show, shown, gone in (
-            ("Questions only", "questions", ".message.is-user", answers),
-            ("No tools", "no-tools", answers, runs),
+            ("Questions and outcomes", "questions", ".message.is-user", runs),
             ("Everything", "", runs, ".empty"),
         ):
             switch.get_by_role("link", name=chosen).click()
@@ -265,7 +264,7 @@ def test_display_switch_is_address(visit: Callable[..., None], archive: Archive)
             expect(page.locator(gone)).to_have_count(0)
             expect(page.locator("#turn-2")).to_be_in_viewport()
         page.go_back()
-        expect(switch.locator("[aria-current]")).to_have_text("No tools")
+        expect(switch.locator("[aria-current]")).to_have_text("Questions and outcomes")
         expect(page.locator(runs)).to_have_count(0)
         page.reload()
         expect(page.locator(runs)).to_have_count(0)
