@@ -17,6 +17,7 @@ from convmemory.conversations.pages.part_views import TEXT_CHARS, TOOL_CHARS
 
 WINDOW_MESSAGES = 40
 MESSAGES_BEFORE_TURN = 8
+MESSAGES_OF_CALL = 8  # between which calls and their results stand, if several run at once
 # A page has a limit of characters too, because single messages can be megabytes.
 WINDOW_CHARS = 120_000
 
@@ -96,10 +97,11 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
         first -= 1
         room -= weights[first]
     # A call and its result are shown together: one without the other is left to the page before or after.
-    is_end = start + last >= conversation.message_count
-    if last - 1 > kept and not is_end and _has(messages[last - 1], "tool_call"):
-        last -= 1
-    while first < kept and messages[first].position and _has(messages[first], "tool_result"):
+    if start + last < conversation.message_count:
+        answered = {id for message in messages[first:last] for id in _ids(message, "tool_result", "call_id")}
+        tail = range(max(kept + 1, last - MESSAGES_OF_CALL), last)
+        last = next((at for at in tail if not answered.issuperset(_ids(messages[at], "tool_call", "id"))), last)
+    while first < kept and messages[first].position and _ids(messages[first], "tool_result", "call_id"):
         first += 1
     before += messages[:first]
     messages = messages[first:last]
@@ -114,8 +116,9 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
     )
 
 
-def _has(message: Message, kind: str) -> bool:
-    return any(part.get("type") == kind for part in message.parts)
+def _ids(message: Message, kind: str, name: str) -> set[str]:
+    """Return the ids under a name in the message's parts of one kind."""
+    return {part.get(name, "") for part in message.parts if part.get("type") == kind}
 
 
 def _with_outcomes(rows: QuerySet[Message]) -> QuerySet[Any]:
