@@ -384,7 +384,8 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     window = window_around(found, turn, passage.message_id if passage else None)
     shown = [message for message in window.messages if message.turn_number == turn] or window.messages
     marks = marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk)
-    blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks))
+    views = view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks, outcomes=window.outcomes)
+    blocks = fold_steps(views)
     context = {
         "conversation": found,
         "window": window,

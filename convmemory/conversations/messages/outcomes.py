@@ -24,6 +24,7 @@ CONCLUSION_CHARS, COMMAND_CHARS, PATH_CHARS, MAX_FILES = 400, 160, 200, 20
 # An answer is looked through from its end: a longer one is a document, whose end is no conclusion of more than this.
 READ_CHARS = 20_000
 ERROR_CHARS, SHOWN_CHARS = 120, 240  # of an output: the last line of one that failed, and a whole one
+NAMED_FILES = 3
 OK = "ok"
 SHORT_CHARS = 40  # "Done." says less than the text before it
 ENOUGH_CHARS = 120  # of sentences that conclude: "All three pass." does not say what was wrong, a text before it does
@@ -81,6 +82,17 @@ class Outcome:
     files: tuple[str, ...] = ()
     passed: str = ""
     failed: str = ""
+
+    @property
+    def file_names(self) -> str:
+        """Return the names of the first changed files, without their folders."""
+        names = [path.rstrip("/").rpartition("/")[2] for path in self.files]
+        return ", ".join(names[:NAMED_FILES]) + (" …" if len(names) > NAMED_FILES else "")
+
+    @property
+    def is_work(self) -> bool:
+        """True if files were changed or commands were run."""
+        return bool(self.files or self.passed or self.failed)
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that are not empty."""
