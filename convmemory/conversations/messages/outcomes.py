@@ -19,6 +19,7 @@ from convmemory.conversations.messages.parts import (
     said_text,
 )
 from convmemory.core.text import one_line
+from convmemory.core.titles import commit_subject
 
 CONCLUSION_CHARS, COMMAND_CHARS, PATH_CHARS, MAX_FILES = 400, 160, 200, 20
 # An answer is looked through from its end: a longer one is a document, whose end is no conclusion of more than this.
@@ -130,14 +131,34 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
     return Outcome(_conclusion(texts), tuple(files)[-MAX_FILES:], passed, failed)
 
 
-def command_of(call: ToolCallPart) -> str:
-    """Return the command that a call runs in a shell, in one line; "" for another tool."""
+def first_commit(messages: Iterable[Spoken]) -> str:
+    """Return the subject of the first commit or pull request that the messages made; "" without one."""
+    subjects: dict[str, str] = {}
+    last = ""
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                last = subjects[part.id] = commit_subject(script_of(part))
+            elif isinstance(part, ToolResultPart):
+                subject = subjects.get(part.call_id, last)
+                if subject and not has_failed(part):
+                    return subject
+    return ""
+
+
+def script_of(call: ToolCallPart) -> str:
+    """Return what a call runs in a shell; "" for another tool."""
     if not _COMMANDS.search(call.name):
         return ""
     value = next((call.input[name] for name in ("command", "cmd", "script") if call.input.get(name)), "")
     if isinstance(value, list):
         value = value[-1] if value[:2] in (["bash", "-lc"], ["sh", "-c"], ["bash", "-c"]) else " ".join(map(str, value))
-    return one_line(value, COMMAND_CHARS) if isinstance(value, str) else ""
+    return value if isinstance(value, str) else ""
+
+
+def command_of(call: ToolCallPart) -> str:
+    """Return the command that a call runs in a shell, in one line; "" for another tool."""
+    return one_line(script_of(call), COMMAND_CHARS)
 
 
 def changed_files(call: ToolCallPart) -> Iterator[str]:
