@@ -93,8 +93,8 @@ def _stuck() -> Swept:
 
 def _orphaned() -> Swept:
     reconciled = reconcile_sources() + drop_used_set_aside()
-    found = sum(count_orphans().values())
-    return Swept(found + reconciled, reconciled + (delete_orphans() if found else 0))
+    orphans = sum(count_orphans().values())
+    return Swept(orphans + reconciled, reconciled + (delete_orphans() if orphans else 0))
 
 
 def _postings() -> Swept:
