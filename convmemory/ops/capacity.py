@@ -162,14 +162,14 @@ def measured_costs(load: Load) -> dict[str, Cost]:
             load_sql("convmemory.ops", "bytes_per_row"),
             [list(extras), MIN_ROWS_TO_MEASURE],
         )
-        found = cursor.fetchall()
+        rows = cursor.fetchall()
     return {
         name: Cost(max(table - extras[name].table_extra, 0.0), max(indexes - extras[name].index_extra, 0.0))
-        for name, table, indexes in found
+        for name, table, indexes in rows
     }
 
 
 def with_measured(load: Load) -> tuple[Estimate, list[str]]:
     """Return the estimate with this installation's own bytes per row where known, and the tables concerned."""
-    own = measured_costs(load)
-    return estimate(load, {**MEASURED, **own}), sorted(own)
+    measured = measured_costs(load)
+    return estimate(load, {**MEASURED, **measured}), sorted(measured)

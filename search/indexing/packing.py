@@ -31,6 +31,8 @@ def pack_source(source: Source) -> None:
             pack_postings(current, range(first, until))
             rest = until if until < current.item_count else None
             Source.objects.filter(pk=source.pk).update(unpacked_from=rest)
+            if rest is None:
+                return
 
 
 def pack_owner(archive_id: int, *, deadline: float) -> None:

@@ -287,3 +287,41 @@ WHERE EXISTS (
         s.owner_id = a.owner_id AND s.kind = a.kind AND s.object_id = a.object_id AND i.space_id = a.space_id
         AND i.indexed_version = s.version
 )
+
+-- name: rows_past_end
+-- Whether a source has words, vectors or passages of items that it no longer has, in any space.
+SELECT
+    EXISTS (SELECT FROM search_item WHERE owner_id = %(owner)s AND source_id = %(source)s AND number >= %(first)s),
+    EXISTS (
+        SELECT FROM search_itemembedding WHERE owner_id = %(owner)s AND source_id = %(source)s AND item_number >= %(first)s
+    ),
+    EXISTS (
+        SELECT FROM search_passage WHERE owner_id = %(owner)s AND source_id = %(source)s AND item_number >= %(first)s
+    )
+
+-- name: finish_index
+-- Record that a version of a source is indexed in the active space, unless another change was noted meanwhile; and whether
+-- it is still the current version.
+WITH source AS (
+    UPDATE search_source SET
+        spoken_length = (
+            SELECT coalesce(sum(length), 0) FROM search_item WHERE owner_id = %(owner)s AND source_id = %(source)s
+        ),
+        behind_since = CASE WHEN version <> %(version)s THEN behind_since END
+    WHERE owner_id = %(owner)s AND id = %(source)s
+    RETURNING version
+)
+UPDATE search_sourceindex SET
+    indexed_version = %(version)s,
+    noted_version = %(version)s,
+    dirty_from = NULL,
+    last_item = %(last_item)s,
+    passages = (
+        SELECT count(*) FROM search_passage
+        WHERE owner_id = %(owner)s AND source_id = %(source)s AND space_id = %(space)s
+    ),
+    attempts = 0,
+    error = '',
+    updated_at = now()
+WHERE owner_id = %(owner)s AND id = %(state)s AND noted_version = %(noted_version)s
+RETURNING (SELECT version FROM source) = %(version)s

@@ -41,7 +41,7 @@ FROM (
         p.part_index::int AS part, p.kind::int AS kind, p.asks, p.code
     FROM search_passage AS p
     UNION ALL
-    SELECT v.id, v.owner_id, v.source_id, v.space_id, 0, v.item_number, 0, 0, v.chunk_number, 255, FALSE, c.code
+    SELECT v.id, v.owner_id, v.source_id, v.space_id, 0, v.item_number, 0, 0, least(v.chunk_number, 32767), 255, FALSE, c.code
     FROM search_itemembedding AS v
     INNER JOIN codes_of_items AS c ON c.id = v.id
 ) AS e

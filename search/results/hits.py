@@ -52,9 +52,10 @@ class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
-    the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `digest` is
-    that of the message that opens it, and `copies` the number of other sessions whose copy of the turn was folded into
-    this hit.
+    the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `excerpt` is
+    the answer around the sentence that answers best, which begins at `excerpt_from`; an empty string if none does.
+    `digest` is that of the message that opens it, and `copies` the number of other sessions whose copy of the turn was
+    folded into this hit.
     """
 
     message_id: int
@@ -63,6 +64,8 @@ class TurnPlace:
     mark: Mark | None = None
     is_call: bool = False
     outcome: Outcome = NO_OUTCOME
+    excerpt: str = ""
+    excerpt_from: int = 0
     digest: bytes = b""
     copies: int = 0
     overturned: Overturning | None = None
@@ -254,6 +257,8 @@ def _hit(
             mark=Mark(row.mark, row.note or "") if row.mark else None,
             is_call=passage is not None and passage.is_call,
             outcome=Outcome.from_json(row.outcome),
+            excerpt=passages[1].text if len(passages) > 1 else "",
+            excerpt_from=passages[1].marks[0][0] if len(passages) > 1 and passages[1].marks else 0,
             digest=bytes(row.digest or b""),
             overturned=overturned,
         ),

@@ -1,7 +1,7 @@
 """Chooses the passage of a turn that a hit shows: its place, its text, and the marks of the query's words."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,6 +23,7 @@ PASSAGES_PER_HIT = 8
 # query of documents uses their words (ADR 49).
 WORD_SHARE = 0.6
 MAX_CHARS = 400
+EXCERPT_CHARS = 400  # of an answer around its best sentence, for readers who open no page
 DOCUMENT_WORD_SHARE = 1.0
 LEAD_CHARS = 80
 # At most this many hits are searched for a rare word that their nearest passages lack: each costs reading its messages
@@ -93,8 +94,8 @@ def best_passages(
 
     It is one of the item's candidates. If none of them contains a rare word that the item contains (`held` are the
     query's words in each item), it is one of all passages in elements with such a word. Further passages follow if the
-    item belongs to a document. Without candidates, all passages of an item are judged. One query for each kind of
-    source, and up to two more if candidates are missing or lack a rare word.
+    item belongs to a document; the `_excerpt` if it is a turn. Without candidates, all passages of an item are judged.
+    One query for each kind of source, and up to two more if candidates are missing or lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
     weighed = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
@@ -120,7 +121,10 @@ def best_passages(
     found = _found_near(query, known, turns, words, rare_stems) | found
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
-        turn: tuple(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn]))
+        turn: (
+            *(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn])),
+            *_excerpt(judged, elements),
+        )
         for turn, (judged, elements) in found.items()
         if judged
     }
@@ -248,6 +252,27 @@ def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) 
     if _is_of_document(texts[judged[0].place[0]]):
         return marked_runs([(passage.phrases + passage.score, passage.place) for passage in judged], room=room)
     return [max(judged, key=lambda passage: passage.rank).place]
+
+
+def _excerpt(judged: Sequence[_Judged], elements: Mapping[int, Element]) -> Iterator[ShownPassage]:
+    """Yield what an answer says around its best sentence, if the query's words do not point at another speaker's text.
+
+    It begins with the paragraph if that is near, and goes on to the length of an excerpt. The sentence is marked.
+    """
+    parts = _parts(elements)
+    best = max(judged, key=lambda passage: passage.rank)
+    answering = [passage for passage in judged if parts[passage.place[:2]].kind == "assistant"]
+    answer = max(answering, key=lambda passage: passage.rank, default=None)
+    asked = parts[best.place[:2]].kind == "user"
+    if answer is None or not (asked or (answer.phrases, answer.rare) >= (best.phrases, best.rare)):
+        return
+    element, part, at, end, similarity = answer.place
+    text = parts[element, part].text
+    paragraph = text.rfind("\n\n", 0, at) + 2 if "\n\n" in text[:at] else 0
+    start = 0 if len(text) <= EXCERPT_CHARS else paragraph if end - paragraph <= EXCERPT_CHARS // 2 else at
+    end = max(end, min(start + EXCERPT_CHARS, len(text)))
+    marks = ((at - start, answer.place[3] - start),)
+    yield ShownPassage(element, part, start, end, text[start:end], marks, round(similarity, 4))
 
 
 def _is_of_document(element: Element) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from convmemory.core.marks import MarkKind
 from convmemory.core.sql import PendingQuery, load_sql
 from search.retrieval.candidates import ItemKeys, item_keys, split_keys
 
@@ -25,7 +26,7 @@ class HitRow(NamedTuple):
     origin: str
     outcome: dict[str, Any] | None
     digest: bytes | None
-    mark: str | None
+    mark: MarkKind | None
     note: str | None
     links: str | None
 

@@ -33,6 +33,7 @@ ENTRY = np.dtype([
 """The entry of each vector in a block, in PostgreSQL's byte order: of a passage, or of an item (`OF_ITEM`)."""
 OF_ITEM = 255
 """Stands in place of a passage's kind; the `part` is then the number of the item's chunk."""
+MAX_CHUNK = 2**15 - 1  # chunks beyond have this number: only the first one is told apart
 # Of an owner with more vectors, only the first parts of the codes are cached (ADR 10): so many whole ones take 13 MB.
 LONG_UP_TO = 8_000
 # The passages of an owner whose token vectors stay in memory: some 1.1 KB each.
@@ -187,7 +188,7 @@ class ComparedVectors:
         places, of_item = self.blocks.places_of(keys)
         chosen = (self.blocks.kinds[places] == OF_ITEM) & (self.blocks.entries["part"][places] == 0)
         vectors = np.zeros((len(keys), len(self.question)), np.float32)
-        vectors[of_item[chosen]] = self.blocks.codes.of(places[chosen]).vectors()
+        vectors[of_item[chosen]] = self.blocks.codes.of(places[chosen]).vectors()[:, : len(self.question)]
         return vectors
 
     def mean_cosines(self, sources: Sequence[int]) -> dict[int, float]:
@@ -196,7 +197,7 @@ class ComparedVectors:
         rows = np.flatnonzero((self.blocks.kinds == OF_ITEM) & np.isin(homes, sources))
         having, of_source = np.unique(homes[rows], return_inverse=True)
         sums = np.zeros((len(having), len(self.question)), np.float32)
-        np.add.at(sums, of_source, self.blocks.codes.of(rows).vectors())
+        np.add.at(sums, of_source, self.blocks.codes.of(rows).vectors()[:, : len(self.question)])
         return dict(zip(having.tolist(), (unit_rows(sums) @ self.question).tolist(), strict=True))
 
 
@@ -340,7 +341,7 @@ def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> N
         parameters |= {
             "ids": [row[0] for row in rows],
             "item_numbers": [row[1] for row in rows],
-            "chunks": [row[2] for row in rows],
+            "chunks": [min(row[2], MAX_CHUNK) for row in rows],
             "codes": encode(halves.astype(np.float32)),
         }
         cursor.execute(load_sql("search.vectors", "pack_codes"), parameters)

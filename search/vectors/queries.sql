@@ -94,6 +94,10 @@ SELECT pg_advisory_xact_lock(%s, %s)
 -- Wait for an advisory lock that others may share, and hold it until the transaction ends.
 SELECT pg_advisory_xact_lock_shared(%s, %s)
 
+-- name: lock_vectors_with_others
+-- Wait for a shared advisory lock, then for one of its own; both are held until the transaction ends.
+SELECT pg_advisory_xact_lock_shared(%s, %s), pg_advisory_xact_lock(%s, %s)
+
 -- name: nearest_vectors
 -- The norm of one item vector, and its nearest neighbours among its owner's in its space.
 WITH given AS (

@@ -285,6 +285,7 @@ def test_indexing_past_its_deadline_makes_progress_without_noted_changes(monkeyp
     assert [(run.items, run.finished) for run in runs] == [(1, False), (1, False), (1, True)]
 
 
+@pytest.mark.slow
 def test_huge_turn_is_indexed_in_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passages, "AHEAD", 4)
     text = " ".join(f"Sentence number {number} says that lake {number} is deep and cold." for number in range(120))

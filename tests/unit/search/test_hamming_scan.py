@@ -5,7 +5,7 @@ import pytest
 
 from convmemory.embeddings.embedder import unit_rows
 from search.retrieval.candidates import item_keys
-from search.vectors.blocks import ENTRY, Blocks, ComparedVectors, least
+from search.vectors.blocks import ENTRY, OF_ITEM, Blocks, ComparedVectors, least
 from search.vectors.codes import ShortCodes, encode, rotated, short_bytes
 
 
@@ -75,3 +75,17 @@ def test_only_admitted_vectors_of_these_kinds_are_nearest() -> None:
         assert set(compared.nearest(kinds, limit, admitted)[0].tolist()) == items
     assert len(compared.nearest([0, 1], 2, admitted)[0]) == 2
     assert compared.nearest([0, 1], 1, None)[0].tolist() == [0]
+
+
+def test_vectors_of_items_are_those_of_their_first_chunks_at_odd_dimensions_too() -> None:
+    vectors = unit_rows(np.random.default_rng(6).standard_normal((3, 12)).astype(np.float32))
+    entries = np.zeros(3, ENTRY)
+    entries["id"], entries["item"], entries["kind"], entries["part"] = [1, 2, 3], [4, 4, 5], OF_ITEM, [0, 1, 0]
+    blocks = Blocks((1, 0), np.array([1]), np.array([7]), np.array([3]), {}, entries, packed(vectors))
+    compared = ComparedVectors(blocks, rotated(vectors[:1])[0])
+    of_items = compared.item_vectors(item_keys([7, 7, 7], [4, 5, 6]))
+    cosines = blocks.codes.cosines(compared.question)
+    np.testing.assert_allclose(of_items[:2] @ compared.question, cosines[[0, 2]], atol=1e-3)
+    assert not of_items[2].any()
+    sums = (vectors[0] + vectors[1] + vectors[2]) / np.linalg.norm(vectors.sum(axis=0))
+    assert compared.mean_cosines([7, 8])[7] == pytest.approx(float(sums @ vectors[0]), abs=0.15)
