@@ -21,8 +21,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
-from search.indexing.documents import drop_words, store_missing_words, store_words
-from search.indexing.layouts import bring_up_layout
+from search.indexing.documents import bring_up_layout, drop_words, store_missing_words, store_words
 from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Source, SourceIndex
 from search.sources import ItemText, adapter_of
@@ -71,7 +70,8 @@ def index_steps(*, archive_id: int, source_id: int, deadline: float) -> Embeddin
         if not held:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
-            bring_up_layout(source)
+            if source.layout < Source.LAYOUT:
+                bring_up_layout(source)
             if source.words_missing_from is not None:
                 if not store_missing_words(source, deadline=deadline):
                     result.finished = False
@@ -148,9 +148,10 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
         with transaction.atomic():
             if (current := locked(source)) is not None:
                 drop_words(current)
+    vectors = 0
     if has_vectors:
-        ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
-    if state.last_item >= first or has_passages:
+        vectors, _ = ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
+    if vectors or state.last_item >= first or has_passages:
         packed = BinaryCodeBlock.objects.filter(source=source).values("space")
         drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
 

@@ -41,17 +41,6 @@ ON CONFLICT (source_id, number, owner_id) DO UPDATE SET
     spoken = EXCLUDED.spoken,
     unspoken = EXCLUDED.unspoken
 
--- name: mark_asking
--- Record which passages of some elements of one source ask; in every space.
-UPDATE search_passage AS p
-SET asks = asking.part_index IS NOT NULL
-FROM search_passage AS mine
-LEFT JOIN unnest(%(elements)s::bigint[], %(parts)s::int[], %(starts)s::int[], %(ends)s::int[])
-    AS asking (element_id, part_index, "start", "end") USING (element_id, part_index, "start", "end")
-WHERE
-    mine.id = p.id AND mine.source_id = %(source)s AND mine.owner_id = %(owner)s
-    AND mine.item_number BETWEEN %(first)s AND %(last)s AND mine.asks <> (asking.part_index IS NOT NULL)
-
 -- name: postings_lost
 -- Sources whose blocks of postings do not belong to their owner, or do not match their items.
 WITH stored AS (
@@ -232,8 +221,8 @@ FROM search_sourceindex AS p, jsonb_each_text(p.refused) AS refusal
 WHERE p.space_id = %(space)s AND d.source_id = p.source_id AND d.number = refusal.key::int
 
 -- name: put_source
--- Insert a source or update its facts; its id, its layout and its languages, and whether it is new. The transaction stores
--- the words of its items from the first changed one on (null: of none), unless the source is of an older layout.
+-- Insert a source or update its facts; its id and its languages, and whether it is new. The transaction stores the words of
+-- its items from the first changed one on (null: of none).
 INSERT INTO search_source AS s
     (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
      element_count, version, spoken_length, words_missing_from, behind_since)
@@ -256,11 +245,10 @@ ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     version = EXCLUDED.version,
     words_missing_from = CASE
         WHEN %(first)s::int IS NULL AND EXCLUDED.version > s.version THEN 0
-        WHEN s.layout < %(in_languages)s THEN least(s.words_missing_from, %(first)s::int)
         WHEN s.words_missing_from < coalesce(%(first)s::int, EXCLUDED.item_count) THEN s.words_missing_from
     END,
     behind_since = CASE WHEN EXCLUDED.version > s.version THEN coalesce(s.behind_since, EXCLUDED.behind_since) ELSE s.behind_since END
-RETURNING s.id, s.layout, s.languages, s.xmax = 0
+RETURNING s.id, s.languages, s.xmax = 0
 
 -- name: mark_changed
 -- Record in every space that a source changed from some item on; if an earlier change was not recorded, from the first.

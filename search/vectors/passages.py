@@ -75,15 +75,6 @@ def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
     return {draft.digest: draft.text for draft in draft_passages(elements)}
 
 
-def asking_places(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
-    """Return element, part, start and end of each passage that asks."""
-    return [
-        (draft.element.element_id, draft.span.part_index, draft.span.start, draft.span.end)
-        for draft in draft_passages(elements)
-        if draft.asks
-    ]
-
-
 # --- passages -------------------------------------------------------------------------------------
 
 
@@ -177,13 +168,15 @@ def store_passages(
     be computed and the model is unavailable; that is announced too.
     """
     elements = [element for item in items for element in item.elements]
-    stale = Q(item_number__in=[item.number for item in items])
+    numbers = [item.number for item in items]
     item_of = {element.element_id: element.item_number for element in elements}
 
     def store_vectors(failed: Collection[int]) -> None:
         store_item_vectors(source, space, items, hashes, without={item_of[element_id] for element_id in failed})
 
-    passages, computed, errors = yield from _replace(source, space, elements, drafts, stale, store_vectors)
+    passages, computed, errors = yield from _replace(
+        source, space, elements, drafts, Q(item_number__in=numbers), numbers, store_vectors
+    )
     return StoredPassages(passages, computed, {item_of[element_id]: error for element_id, error in errors.items()})
 
 
@@ -258,11 +251,12 @@ def _replace(
     elements: Sequence[Element],
     drafts: Sequence[PassageDraft],
     stale: Q,
+    items: Collection[int] = (),
     store_vectors: Callable[[Collection[int]], None] | None = None,
 ) -> EmbeddingSteps[tuple[int, int, dict[int, str]]]:
     """Replace passages; return how many there are now, how many were computed, and the errors of failed elements.
 
-    `store_vectors` is called in the same transaction with the failed elements.
+    `store_vectors` is called in the same transaction with the failed elements; it stores the vectors of `items`.
     """
     texts = {draft.digest: draft.text for draft in drafts}
     known = _look_up(source.archive_id, space, list(texts))
@@ -288,9 +282,9 @@ def _replace(
         if with_gone:
             gone.delete()
         _insert(source, space, kept, known)
-        pack_codes(source, space, {element.item_number for element in elements} | with_gone)
         if store_vectors is not None:
             store_vectors(errors)
+        pack_codes(source, space, with_gone.union(items, (element.item_number for element in elements)))
         _announce_outcomes(source, space, elements, token_counts, errors)
     return len(kept), len(missing), errors
 
@@ -407,50 +401,8 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iter
 
 # --- token vectors --------------------------------------------------------------------------------
 # The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.
-#
-# Older rows contain the vectors of all tokens of the passage. Tokenizing the text again shows which of them are
-# words, without the model.
 
 
 def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
     """Return the codes of the tokens that are words; None if there are none."""
     return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None
-
-
-def only_words(embedder: TokenEmbedder, text: str, codes: bytes, token_count: int) -> bytes | None:
-    """Drop the codes of other tokens from those of a passage with this text, which may cover all `token_count`
-    tokens.
-    """
-    width = embedder.card.token_dimensions // 8
-    token_ids = embedder.tokenize(text).ids[:token_count]
-    if len(codes) != width * token_count or len(token_ids) != token_count:
-        return codes
-    return np.frombuffer(codes, np.uint8).reshape(-1, width)[embedder.are_words(token_ids)].tobytes() or None
-
-
-def drop_punctuation(
-    source: Source, space: EmbeddingSpace, embedder: TokenEmbedder, texts: Mapping[UUID, str], items: Sequence[int]
-) -> int:
-    """Keep only the vectors of words for these items' passages; return how many changed.
-
-    Two queries, in a transaction.
-    """
-    parameters: dict[str, Any] = {
-        "owner": source.archive_id,
-        "source": source.pk,
-        "space": space.pk,
-        "items": list(items),
-        "width": embedder.card.token_dimensions // 8,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "token_vectors_of_all"), parameters)
-        changed = {
-            passage_id: kept
-            for passage_id, digest, token_count, codes in cursor.fetchall()
-            if digest in texts
-            and (kept := only_words(embedder, texts[digest], bytes(codes), token_count)) != bytes(codes)
-        }
-        if changed:
-            parameters |= {"passages": list(changed), "vectors": [kept or b"" for kept in changed.values()]}
-            cursor.execute(load_sql("search.vectors", "keep_token_vectors"), parameters)
-    return len(changed)
