@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 # Sources are added to a call of the model until it has so many characters; the last one adds a batch at most.
-CHARS_AT_ONCE = 2 * BATCH_CHARS
+CHARS_AT_ONCE = BATCH_CHARS
 
 
 def index_together(
