@@ -244,7 +244,7 @@ RESTORED = frozenset({
 })  # fmt: skip
 MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
 """Entries that need a superuser; `new_database` has created these objects."""
-MADE_FIRST = ("convmemory_folded(", "convmemory_words(")
+MADE_FIRST = ("convmemory_folded(", "convmemory_words(", "convmemory_contents(")
 """Functions that a dump contains and that are never restored: columns are computed by them, so `new_database` creates
 them."""
 MADE_AFTER = (
@@ -267,7 +267,7 @@ MADE_AFTER = (
 
 CALLED = frozenset({
     "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
-    "vector", "bit", "varying", "numeric", "to_tsvector", "convmemory_folded", "regexp_replace",
+    "vector", "bit", "varying", "numeric", "to_tsvector", "convmemory_folded", "convmemory_contents", "regexp_replace",
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 
@@ -312,6 +312,7 @@ def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str
     with psycopg.connect(**{**target, "dbname": name}, autocommit=True) as inside:
         inside.execute("CREATE EXTENSION vector SCHEMA public")
         inside.execute(load_sql("search", "make_word_functions"))
+        inside.execute(load_sql("convmemory.conversations", "make_contents_function"))
 
 
 def take_over(target: Mapping[str, Any], role: str) -> None:
