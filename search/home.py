@@ -17,7 +17,7 @@ from convmemory.accounts.pages import PageRequest
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.importing.imports import imports_of
 from convmemory.conversations.importing.models import Import
-from convmemory.conversations.importing.views import upload_values
+from convmemory.conversations.importing.views import values_of_where_to_get
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.statistics import Day, Named, days_of, top_projects, uncounted
@@ -76,12 +76,7 @@ def home_values(request: PageRequest) -> dict[str, Any]:
     home = home_of(caller=request.caller)
     if home.uncounted:
         enqueue_count(request.caller.archive_id)
-    return upload_values() | {
-        "home": home,
-        "heatmap": heatmap_of(home.weeks),
-        "username": request.user.get_username(),
-        "upload_address": request.build_absolute_uri(reverse("api:upload")),
-    }
+    return values_of_where_to_get(request) | {"home": home, "heatmap": heatmap_of(home.weeks)}
 
 
 # --- heatmap --------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from convmemory.core.files.work_folders import work_folder
 from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.embedded import apply_policies
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import RestoreCheck
 from convmemory.ops.privacy import backup
@@ -79,7 +80,7 @@ def restore(*, path: Path, erased: Collection[ErasedAccount] = (), confirm: Conf
         while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
             time.sleep(0.1)  # a connection closed a moment ago may still be ending
         if row and row[0]:
-            raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
+            raise InvalidInput(f"{row[0]} connections use the database: stop `{COMMAND} up` and other commands first.")
         _drop(admin, old)
         with _filled_database(admin, target, path, manifest) as fresh:
             with psycopg.connect(**{**target, "dbname": fresh}) as inside:

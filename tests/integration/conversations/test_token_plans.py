@@ -42,7 +42,7 @@ def test_conditions_on_messages_are_answered_from_their_index(token: tuple[str, 
     for owner, conversation in zip(owners, conversations, strict=True):
         with CaptureQueriesContext(connection) as captured:
             filters = with_known_names(owner.pk, Filters(tokens=(token,)))
-        assert filters.conversations == {conversation.pk}
+        assert filters.conversations == frozenset({conversation.pk})
         asked = [query["sql"] for query in captured.captured_queries if "conversations_message" in query["sql"]]
         assert asked
         for statement in asked:

@@ -1,0 +1,55 @@
+"""Messages name the command that people type in this installation."""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from convmemory.core import program
+
+PACKAGES = ("convmemory", "memory", "search", "summaries")
+
+
+@pytest.mark.parametrize(
+    ("is_checkout", "script", "name"),
+    [
+        (True, None, "manage.py"),
+        (True, '#!/bin/sh\nexec python {manage} "$@"\n', "convmemory"),
+        (True, "#!/usr/bin/python\n# of another installation\n", "manage.py"),
+        (False, None, "convmemory"),
+    ],
+)
+def test_command_is_named_as_it_is_installed(
+    is_checkout: bool, script: str | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if script is not None:
+        (tmp_path / "convmemory").write_text(script.replace("{manage}", str(program.MANAGE)))
+        (tmp_path / "convmemory").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(program, "IS_CHECKOUT", is_checkout)
+    assert program.name_of_command() == name
+
+
+def strings_that_name_manage(text: str) -> Iterator[int]:
+    """Yield the lines of the strings in a module, docstrings apart, that name `manage.py`."""
+    tree = ast.parse(text)
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    documentation = {id(value) for value in statements}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in documentation and "manage.py" in str(node.value):
+            yield node.lineno
+
+
+def test_no_message_names_manage_but_by_the_function() -> None:
+    command = ["git", "ls-files", *(f"{package}/*.py" for package in PACKAGES), "templates/*.html", "static/*.js"]
+    listing = subprocess.run(command, cwd=program.ROOT, capture_output=True, text=True, check=True).stdout.split()
+    texts = {
+        name: text
+        for name in listing
+        if "/migrations/" not in name and "manage.py" in (text := (program.ROOT / name).read_text(encoding="utf-8"))
+    }
+    del texts["convmemory/core/program.py"]
+    assert [name for name in texts if not name.endswith(".py")] == []
+    assert [f"{name}:{line}" for name, text in texts.items() for line in strings_that_name_manage(text)] == []
