@@ -22,32 +22,23 @@ from search.word_forms import MARK, queried_text
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's sources: ids (sorted), numbers of items, spoken words and passages, object ids, newest item vectors.
+    """The owner's sources: ids (sorted), numbers of items and of spoken words.
 
     `spoken_in` are the ids of sources with texts in a language other than English, by language; `behind` are those with
-    items that may not be in the space yet. `all_passages` counts those of sources of other kinds, too.
+    items that may not be in the space yet.
     With `is_incomplete` a search may miss something of the owner's that waits for a worker.
     """
 
     sources: NDArray[np.int64]
     item_counts: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    passage_counts: NDArray[np.int64]
-    objects: NDArray[np.int64]
-    newest_vectors: NDArray[np.int64]
     spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
     behind: Sequence[int] = ()
-    all_passages: int = 0
     is_incomplete: bool = False
 
     @property
     def items(self) -> int:
         return int(self.item_counts.sum())
-
-    def passages_of(self, object_id: int | None) -> int:
-        """Return the number of passages in the source of one object, or in all sources."""
-        counts = self.passage_counts
-        return int((counts if object_id is None else counts[self.objects == object_id]).sum())
 
     def of_sources(self, sources: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the values of a column for these sources, 0 for a source that was stored after the corpus was read."""
@@ -75,7 +66,7 @@ def send_moments_query(archive_id: int) -> PendingQuery:
 class PendingCorpus:
     """A query over the owner's sources that has been sent; its result is read once and kept.
 
-    Passages and vectors are those of `space`; without a space there are none. With `kinds` only sources of these kinds
+    Vectors are those of `space`; without a space there are none. With `kinds` only sources of these kinds
     count: other sources do not affect the results. If the items' times are wanted (`with_moments`), their query
     follows.
     """
@@ -96,14 +87,12 @@ class PendingCorpus:
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
         (found,) = self._pending.rows()
-        *numbers, foreign, languages, behind, all_passages, is_incomplete = found
+        *numbers, foreign, languages, behind, is_incomplete = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
-        sources, items, lengths, passages, objects, newest = (column[order] for column in columns)
+        sources, items, lengths = (column[order] for column in columns)
         spoken_in = _by_language(foreign or [], languages or [])
-        return Corpus(
-            sources, items, lengths, passages, objects, newest, spoken_in, behind or (), all_passages, is_incomplete
-        )
+        return Corpus(sources, items, lengths, spoken_in, behind or (), is_incomplete)
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:

@@ -8,22 +8,17 @@ FROM search_item AS d
 WHERE d.owner_id = %(owner)s
 
 -- name: corpus
--- How many items, words and passages each of the owner's sources of some kinds has, their object ids, and the ids of the
--- item vectors stored last; those that contain texts in languages other than English, and these; those with items that may
--- not be in the space yet; the number of passages in sources of all kinds; and whether a search may miss something: items
--- without vectors, items whose words are not stored, a document that is being read, an import that has not ended. Passages and vectors are those of one
--- space; without a space only words count.
+-- How many items and words each of the owner's sources of some kinds has; those that contain texts in languages other than
+-- English, and these; those with items that may not be in the space yet; and whether a search may miss something: items
+-- without vectors, items whose words are not stored, a document that is being read, an import that has not ended. Vectors are
+-- those of one space; without a space only words count.
 SELECT
     array_agg(s.id) FILTER (WHERE s.is_wanted),
     array_agg(s.item_count) FILTER (WHERE s.is_wanted),
     array_agg(s.spoken_length) FILTER (WHERE s.is_wanted),
-    array_agg(coalesce(i.passages, 0)) FILTER (WHERE s.is_wanted),
-    array_agg(s.object_id) FILTER (WHERE s.is_wanted),
-    array_agg(coalesce(i.newest_vector, 0)) FILTER (WHERE s.is_wanted),
     array_agg(s.id) FILTER (WHERE s.is_wanted AND s.languages <> ''),
     array_agg(s.languages) FILTER (WHERE s.is_wanted AND s.languages <> ''),
     array_agg(s.id) FILTER (WHERE s.is_wanted AND s.version > 0 AND (i.id IS NULL OR i.indexed_version <> s.version)),
-    coalesce(sum(i.passages), 0)::bigint,
     coalesce(bool_or(
         s.is_wanted AND s.version > 0
         AND (s.words_missing_from IS NOT NULL OR %(space)s::bigint IS NOT NULL AND (i.id IS NULL OR i.indexed_version <> s.version))
@@ -56,13 +51,6 @@ WHERE d.owner_id = %(owner)s AND {filters}
 -- name: excepted_items
 -- The sources and item numbers of the turns that a search excludes, as two arrays.
 SELECT array_agg(id), array_agg(number) FROM ({excepted}) AS excepted
-
--- name: item_of_vector
--- Whether the item of a vector meets a condition on its lexical document.
-EXISTS (
-    SELECT FROM search_item AS d
-    WHERE d.source_id = e.source_id AND d.number = e.item_number AND {condition}
-)
 
 -- name: excepted_turns
 -- The source and item number of each turn that a search excludes.

@@ -8,7 +8,7 @@ DROP = "DROP FUNCTION convmemory_contents(jsonb)"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("conversations", "0006_file_edits")]
+    dependencies = [("conversations", "0011_extracted_titles")]
 
     operations = [
         migrations.RunSQL(load_sql("convmemory.conversations", "make_contents_function"), DROP),
