@@ -9,7 +9,7 @@ from django.db.models import F, Q, Sum
 from django.utils import timezone
 
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, RerankerUnavailable
-from convmemory.core.program import COMMAND
+from convmemory.core.program import COMMAND, TO_INSTALL_MODEL
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.local import model_name
@@ -84,7 +84,7 @@ def check_weights() -> Iterator[Finding]:
                 "models.weights-changed",
                 Severity.ERROR,
                 f"{files.weights} is not what {name} was embedded with: SHA-256 {digest}, expected {expected}….",
-                f"Put the original file back (`make setup` for the default model), or run `{COMMAND} reembed`.",
+                f"Put the original file back (`{TO_INSTALL_MODEL}` for the default model), or run `{COMMAND} reembed`.",
             )
 
 
