@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from convmemory import __version__
+from convmemory.__main__ import main
 from convmemory.core import program
 
 PACKAGES = ("convmemory", "memory", "search", "summaries")
@@ -30,6 +32,15 @@ def test_command_is_named_as_it_is_installed(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(program, "IS_CHECKOUT", is_checkout)
     assert program.name_of_command() == name
+
+
+@pytest.mark.parametrize("argument", ["--version", "version"])
+def test_version_is_that_of_this_program(
+    argument: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["convmemory", argument])
+    main()
+    assert capsys.readouterr().out == f"convmemory {__version__}\n"
 
 
 def strings_that_name_manage(text: str) -> Iterator[int]:
