@@ -12,13 +12,15 @@ from convmemory.__main__ import main
 from convmemory.core import program
 
 PACKAGES = ("convmemory", "memory", "search", "summaries")
+OF_UNIT = (program.ROOT / "deploy" / "systemd" / "convmemory").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("is_checkout", "script", "name"),
     [
         (True, None, "manage.py"),
-        (True, '#!/bin/sh\nexec python {manage} "$@"\n', "convmemory"),
+        (True, OF_UNIT.replace("/opt/convmemory", str(program.ROOT)), "convmemory"),
+        (True, OF_UNIT, "manage.py"),
         (True, "#!/usr/bin/python\n# of another installation\n", "manage.py"),
         (False, None, "convmemory"),
     ],
@@ -27,7 +29,7 @@ def test_command_is_named_as_it_is_installed(
     is_checkout: bool, script: str | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if script is not None:
-        (tmp_path / "convmemory").write_text(script.replace("{manage}", str(program.MANAGE)))
+        (tmp_path / "convmemory").write_text(script)
         (tmp_path / "convmemory").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(program, "IS_CHECKOUT", is_checkout)
