@@ -4,10 +4,14 @@ import gc
 import os
 import sys
 
+from convmemory import __version__
 from convmemory.core.program import ROOT
 
 
 def main() -> None:
+    if sys.argv[1:] in (["--version"], ["version"]):  # Django's commands would print its own
+        print(f"convmemory {__version__}")
+        return
     # A checkout has the benchmarks, which are no part of the program: their app is there for their commands alone.
     is_measuring = sys.argv[1:2] in (["bench"], ["evaluate"]) and (ROOT / "benchmarks" / "settings.py").is_file()
     settings = "benchmarks.settings" if is_measuring else "convmemory.settings"

@@ -28,6 +28,7 @@ from convmemory.core import errors
 from convmemory.core.errors import refuse_unknown_names
 from convmemory.core.logs import request_id, route_of
 from convmemory.core.postgres.failures import is_passing
+from convmemory.core.program import COMMAND
 from convmemory.core.templatetags.people import for_people
 from convmemory.core.web.asgi_types import is_for_programs
 from convmemory.core.web.middleware import EitherMiddleware
@@ -190,7 +191,7 @@ def key_needed() -> HttpResponse:
     return problem(
         HTTPStatus.UNAUTHORIZED,
         "The key is missing, wrong, expired or revoked: send `Authorization: Bearer KEY` with a key made by "
-        "`manage.py create_api_key USER` or on the page API keys.",
+        f"`{COMMAND} create_api_key USER` or on the page API keys.",
     )
 
 

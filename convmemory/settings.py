@@ -16,7 +16,7 @@ from convmemory.core.config import Config, read_all
 from convmemory.core.errors import SettingError
 from convmemory.core.logs import logging_config
 from convmemory.core.postgres import logins
-from convmemory.core.program import FILES, ROOT
+from convmemory.core.program import FILES, ROOT, TO_INSTALL_EXTRAS
 
 globals().update(read_all())
 
@@ -223,7 +223,7 @@ for _setting, _module in (
 ):
     if _setting.read() and not conf.is_installed(_module):
         raise SettingError(
-            f"{_setting.variable} needs packages that are not installed: run `make extras`, build the image with "
+            f"{_setting.variable} needs packages that are not installed: {TO_INSTALL_EXTRAS}, build the image with "
             "`--build-arg EXTRAS=1`, or unset it."
         )
 LOGGING = logging_config(

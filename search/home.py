@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
@@ -18,7 +17,7 @@ from convmemory.accounts.pages import PageRequest
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.importing.imports import imports_of
 from convmemory.conversations.importing.models import Import
-from convmemory.conversations.importing.views import upload_values
+from convmemory.conversations.importing.views import values_of_where_to_get
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.periods import Point, on_this_day, points_in, summary_of
@@ -74,13 +73,7 @@ def home_values(request: PageRequest, newest: Sequence[Conversation] | None = No
     home = home_of(caller=request.caller, by=_by(request), newest=newest)
     if home.uncounted:
         enqueue_count(request.caller.archive_id)
-    return upload_values() | {
-        "home": home,
-        "river": home.river,
-        "points": home.points,
-        "username": request.user.get_username(),
-        "upload_address": request.build_absolute_uri(reverse("api:upload")),
-    }
+    return values_of_where_to_get(request) | {"home": home, "river": home.river, "points": home.points}
 
 
 def period_of(box: SearchBox) -> Period | None:

@@ -13,8 +13,9 @@ from convmemory.accounts.models import ApiKey, Archive
 from convmemory.accounts.sessions import end_sessions
 from convmemory.core.administration.lists import user_id_of
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.program import COMMAND
 
-SIGN_IN_REMEDY = "`manage.py changepassword {name}` sets one"
+SIGN_IN_REMEDY = f"`{COMMAND} changepassword {{name}}` sets one"
 
 
 def user_named(username: str) -> User:
@@ -23,7 +24,7 @@ def user_named(username: str) -> User:
         return User.objects.get(username=username, is_active=True)
     except User.DoesNotExist:
         raise NotFound(
-            f"There is no active user {username!r}. `manage.py create_api_key {username} --create` makes one."
+            f"There is no active user {username!r}. `{COMMAND} create_api_key {username} --create` makes one."
         ) from None
 
 

@@ -253,6 +253,11 @@ class Message(models.Model):
         TOOL = "tool"
         SYSTEM = "system"
 
+    class Contents(models.IntegerChoices):
+        CODE = 1
+        IMAGE = 2
+        LINK = 4
+
     archive = models.ForeignKey(
         "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
     )
@@ -266,6 +271,12 @@ class Message(models.Model):
     name = models.CharField(max_length=200, blank=True, default="")
     model = models.CharField(max_length=200, blank=True, default="")
     parts = models.JSONField(default=list)
+    # A sum of `Contents`.
+    contents = models.GeneratedField(
+        db_persist=True,
+        expression=models.Func(F("parts"), function="convmemory_contents"),
+        output_field=models.SmallIntegerField(),
+    )
     turn_number = models.PositiveIntegerField(null=True, blank=True)
     outcome = models.JSONField(null=True, help_text="Of the turn that it opens: see messages/outcomes.py.")
     source_key = models.CharField(max_length=200, blank=True, default="")
@@ -290,6 +301,8 @@ class Message(models.Model):
         ]
         indexes = [
             models.Index(fields=["archive", "conversation", "turn_number"], name="message_turn"),
+            models.Index(fields=["archive", "contents", "conversation"], name="message_contents"),
+            models.Index(fields=["archive", "model", "conversation"], name="message_model"),
         ]
 
     def __str__(self) -> str:

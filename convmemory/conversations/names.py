@@ -6,22 +6,20 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from convmemory.conversations.filters import EXACT, Filters, conditions_on_conversations, each_name
 from convmemory.conversations.models import Conversation, FileEdit, Message, project_name
 from convmemory.conversations.project_folders import with_folders
+from convmemory.core.sql import load_sql
 
 MAX_NAMES = 500
 NEAREST = 3
 # The least similarity, by `difflib`, of a name that is offered in place of an unknown one.
 LEAST_SIMILARITY = 0.5
-HAS = {
-    "code": Q(parts__icontains="```"),
-    "image": Q(parts__icontains='"media_type": "image/'),
-    "link": Q(parts__icontains="https://") | Q(parts__icontains="http://"),
-}
-"""Conditions on the messages of conversations that have something."""
+HAS = {kind.name.lower(): kind for kind in Message.Contents}
+"""What messages of a conversation may hold, by its name in the search box."""
 
 
 def with_known_names(archive_id: int, filters: Filters) -> Filters:
@@ -44,7 +42,10 @@ def with_known_names(archive_id: int, filters: Filters) -> Filters:
 
 
 def _with_tokens(archive_id: int, tokens: Sequence[tuple[str, str]]) -> frozenset[int]:
-    """Return the owner's conversations that meet all of these conditions of the search box. One query."""
+    """Return the owner's conversations that meet all of these conditions of the search box.
+
+    One query, and one more for each model.
+    """
     rows = Conversation.objects.filter(archive_id=archive_id)
     for name, value in tokens:
         messages = Message.objects.filter(archive_id=archive_id, conversation=OuterRef("pk"))
@@ -53,12 +54,24 @@ def _with_tokens(archive_id: int, tokens: Sequence[tuple[str, str]]) -> frozense
             "title": Q(title__icontains=value),
             "is": Q(**{f"{value}_at__isnull": False}),
             "tag": Q(tags__name__iexact=value),
-            "model": Exists(messages.filter(model__icontains=value)),
-            "has": Exists(messages.filter(HAS.get(value, Q()))),
+            "model": Exists(messages.filter(model__in=_models(archive_id, value) if name == "model" else ())),
+            "has": Exists(messages.filter(contents__in=_sums_with(HAS[value]) if name == "has" else ())),
             "file": Exists(edits_at(edits, value)),
         }
         rows = rows.filter(conditions[name])
     return frozenset(rows.values_list("pk", flat=True))
+
+
+def _models(archive_id: int, value: str) -> list[str]:
+    """Return the models of the owner's messages whose names contain the value, in any case. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "models_of_archive"), {"owner": archive_id})
+        return [model for (model,) in cursor.fetchall() if value.casefold() in model.casefold()]
+
+
+def _sums_with(kind: Message.Contents) -> list[int]:
+    """Return the values of `Message.contents` with this kind."""
+    return [contents for contents in range(sum(Message.Contents) + 1) if contents & kind]
 
 
 def edits_at(edits: QuerySet[FileEdit], path: str) -> QuerySet[FileEdit]:

@@ -441,3 +441,26 @@ WHERE
 -- name: waiting_uploads
 -- How many uploads of who acts wait to be imported, in all archives, and their bytes.
 SELECT uploads, bytes FROM convmemory_waiting_uploads()
+
+-- name: make_contents_function
+-- What the parts of a message hold, as a sum: 1 code, 2 a picture, 4 a link. A stored column is computed by it.
+CREATE OR REPLACE FUNCTION convmemory_contents(parts jsonb) RETURNS smallint LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+DECLARE
+    written text := parts;
+BEGIN
+    RETURN (strpos(written, '```') > 0)::int + 2 * (strpos(written, '"media_type": "image/') > 0)::int
+        + 4 * (strpos(written, 'https://') > 0 OR strpos(written, 'http://') > 0)::int;
+END
+$$
+
+-- name: models_of_archive
+-- The models that an owner's messages name, each read from the index once.
+WITH RECURSIVE models AS (
+    SELECT min(model) AS model FROM conversations_message WHERE owner_id = %(owner)s AND model > ''
+    UNION ALL
+    SELECT (SELECT min(m.model) FROM conversations_message AS m WHERE m.owner_id = %(owner)s AND m.model > models.model)
+    FROM models
+    WHERE models.model IS NOT NULL
+)
+SELECT model FROM models WHERE model IS NOT NULL

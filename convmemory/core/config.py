@@ -11,6 +11,7 @@ from typing import Any
 
 from convmemory.core import conf
 from convmemory.core.logs import FORMATS, LEVELS
+from convmemory.core.program import COMMAND
 from convmemory.core.server_settings import ServerSettings
 from convmemory.core.setting_kinds import (
     Computed,
@@ -83,7 +84,7 @@ class Config(ServerSettings):
     )
     hf_endpoint = address(
         "https://huggingface.co",
-        "the hub of `manage.py models --get`, and of the default model, which `manage.py up` downloads unless it is "
+        f"the hub of `{COMMAND} models --get`, and of the default model, which `{COMMAND} up` downloads unless it is "
         "installed",
     )
     embedding_base_url = address(
@@ -131,7 +132,7 @@ class Config(ServerSettings):
     rerank_url = address(
         "",
         "a reranker whose scores are blended into the order of the best hits: its full address, which usually ends "
-        "in `/rerank`; `manage.py evaluate --fit-reranker` determines its weight ([ADR "
+        f"in `/rerank`; `{COMMAND} evaluate --fit-reranker` determines its weight ([ADR "
         "20](adr/0020-optional-reranker.md))",
     )
     rerank_api_key = secret("the key for `RERANK_URL`")
@@ -313,7 +314,7 @@ class Config(ServerSettings):
         0.0,
         0.0,
         3_600.0,
-        "seconds for which `manage.py web` continues after SIGTERM: `/ready` answers 503 at once, connections are "
+        f"seconds for which `{COMMAND} web` continues after SIGTERM: `/ready` answers 503 at once, connections are "
         "accepted for a third of it, and replies have until its end, at least 5 s "
         "([deployment.md](deployment.md#rolling-restarts))",
     )
@@ -328,11 +329,11 @@ class Config(ServerSettings):
     # Backups
 
     backup_folder = backup_place(
-        "where `manage.py up` writes backups of the embedded database: a folder, better on another disk, or "
+        f"where `{COMMAND} up` writes backups of the embedded database: a folder, better on another disk, or "
         "`s3://BUCKET/PREFIX` ([operation.md](operation.md)); off: nowhere"
     )
-    backup_every_h = whole(24, 1, 8_760, "hours from one backup of `manage.py up` to the next")
-    backup_keep = kept_backups("how many backups of `manage.py up` are kept; older ones are deleted")
+    backup_every_h = whole(24, 1, 8_760, f"hours from one backup of `{COMMAND} up` to the next")
+    backup_keep = kept_backups(f"how many backups of `{COMMAND} up` are kept; older ones are deleted")
 
     # Imports
 
@@ -344,8 +345,8 @@ class Config(ServerSettings):
     )
     import_memory_mb = whole(1024, 256, 1_048_576, "the most memory of one import in MB, at least 256")
     samples = boolean(
-        "1: the first start of `manage.py up` on a new database loads sample conversations, as `make run` does; "
-        "`manage.py samples --remove` takes them out",
+        f"1: the first start of `{COMMAND} up` on a new database loads sample conversations, as `make run` does; "
+        f"`{COMMAND} samples --remove` takes them out",
         default=False,
     )
     hide_keys = boolean(

@@ -3,6 +3,7 @@
 import os
 
 from convmemory.core import program
+from convmemory.core.program import COMMAND
 from convmemory.core.setting_kinds import (
     boolean,
     choice,
@@ -35,12 +36,12 @@ class ServerSettings:
         "PostgreSQL 18"
     )
     database_app_url = secret_address(
-        "with `DATABASE_URL`: the same database with the log-in of the application, which `manage.py setup_roles` "
+        f"with `DATABASE_URL`: the same database with the log-in of the application, which `{COMMAND} setup_roles` "
         "makes; empty: all work is done with the log-in of `DATABASE_URL` ([ADR 66](adr/0066-row-level-security.md))"
     )
     database_maintenance_url = secret_address(
         "with `DATABASE_URL`: the same database with the log-in of maintenance (sweeps, the admin, commands), which "
-        "`manage.py setup_roles` makes"
+        f"`{COMMAND} setup_roles` makes"
     )
     database_pool_size = whole(
         8, 1, 1000, "connections to the database that each process keeps for each of its log-ins"
@@ -155,13 +156,13 @@ class ServerSettings:
         max(3, os.cpu_count() or 1),
         1,
         1024,
-        "number of worker processes that `manage.py up` starts; all workers but one can do long work (imports, "
+        f"number of worker processes that `{COMMAND} up` starts; all workers but one can do long work (imports, "
         "documents, drawings, archives, summaries) at the same time, and one user leaves a place for another's; with "
         "two there is one place for all, with one it does nothing else meanwhile ([ADR "
         "24](adr/0024-fair-scheduling-by-owner.md))",
         shown="number of cores but at least 3",
     )
-    web_workers = whole(1, 1, 1_024, "number of web processes that `manage.py up` starts")
+    web_workers = whole(1, 1, 1_024, f"number of web processes that `{COMMAND} up` starts")
     task_timeout_s = whole(
         600, 10, 86_400, "seconds that one background task may take; imports have `IMPORT_TIMEOUT_S`"
     )

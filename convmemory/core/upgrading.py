@@ -10,13 +10,15 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from convmemory.core.program import COMMAND
+
 OLDER = (
     "This database was made by an older version: {migration} is not applied. Start commit 5e9aed6e with it once, "
     "which upgrades it, then this version. Nothing has been changed."
 )
 NEWER = (
     "A newer version upgraded this database: {migration} is unknown to this version. Start the newer version, or "
-    "restore a backup from before the upgrade with `manage.py restore`."
+    f"restore a backup from before the upgrade with `{COMMAND} restore`."
 )
 
 Migrations = Collection[tuple[str, str]]

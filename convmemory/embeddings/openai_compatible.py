@@ -18,6 +18,7 @@ from convmemory.core import tokens
 from convmemory.core.endpoints.completions import MESSAGE_CHARS, FailureKind, SettingNames, explain, failure_kind
 from convmemory.core.errors import EmbedderMisconfigured, EmbedderUnavailable, ResponseRefused
 from convmemory.core.logs import quoted
+from convmemory.core.program import COMMAND
 from convmemory.core.text import Span, masked, one_line, storable
 from convmemory.embeddings.batch_api import BatchApi
 from convmemory.embeddings.embedder import TextsRefused, Vector, unit_rows
@@ -185,7 +186,7 @@ class OpenAIEmbedder:
         if vectors.shape[1] != self.card.dimensions:
             raise EmbedderUnavailable(
                 f"{self._where()} gives vectors of {vectors.shape[1]} dimensions, not {self.card.dimensions}: "
-                f"set EMBEDDING_DIMENSIONS={vectors.shape[1]} and run `manage.py reembed`."
+                f"set EMBEDDING_DIMENSIONS={vectors.shape[1]} and run `{COMMAND} reembed`."
             )
         self._answers = True
         return vectors

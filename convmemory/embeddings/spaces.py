@@ -22,6 +22,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.tokens import encoding_for, likely_tokens
 from convmemory.embeddings.embedder import Embedder
@@ -225,8 +226,8 @@ def start_building(space: EmbeddingSpace) -> None:
             )
     except IntegrityError:
         raise InvalidInput(
-            f"{building_space()} is being built already: finish it by running `manage.py reembed` with its model, "
-            "or give it up with `manage.py reembed --cancel`."
+            f"{building_space()} is being built already: finish it by running `{COMMAND} reembed` with its model, "
+            f"or give it up with `{COMMAND} reembed --cancel`."
         ) from None
     if not started:
         raise InvalidInput(f"{space} is the active space: there is nothing to build next to it.")
@@ -308,7 +309,7 @@ def _open_first(space: EmbeddingSpace, ways: Iterable[EmbeddingOptions]) -> Embe
         led_to.append(f"The settings lead to {card.provider}/{card.model} with {card.dimensions} dimensions.")
     raise EmbedderUnavailable(
         " ".join([f"What is stored was embedded with {space}, but its model cannot be had.", *led_to])
-        + " Set the EMBEDDING_ variables back, or run `manage.py reembed`."
+        + f" Set the EMBEDDING_ variables back, or run `{COMMAND} reembed`."
     )
 
 
@@ -368,7 +369,7 @@ def check_active_space(
         Warning(
             f"The settings name {EmbeddingSpace(**key)}, but what is stored was embedded with {active}, which stays "
             "in use.",
-            hint="Run `manage.py reembed` to change over"
+            hint=f"Run `{COMMAND} reembed` to change over"
             + (", or set the EMBEDDING_ variables to the models in use." if can_be_named(active) else "."),
             id="embeddings.W001",
         )

@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError
 from convmemory.core.config import config
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.numbers import parse_number
+from convmemory.core.program import COMMAND
 from convmemory.core.web.asgi_types import DISCONNECT, Message, Receive, Scope, Send, has_body, header
 from convmemory.http_limits.refusals import end_refusal, start_refusal
 from convmemory.problems import DATABASE_SILENT, Refusal
@@ -54,7 +55,7 @@ def limit_of_users(path: str, method: str) -> Limit:
         return Limit(
             config.max_upload_mb * MB + FORM_OVERHEAD,
             f"The upload is larger than {config.max_upload_mb} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
-            "use `manage.py import_conversations` on the server.",
+            f"use `{COMMAND} import_conversations` on the server.",
         )
     if method == "POST" and path.rstrip("/") in DOCUMENT_PATHS:
         return Limit(

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 from convmemory.core.conf import LOOPBACK
 from convmemory.core.config import config
+from convmemory.core.program import COMMAND
 
 AUTHORIZE = "/authorize"
 SERVER_METADATA = "/.well-known/oauth-authorization-server"
@@ -11,7 +12,7 @@ RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
 OAUTH = frozenset({"/token", "/register", "/revoke"})
 OFF = (
     "This server takes no OAuth here: send `Authorization: Bearer KEY` with a key made by "
-    "`manage.py create_api_key USER` or on the page API keys. (OAuth needs MCP_OAUTH, and an address that begins with "
+    f"`{COMMAND} create_api_key USER` or on the page API keys. (OAuth needs MCP_OAUTH, and an address that begins with "
     "https:// or is of this machine.)"
 )
 

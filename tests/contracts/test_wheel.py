@@ -64,7 +64,7 @@ def test_installed_package_has_its_files_and_data_folder_of_user(wheel: Path, tm
         "from django.conf import settings; from convmemory.core import program\n"
         "(templates,), (static,) = settings.TEMPLATES[0]['DIRS'], settings.STATICFILES_DIRS\n"
         "assert (templates / 'base.html').is_file() and (static / 'css' / 'tokens.css').is_file()\n"
-        "assert program.command()[1:] == ['-m', 'convmemory']\n"
+        "assert program.command()[1:] == ['-m', 'convmemory'] and program.COMMAND == 'convmemory'\n"
         "print(settings.VAR_DIR)"
     )
     done = subprocess.run(

@@ -27,6 +27,8 @@ from scim2_models import (
     Uniqueness,
 )
 
+from convmemory.core.program import COMMAND
+
 MAX_RESULTS = 200
 
 
@@ -90,7 +92,7 @@ CONFIG = ServiceProviderConfig(
         AuthenticationScheme(
             type=AuthenticationScheme.Type.oauthbearertoken,
             name="Bearer token",
-            description="A token that the operator makes by `manage.py scim_token create`.",
+            description=f"A token that the operator makes by `{COMMAND} scim_token create`.",
             primary=True,
         )
     ],

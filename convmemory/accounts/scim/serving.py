@@ -14,6 +14,7 @@ from convmemory.accounts.scim.resources import PROVIDER
 from convmemory.accounts.scim.storage import DirectoryStorage
 from convmemory.accounts.scim.tokens import find_token
 from convmemory.core import acting
+from convmemory.core.program import COMMAND
 
 ROOT = "/scim/v2"
 SERVICE = ScimService(PROVIDER)
@@ -48,7 +49,7 @@ def _token_of(request: HttpRequest) -> ScimToken:
         return token
     if not ScimToken.objects.filter(revoked_at=None).exists():
         raise UnauthorizedException(
-            detail="SCIM is not set up: the operator makes a token by `manage.py scim_token create NAME`."
+            detail=f"SCIM is not set up: the operator makes a token by `{COMMAND} scim_token create NAME`."
         )
     raise UnauthorizedException(
         detail="Send `Authorization: Bearer TOKEN` with a SCIM token; keys of people are not accepted here."

@@ -9,6 +9,7 @@ from django.utils import timezone
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.models import ScimToken
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.program import COMMAND
 from convmemory.core.text import content_hash
 
 PREFIX = "cvm_scim_"
@@ -30,7 +31,7 @@ def active_token(*, token_id: int) -> ScimToken:
     """Return a token that was not revoked. Raises: NotFound."""
     row = ScimToken.objects.filter(pk=token_id, revoked_at=None).first()
     if row is None:
-        raise NotFound(f"There is no active SCIM token {token_id}: `manage.py scim_token list` shows them.")
+        raise NotFound(f"There is no active SCIM token {token_id}: `{COMMAND} scim_token list` shows them.")
     return row
 
 

@@ -19,6 +19,7 @@ from convmemory.conversations.messages.storage_quota import require_room
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 from convmemory.core.text import cut, json_storable, storable
 
@@ -90,7 +91,7 @@ def require_size(size: int) -> None:
     if size > config.max_upload_mb * 1024**2:
         raise TooLarge(
             f"The file is larger than {config.max_upload_mb} MB (MAX_UPLOAD_MB): upload it in parts, or use "
-            "`manage.py import_conversations` on the server."
+            f"`{COMMAND} import_conversations` on the server."
         )
 
 
@@ -196,8 +197,8 @@ def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
     reason = (
         f"It waits until your import of {cut(running.name, 80)} has ended."
         if running
-        else "It waits for its turn. If that takes minutes, ask who runs this server: `manage.py up` and "
-        "`manage.py worker` start them."
+        else f"It waits for its turn. If that takes minutes, ask who runs this server: `{COMMAND} up` and "
+        f"`{COMMAND} worker` start them."
     )
     return {row.pk: reason for row in waiting}
 

@@ -28,6 +28,7 @@ from convmemory.core.errors import NotFound
 from convmemory.core.files.work_folders import work_folder
 from convmemory.core.processes import child_process
 from convmemory.core.processes.child_process import ChildLimits, Ending
+from convmemory.core.program import COMMAND
 from convmemory.core.text import json_storable, storable
 
 LEASE = timedelta(seconds=60)  # the watching worker renews it every 5 s
@@ -206,7 +207,7 @@ def run_child(row: Import, folder: str) -> Ending:
 
 
 def _conclude(row: Import, ending: Ending) -> None:
-    what_to_do = "What was read is stored. Upload it in parts, or use `manage.py import_conversations` on the server."
+    what_to_do = f"What was read is stored. Upload it in parts, or use `{COMMAND} import_conversations` on the server."
     if ending is Ending.OUT_OF_TIME:
         limit = f"{config.import_timeout_s} s (IMPORT_TIMEOUT_S)"
         fail(row, Import.Failure.TIME, f"The import took longer than {limit}. {what_to_do}")

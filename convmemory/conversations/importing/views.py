@@ -5,6 +5,7 @@ import has ended.
 """
 
 import json
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 from convmemory.core.files.uploads import DOCUMENT_SUFFIXES
+from convmemory.core.program import pasted_command
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
@@ -194,23 +196,27 @@ def import_files(request: PageRequest) -> HttpResponse:
     if asked and not refusals:
         return redirect("import")
     nothing_chosen = request.method == "POST" and not asked
-    context = upload_values() | {
+    context = values_of_where_to_get(request) | {
         "cards": _cards(imports.imports_of(caller=request.caller, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
         "room": room_left(archive_id=request.caller.archive_id),
         "max_files": config.data_upload_max_number_files,
         "accepted": ",".join(ACCEPTED),
-        "upload_address": request.build_absolute_uri(reverse("api:upload")),
-        "username": request.user.get_username(),
     }
     return render(request, "conversations/import.html", context, status=422 if nothing_chosen or refusals else 200)
 
 
-def upload_values() -> dict[str, Any]:
-    """The size limits shown by an upload form."""
+def values_of_where_to_get(request: PageRequest) -> dict[str, Any]:
+    """Return the values for the template `conversations/where_to_get.html`, and those of an upload form."""
+    of_user = f"--user {shlex.quote(request.user.get_username())}"
     max_mb = config.max_upload_mb
-    return {"max_upload_mb": max_mb, "max_upload_bytes": max_mb * 1024**2}
+    return {
+        "max_upload_mb": max_mb,
+        "max_upload_bytes": max_mb * 1024**2,
+        "upload_address": request.build_absolute_uri(reverse("api:upload")),
+        "import_command": f"{pasted_command()} import_conversations ~/.claude/projects {of_user}",
+    }
 
 
 @require_safe

@@ -25,6 +25,7 @@ from convmemory.core.administration.lists import (
     user_id_of,
     whole_number,
 )
+from convmemory.core.program import COMMAND
 
 MAX_CHOSEN = 500
 SEARCHED = {
@@ -238,7 +239,7 @@ def confirmed(
     rows = list(queryset[: MAX_CHOSEN + 1])
     if len(rows) > MAX_CHOSEN:
         model_admin.message_user(
-            request, f"Choose {MAX_CHOSEN} at most; commands of `manage.py` work on more.", messages.ERROR
+            request, f"Choose {MAX_CHOSEN} at most; commands of `{COMMAND}` work on more.", messages.ERROR
         )
         return None
     if request.POST.get("post"):

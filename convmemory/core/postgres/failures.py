@@ -11,6 +11,7 @@ from django.db.utils import IntegrityError, InterfaceError, InternalError, Opera
 from psycopg.errors import Diagnostic
 
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.program import COMMAND
 
 VIOLATION_CLASS = "23"
 """The first digits of the codes of constraint violations."""
@@ -19,7 +20,7 @@ PASSING_CODES = frozenset({"0A000", "25006", "25P03", "25P04"})
 """SQLSTATEs of other errors that pass: a migration made a connection's plans outdated, the server became a standby, or
 it ended a transaction that took too long."""
 
-UNMIGRATED = "The database lacks tables of this version: run `manage.py migrate`."
+UNMIGRATED = f"The database lacks tables of this version: run `{COMMAND} migrate`."
 
 
 @contextmanager

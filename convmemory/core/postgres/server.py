@@ -27,6 +27,7 @@ import psutil
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.files.private_files import mount_of
 from convmemory.core.postgres.configuration import PORT, SUPERUSER, was_discreet, write_access, write_configuration
+from convmemory.core.program import COMMAND
 
 POSTGRES_VERSION = 18
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -261,7 +262,7 @@ def _remedy(folder: Path, reason: str) -> str:
     return (
         "Its files are damaged; check the disk. Then restore the last backup:\n"
         f"  mv {shlex.quote(str(folder))} {shlex.quote(f'{folder}.damaged')}\n"
-        f"  manage.py restore {newest} --yes"
+        f"  {COMMAND} restore {newest} --yes"
     )
 
 

@@ -7,6 +7,7 @@ from django.db import transaction
 
 from convmemory.accounts.mail import can_send_mail, request_notice
 from convmemory.core.config import config
+from convmemory.core.program import COMMAND
 from convmemory.ops.doctor.examining import examine
 from convmemory.ops.doctor.findings import Finding, Severity, plural
 from convmemory.ops.models import Alert
@@ -14,7 +15,7 @@ from convmemory.ops.models import Alert
 QUOTED = re.compile("“[^”]*”")
 """What an endpoint answered, which can repeat a text of a person; `manage.py doctor` shows it."""
 
-REMEDY = "`manage.py doctor` shows everything; `manage.py doctor --fix` repairs what can be repaired without loss."
+REMEDY = f"`{COMMAND} doctor` shows everything; `{COMMAND} doctor --fix` repairs what can be repaired without loss."
 
 
 def operators() -> list[str]:

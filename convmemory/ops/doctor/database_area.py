@@ -12,6 +12,7 @@ from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.postgres import row_security
 from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.postgres.validation import server_problems
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 from convmemory.core.upgrading import newer_database
 from convmemory.embeddings.spaces import active_space
@@ -61,7 +62,7 @@ def check_migrations() -> Iterator[Finding]:
             "database.unmigrated",
             Severity.ERROR,
             f"{plural(len(missing), 'migration')} not applied, the first is {missing[0]}.",
-            "Run `manage.py migrate`, or start `manage.py up`, which does it.",
+            f"Run `{COMMAND} migrate`, or start `{COMMAND} up`, which does it.",
         )
 
 
@@ -133,7 +134,7 @@ def check_policies() -> Iterator[Finding]:
             "database.no-policy",
             Severity.ERROR,
             f"The database itself does not keep owners apart in {', '.join(tables)}.",
-            "Run `manage.py migrate`, which restores the policies.",
+            f"Run `{COMMAND} migrate`, which restores the policies.",
             _apply_policies,
         )
     if keys := row_security.keys_across_owners():
@@ -141,7 +142,7 @@ def check_policies() -> Iterator[Finding]:
             "database.key-across-owners",
             Severity.ERROR,
             f"Rows of one owner can refer to rows of another: {', '.join(keys)}.",
-            "Run `manage.py migrate`, which makes these foreign keys compare the owners. If the finding stays, rows "
+            f"Run `{COMMAND} migrate`, which makes these foreign keys compare the owners. If the finding stays, rows "
             "refer to another owner's already: delete or correct them.",
             _compare_owners_in_keys,
         )
@@ -167,14 +168,14 @@ def check_logins() -> Iterator[Finding]:
             "database.one-login",
             Severity.NOTICE,
             "The application logs in as the owner of the tables: only its own filters keep owners apart.",
-            "Run `manage.py setup_roles` and set DATABASE_APP_URL and DATABASE_MAINTENANCE_URL.",
+            f"Run `{COMMAND} setup_roles` and set DATABASE_APP_URL and DATABASE_MAINTENANCE_URL.",
         )
     elif row_security.application_bypasses_row_security():
         yield Finding(
             "database.login-bypasses-row-security",
             Severity.ERROR,
             "DATABASE_APP_URL logs in as a superuser, with BYPASSRLS or as owner of the tables: no policy holds it.",
-            "Use the role convmemory_app, which `manage.py setup_roles` makes.",
+            f"Use the role convmemory_app, which `{COMMAND} setup_roles` makes.",
         )
 
 
@@ -218,7 +219,7 @@ def check_validity() -> Iterator[Finding]:
             "indexes.invalid",
             Severity.ERROR,
             f"The index {name} is invalid, most likely left by an interrupted build: it slows down writes only.",
-            f"Run `manage.py doctor --fix`, or in the database: REINDEX INDEX CONCURRENTLY {name}",
+            f"Run `{COMMAND} doctor --fix`, or in the database: REINDEX INDEX CONCURRENTLY {name}",
             partial(_rebuild, name),
         )
 
@@ -258,7 +259,7 @@ def _missing(model: type[models.Model], name: str, fix: "partial[str] | None") -
         "indexes.missing",
         Severity.ERROR,
         f"The index {name} of {model._meta.db_table} is missing: it was dropped, or a restore was incomplete.",
-        "Run `manage.py doctor --fix`, or restore the database.",
+        f"Run `{COMMAND} doctor --fix`, or restore the database.",
         fix,
     )
 

@@ -22,6 +22,7 @@ from convmemory.core.encryption import key_fingerprint
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
 from convmemory.core.postgres.archives import for_all_archives
 from convmemory.core.processes.confinement import missing_parts
+from convmemory.core.program import COMMAND
 from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.text import masked
 from convmemory.ops.doctor import database_area, models_area, rows_area
@@ -58,7 +59,7 @@ def check_free_space() -> Iterator[Finding]:
             "disk.short",
             Severity.ERROR if free < FULL_BYTES else Severity.WARNING,
             f"{free / GIB:.1f} GiB are free where {_folder()} lies; PostgreSQL stops when there are none.",
-            "Free some space, run `manage.py reembed --prune`, or move the folder (CONVMEMORY_VAR, DATABASE_URL).",
+            f"Free some space, run `{COMMAND} reembed --prune`, or move the folder (CONVMEMORY_VAR, DATABASE_URL).",
         )
 
 
@@ -81,8 +82,8 @@ def check_backups() -> Iterator[Finding]:
             "disk.backups",
             Severity.ERROR,
             f"{config.backup_folder} (BACKUP_FOLDER) contains {age}.",
-            "Look for 'No backup' in the output of `manage.py up`, or run "
-            f"`manage.py backup --to {config.backup_folder}`, which reports what is wrong.",
+            f"Look for 'No backup' in the output of `{COMMAND} up`, or run "
+            f"`{COMMAND} backup --to {config.backup_folder}`, which reports what is wrong.",
         )
 
 
@@ -95,7 +96,7 @@ def check_restores() -> Iterator[Finding]:
             "disk.restore-check",
             Severity.NOTICE,
             f"No backup was restored, in earnest or on trial, within {RESTORE_CHECK_EVERY.days} days.",
-            "Run `manage.py restore FILE --check` with the newest one: it replaces nothing, and needs as much room "
+            f"Run `{COMMAND} restore FILE --check` with the newest one: it replaces nothing, and needs as much room "
             "as the database.",
         )
 
@@ -171,7 +172,7 @@ def check_key() -> Iterator[Finding]:
         Severity.ERROR,
         "SECRET_KEY is not the one that this database was used with: stored keys of endpoints, kept uploads and "
         "authenticator apps cannot be read, and links that were sent do not work.",
-        "Set the earlier SECRET_KEY, on all machines. If you have changed it on purpose, `manage.py doctor --fix` "
+        f"Set the earlier SECRET_KEY, on all machines. If you have changed it on purpose, `{COMMAND} doctor --fix` "
         "accepts the new one; keys of endpoints have to be entered and authenticator apps set up again.",
         accept,
     )
@@ -251,7 +252,7 @@ def check_schedules() -> Iterator[Finding]:
         "queue.schedule-missing",
         Severity.ERROR,
         f"Not scheduled: {', '.join(missing)}. Work that is missed stays undone.",
-        "Start `manage.py up` or `manage.py worker` once, which schedules them.",
+        f"Start `{COMMAND} up` or `{COMMAND} worker` once, which schedules them.",
         make,
     )
 
@@ -266,7 +267,7 @@ def check_workers() -> Iterator[Finding]:
         "queue.no-worker",
         Severity.ERROR,
         f"No worker is running: the sweep, which runs every minute, last ran {_ago(last)}.",
-        "Start `manage.py up`, or `manage.py worker` on a machine that does background work, and read its output.",
+        f"Start `{COMMAND} up`, or `{COMMAND} worker` on a machine that does background work, and read its output.",
     )
 
 
@@ -354,7 +355,7 @@ def examine(areas: Sequence[Area] = AREAS) -> Report:
                         f"{area.name}.unknown",
                         Severity.ERROR,
                         f"{check.__name__.removeprefix('check_')} could not be examined: {str(error).strip()}",
-                        "Fix the other findings and run `manage.py doctor` again.",
+                        f"Fix the other findings and run `{COMMAND} doctor` again.",
                     )
                 ]
             report.findings += map(_shown, checked)

@@ -9,6 +9,7 @@ from django.db.models import F, Q, Sum
 from django.utils import timezone
 
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, RerankerUnavailable
+from convmemory.core.program import COMMAND, TO_INSTALL_MODEL
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.local import model_name
@@ -46,7 +47,7 @@ def check_active_model() -> Iterator[Finding]:
             "models.unavailable",
             Severity.ERROR,
             f"Nothing can be embedded, and searches go by words only: {error}",
-            "Set the EMBEDDING_ variables to " + " ".join(settings_for(space)) + ", or run `manage.py reembed`.",
+            "Set the EMBEDDING_ variables to " + " ".join(settings_for(space)) + f", or run `{COMMAND} reembed`.",
         )
 
 
@@ -83,7 +84,7 @@ def check_weights() -> Iterator[Finding]:
                 "models.weights-changed",
                 Severity.ERROR,
                 f"{files.weights} is not what {name} was embedded with: SHA-256 {digest}, expected {expected}….",
-                "Put the original file back (`make setup` for the default model), or run `manage.py reembed`.",
+                f"Put the original file back (`{TO_INSTALL_MODEL}` for the default model), or run `{COMMAND} reembed`.",
             )
 
 
@@ -97,7 +98,7 @@ def check_model_files() -> Iterator[Finding]:
                 Severity.ERROR,
                 f"The tokenizer or a configuration file in {files.folder} is not what {name} was embedded with.",
                 "Put the original files back. To use the changed ones, copy the folder under another name and run "
-                "`manage.py reembed --model` with the copy.",
+                f"`{COMMAND} reembed --model` with the copy.",
             )
 
 
@@ -129,7 +130,7 @@ def check_settings_agree() -> Iterator[Finding]:
             "models.settings-differ",
             Severity.WARNING,
             f"The settings name {EmbeddingSpace(**key)}, but {active} is in use.",
-            "Run `manage.py reembed` to change over"
+            f"Run `{COMMAND} reembed` to change over"
             + (f", or set {' '.join(settings_for(active))}" if can_be_named(active) else "."),
         )
 
@@ -144,7 +145,7 @@ def check_building() -> Iterator[Finding]:
             "models.build-abandoned",
             Severity.WARNING,
             f"{space} is being built, but nothing works on it; meanwhile all new content is embedded twice.",
-            "Run `manage.py reembed` with its model to continue, or `manage.py reembed --cancel` to discard it.",
+            f"Run `{COMMAND} reembed` with its model to continue, or `{COMMAND} reembed --cancel` to discard it.",
         )
 
 
@@ -168,8 +169,8 @@ def check_languages() -> Iterator[Finding]:
         Severity.NOTICE,
         f"What {len(owners)} of the users have is mostly in other languages than English ({', '.join(languages)}); "
         f"{space.model} knows English alone, so searches by meaning miss much of it.",
-        "Take a model of many languages (docs/models.md): `manage.py evaluate own --user U --against FOLDER` compares "
-        "it first, `manage.py reembed --model FOLDER` changes over. Searches by words find them with any model.",
+        f"Take a model of many languages (docs/models.md): `{COMMAND} evaluate own --user U --against FOLDER` compares "
+        f"it first, `{COMMAND} reembed --model FOLDER` changes over. Searches by words find them with any model.",
     )
 
 
@@ -179,7 +180,7 @@ def check_retired() -> Iterator[Finding]:
             "models.space-retired",
             Severity.NOTICE,
             f"{space} is no longer searched and still takes space.",
-            "Once you are satisfied with the active one, run `manage.py reembed --prune`.",
+            f"Once you are satisfied with the active one, run `{COMMAND} reembed --prune`.",
         )
 
 

@@ -13,6 +13,7 @@ from convmemory.conversations.messages.responses import release_abandoned_respon
 from convmemory.conversations.models import Conversation
 from convmemory.core.config import config
 from convmemory.core.files.private_files import has_digest
+from convmemory.core.program import COMMAND
 from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
@@ -56,7 +57,7 @@ def check_orphans() -> Iterator[Finding]:
             "rows.orphaned",
             Severity.ERROR,
             f"Rows of items that are gone: {listed}.",
-            "`manage.py doctor --fix` deletes them; the deep sweep does so every hour.",
+            f"`{COMMAND} doctor --fix` deletes them; the deep sweep does so every hour.",
             lambda: f"{plural(delete_orphans(), 'row')} deleted.",
         )
 
@@ -71,7 +72,7 @@ def check_damage() -> Iterator[Finding]:
             Severity.WARNING,
             f"{plural(items, 'item')} of {plural(len(damages), 'source')} count as embedded, but their vectors "
             "are missing or of another content.",
-            "Run `manage.py reembed`, or `manage.py doctor --fix`, which hands them to the sweep.",
+            f"Run `{COMMAND} reembed`, or `{COMMAND} doctor --fix`, which hands them to the sweep.",
             lambda: f"{plural(mark_damage(damages, space), 'source')} marked: the sweep indexes them.",
         )
 
@@ -96,7 +97,7 @@ def check_passages() -> Iterator[Finding]:
         "rows.passages-lost",
         Severity.ERROR,
         f"{plural(len(lost), 'source')} have passages or blocks of codes that differ from what was stored.",
-        "`manage.py doctor --fix` indexes them again; only what is missing is computed.",
+        f"`{COMMAND} doctor --fix` indexes them again; only what is missing is computed.",
         index_again,
     )
 
@@ -108,7 +109,7 @@ def check_postings() -> Iterator[Finding]:
             "rows.postings-lost",
             Severity.ERROR,
             f"{plural(len(lost), 'source')} have postings that do not match their items.",
-            "`manage.py doctor --fix` packs them again; the deep sweep does so every hour.",
+            f"`{COMMAND} doctor --fix` packs them again; the deep sweep does so every hour.",
             lambda: f"{plural(pack_again(lost), 'source')} handed to the sweep.",
         )
 
@@ -122,7 +123,7 @@ def check_stuck() -> Iterator[Finding]:
             "rows.stuck",
             Severity.WARNING,
             f"{plural(stuck, 'conversation')} are waiting for a response whose writer has died.",
-            "`manage.py doctor --fix` releases them, as the sweep of a running worker does every minute.",
+            f"`{COMMAND} doctor --fix` releases them, as the sweep of a running worker does every minute.",
             lambda: f"{plural(len(release_abandoned_responses()), 'conversation')} taken back.",
         )
 
@@ -135,7 +136,7 @@ def check_given_up() -> Iterator[Finding]:
             "rows.given-up",
             Severity.ERROR,
             f"{plural(count, 'source')} could not be indexed {EMBEDDING.max_attempts} times: {one_line(error, 200)}",
-            "Remove the cause, then run `manage.py reembed --only failed`.",
+            f"Remove the cause, then run `{COMMAND} reembed --only failed`.",
         )
 
 
@@ -159,7 +160,7 @@ def check_refused() -> Iterator[Finding]:
             "rows.refused",
             Severity.NOTICE,
             f"{plural(refused, 'item')} were refused by the model; they are found by their words only.",
-            "With another model, or after a repair: `manage.py reembed --only failed`.",
+            f"With another model, or after a repair: `{COMMAND} reembed --only failed`.",
         )
 
 
@@ -186,7 +187,7 @@ def check_behind() -> Iterator[Finding]:
             "rows.behind",
             Severity.WARNING,
             f"{plural(len(behind) - older, 'source')} are not indexed as they are, though no task waits.",
-            "Check that workers are running (queue.no-worker), or index them with `manage.py reembed`.",
+            f"Check that workers are running (queue.no-worker), or index them with `{COMMAND} reembed`.",
             enqueue_all,
         )
 
@@ -244,7 +245,7 @@ def check_files() -> Iterator[Finding]:
             "rows.files-orphaned",
             Severity.WARNING,
             f"{plural(len(orphans), 'file')} in MEDIA_ROOT and IMPORT_FOLDER have no row, so that nobody can see them.",
-            "`manage.py doctor --fix` deletes them; the deep sweep does so every hour.",
+            f"`{COMMAND} doctor --fix` deletes them; the deep sweep does so every hour.",
             lambda: f"{plural(sweep_orphans(), 'file')} deleted.",
         )
 
@@ -269,7 +270,7 @@ def check_merged() -> Iterator[Finding]:
             Severity.WARNING,
             f"{plural(merged, 'conversation')} from several uploads have an id that an earlier version took from the "
             "file's name: conversations of files with one name may be mixed in them.",
-            "Run `manage.py reimport`: it reads the kept uploads again and stores conversations that differ apart.",
+            f"Run `{COMMAND} reimport`: it reads the kept uploads again and stores conversations that differ apart.",
         )
 
 

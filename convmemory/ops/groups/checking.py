@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from convmemory.core.postgres import groups
+from convmemory.core.program import COMMAND
 from convmemory.ops.doctor.findings import Finding, Severity, plural
 from convmemory.ops.groups.sizes import group_reports
 
@@ -15,7 +16,7 @@ def check_groups() -> Iterator[Finding]:
                 "database.group",
                 Severity.ERROR,
                 f"Group {report.number}: {problem}.",
-                "`manage.py migrate` makes up for what it can; `manage.py groups` shows all of them.",
+                f"`{COMMAND} migrate` makes up for what it can; `{COMMAND} groups` shows all of them.",
             )
     if groups.layout().groups and (homeless := groups.owners_without_group()):
 
@@ -28,6 +29,6 @@ def check_groups() -> Iterator[Finding]:
             "database.no-group",
             Severity.ERROR,
             f"{plural(len(homeless), 'account')} belong to no group of owners, so that nothing can be kept for them.",
-            "`manage.py doctor --fix` adds each to the smallest group.",
+            f"`{COMMAND} doctor --fix` adds each to the smallest group.",
             place_all,
         )

@@ -11,6 +11,7 @@ from psycopg import sql
 from convmemory.core.acting import schema_owner
 from convmemory.core.errors import InvalidInput
 from convmemory.core.postgres.base import close_pools
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 
 LOCK_TIMEOUT = "30s"
@@ -46,6 +47,6 @@ def refuse_while_in_use(link: psycopg.Connection, *, own: Sequence[int] = ()) ->
         link.execute(load_sql("convmemory.ops.groups", "forget_activity").encode())
     if row and row[0]:
         raise InvalidInput(
-            f"{row[0]} connections use the database: stop `manage.py up`, web processes and workers, and other "
+            f"{row[0]} connections use the database: stop `{COMMAND} up`, web processes and workers, and other "
             "commands, first."
         )

@@ -14,6 +14,7 @@ from django.db import connection
 from psycopg import sql
 
 from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 from convmemory.ops.groups.schemas import make_views_over_all, run
 
@@ -91,5 +92,5 @@ def refuse_older_tables(link: Link) -> None:
     if link.execute(load_sql("convmemory.ops.groups", "unsent_configurations").encode()).fetchone():
         raise NodeRefused(
             "The tables here are older than the extension Citus, which sends nodes only what is made after it. Make a "
-            "database with the extension and its nodes, run `manage.py migrate` there, and copy the rows into it."
+            f"database with the extension and its nodes, run `{COMMAND} migrate` there, and copy the rows into it."
         )

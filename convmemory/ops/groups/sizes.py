@@ -8,6 +8,7 @@ from django.db import connection
 from convmemory.core.postgres import groups
 from convmemory.core.postgres.layout import schema_of
 from convmemory.core.postgres.row_security import tables_without_policy
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 from convmemory.ops.groups.nodes import groups_on_nodes
 from convmemory.ops.groups.schemas import groups_behind
@@ -44,7 +45,7 @@ def group_reports() -> list[GroupReport]:
         on_node = places.get(number)
         problems = [*_problems(number, number in behind, unprotected, invalid, missing)]
         if on_node is None:
-            problems.append("it lies on no node: run `manage.py distribute` again")
+            problems.append(f"it lies on no node: run `{COMMAND} distribute` again")
         elif on_node.trouble:
             problems.append(f"its node does not answer: {on_node.trouble}")
         figures = (on_node.passages, on_node.size) if on_node else (0, 0)
@@ -56,7 +57,7 @@ def _problems(
     number: int, is_behind: bool, unprotected: list[str], invalid: list[str], missing: list[str]
 ) -> Iterator[str]:
     if is_behind:
-        yield "migrations are missing: run `manage.py migrate`"
+        yield f"migrations are missing: run `{COMMAND} migrate`"
     if missing:
         yield f"not read with those of the other groups: {', '.join(missing)}"
     for name in unprotected:

@@ -22,6 +22,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 import convmemory
 from convmemory.conversations.models import StoredUse
 from convmemory.core.config import config
+from convmemory.core.program import COMMAND
 from convmemory.core.queue.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
@@ -113,7 +114,7 @@ class _Installation:
         for check in RestoreCheck.objects.all():
             yield GaugeMetricFamily(
                 "convmemory_last_restore_check_timestamp_seconds",
-                "When a backup was last restored, in earnest or on trial (manage.py restore FILE --check)",
+                f"When a backup was last restored, in earnest or on trial ({COMMAND} restore FILE --check)",
                 check.checked_at.timestamp(),
             )
         stored = GaugeMetricFamily(

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from convmemory.core.errors import InvalidInput
 from convmemory.core.files.private_files import DRAFT_SUFFIX
+from convmemory.core.program import TO_INSTALL_EXTRAS
 from convmemory.ops.privacy.backup import CHUNK_BYTES, BackupFailed, new_archive
 
 S3 = "s3://"
@@ -160,7 +161,7 @@ class Bucket:
             import boto3
             from botocore.config import Config
         except ImportError as error:
-            raise InvalidInput(f"{self} needs the package boto3: run `make extras`.") from error
+            raise InvalidInput(f"{self} needs packages that are not installed (boto3): {TO_INSTALL_EXTRAS}.") from error
         # Checksums of parts are new and not known to all services; a backup is read again completely anyway.
         config = Config(
             connect_timeout=5,

@@ -25,6 +25,7 @@ from convmemory.core.files.work_folders import work_folder
 from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.embedded import apply_policies
+from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import RestoreCheck
 from convmemory.ops.privacy import backup
@@ -79,7 +80,7 @@ def restore(*, path: Path, erased: Collection[ErasedAccount] = (), confirm: Conf
         while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
             time.sleep(0.1)  # a connection closed a moment ago may still be ending
         if row and row[0]:
-            raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
+            raise InvalidInput(f"{row[0]} connections use the database: stop `{COMMAND} up` and other commands first.")
         _drop(admin, old)
         with _filled_database(admin, target, path, manifest) as fresh:
             with psycopg.connect(**{**target, "dbname": fresh}) as inside:
@@ -244,7 +245,7 @@ RESTORED = frozenset({
 })  # fmt: skip
 MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
 """Entries that need a superuser; `new_database` has created these objects."""
-MADE_FIRST = ("convmemory_folded(", "convmemory_words(")
+MADE_FIRST = ("convmemory_folded(", "convmemory_words(", "convmemory_contents(")
 """Functions that a dump contains and that are never restored: columns are computed by them, so `new_database` creates
 them."""
 MADE_AFTER = (
@@ -267,7 +268,7 @@ MADE_AFTER = (
 
 CALLED = frozenset({
     "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
-    "vector", "bit", "varying", "numeric", "to_tsvector", "convmemory_folded", "regexp_replace",
+    "vector", "bit", "varying", "numeric", "to_tsvector", "convmemory_folded", "convmemory_contents", "regexp_replace",
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 
@@ -312,6 +313,7 @@ def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str
     with psycopg.connect(**{**target, "dbname": name}, autocommit=True) as inside:
         inside.execute("CREATE EXTENSION vector SCHEMA public")
         inside.execute(load_sql("search", "make_word_functions"))
+        inside.execute(load_sql("convmemory.conversations", "make_contents_function"))
 
 
 def take_over(target: Mapping[str, Any], role: str) -> None:

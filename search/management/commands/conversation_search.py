@@ -12,6 +12,7 @@ from convmemory.accounts.callers import Caller, SpaceName, acting_as
 from convmemory.accounts.users import user_named
 from convmemory.conversations.filters import FILTER_USAGE, add_filter_arguments, filters_of
 from convmemory.core.commands import ArchiveCommand
+from convmemory.core.program import COMMAND
 from convmemory.core.text import one_line
 from search.indexing.status import index_status
 from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
@@ -54,7 +55,7 @@ class Command(ArchiveCommand):
             # A note about content that could not be indexed.
             notes = []
             if failed:
-                notes.append(f"{failed} could not be indexed: `manage.py doctor` says why.")
+                notes.append(f"{failed} could not be indexed: `{COMMAND} doctor` says why.")
             for note in (*results.notes, *notes):
                 self.stderr.write(note)
             for title in results.titles:

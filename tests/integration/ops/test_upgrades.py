@@ -178,6 +178,7 @@ def stored_rows() -> Rows:
 
 
 MADE_ANEW = {
+    "conversations_message": {"contents"},
     "search_source": {"title_words"},
     "search_passage": {"embedding", "code"},
     "search_setasidepassage": {"embedding", "code"},

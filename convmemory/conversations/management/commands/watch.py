@@ -15,6 +15,7 @@ from convmemory.accounts.users import user_named
 from convmemory.conversations.importing.syncing import SyncReport, has_synced
 from convmemory.conversations.importing.watching import watch_places
 from convmemory.core.commands import ArchiveCommand
+from convmemory.core.program import COMMAND
 from convmemory.push.account import Account
 from convmemory.push.places import known_places
 from convmemory.push.rules import Rules
@@ -34,7 +35,7 @@ class Command(ArchiveCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         caller = Caller.of(user_named(options["user"]))
         if not has_synced(caller) and not options["yes"]:
-            raise CommandError("Nothing was imported before: run `manage.py sync` first, which says what there is.")
+            raise CommandError(f"Nothing was imported before: run `{COMMAND} sync` first, which says what there is.")
         account = Account(options["home"])
         stop = Rules.of(account).stop
         self.stdout.write(f"Watching; Ctrl-C ends it.{f' Nothing is imported now: {stop}.' if stop else ''}")

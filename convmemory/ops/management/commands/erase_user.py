@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from convmemory.core.commands import ArchiveCommand
+from convmemory.core.program import COMMAND
 from convmemory.ops.privacy.erasing import archive_to_erase, count_rows, erase
 
 
@@ -21,7 +22,7 @@ class Command(ArchiveCommand):
         archive = archive_to_erase(user)
         rows = [f"{table:<40} {count:>10} rows" for table, count in count_rows(archive).items()]
         copying = "export_user" if archive.person else "export_conversations"
-        warning = f"All of it will be deleted for good: {archive}. `manage.py {copying}` makes a copy; backups keep it."
+        warning = f"All of it will be deleted for good: {archive}. `{COMMAND} {copying}` makes a copy; backups keep it."
         self.confirm([*rows, warning], refusal="Nothing was deleted.", is_agreed=yes, answer=user)
         receipt = erase(archive=archive)
         if as_json:

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.program import COMMAND
 from convmemory.ops.privacy.erasing import count_rows, erase_again, erased_before, read_ledger
 
 
@@ -35,7 +36,7 @@ class Command(ArchiveCommand):
         except OSError as error:
             raise CommandError(f"{apply} cannot be read: {error.strerror or error}.") from error
         except (ValueError, KeyError, TypeError) as error:
-            raise CommandError(f"{apply} is not the output of `manage.py erasures`. No user was erased.") from error
+            raise CommandError(f"{apply} is not the output of `{COMMAND} erasures`. No user was erased.") from error
         if archives := erased_before(ledger):
             lines = [
                 f"{archive}: {sum(count_rows(archive).values())} rows, will be deleted for good" for archive in archives

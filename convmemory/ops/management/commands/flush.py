@@ -12,6 +12,7 @@ from django.core.management.commands import flush
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from convmemory.core.postgres import groups
+from convmemory.core.program import COMMAND
 from convmemory.ops.privacy.restoring import rows_of_people
 
 
@@ -20,7 +21,7 @@ class Command(flush.Command):
         if options["database"] == DEFAULT_DB_ALIAS and groups.layout().groups:
             raise CommandError(
                 "Owners are spread over nodes, whose tables this does not empty. Nothing was changed. To begin anew, "
-                "create another database and run `manage.py migrate` there; `manage.py erase_user` deletes one person."
+                f"create another database and run `{COMMAND} migrate` there; `{COMMAND} erase_user` deletes one person."
             )
         if options["interactive"]:
             with connections[options["database"]].cursor() as cursor:

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from convmemory.core.commands import ArchiveCommand
+from convmemory.core.program import COMMAND
 from convmemory.ops.groups.sizes import group_reports
 
 MIB = 1024**2
@@ -26,7 +27,7 @@ class Command(ArchiveCommand):
             self.stdout.write(json.dumps([asdict(report) for report in reports], indent=1))
         elif not reports:
             self.stdout.write(
-                "All owners are on this server. `manage.py distribute --groups N` spreads them over nodes."
+                f"All owners are on this server. `{COMMAND} distribute --groups N` spreads them over nodes."
             )
         else:
             self.stdout.write(f"{'group':>5}  {'owners':>9}  {'passages':>12}  {'MiB':>10}")

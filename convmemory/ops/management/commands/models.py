@@ -12,6 +12,7 @@ from django.template.defaultfilters import filesizeformat
 
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.config import config
+from convmemory.core.program import COMMAND
 from convmemory.embeddings.embedder import ModelCard
 from convmemory.embeddings.hub import DOWNLOADED, download, find_on_hub
 from convmemory.ops.reembed.model_choices import Choice, list_choices, write_int8_default
@@ -86,7 +87,7 @@ def lines_of(choice: Choice) -> Iterator[str]:
             f"    a switch: at most {choice.cost.texts:,} texts with some {choice.cost.tokens:,} tokens, "
             f"{time} at that speed, {size} of database beside the present vectors"
         )
-        yield f"    manage.py reembed --model {shlex.quote(choice.place or choice.card.model)}"
+        yield f"    {COMMAND} reembed --model {shlex.quote(choice.place or choice.card.model)}"
 
 
 def _facts(choice: Choice, card: ModelCard) -> Iterator[str]:

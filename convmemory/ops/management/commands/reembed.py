@@ -15,6 +15,7 @@ from convmemory.accounts.users import archive_named
 from convmemory.core.commands import ArchiveCommand, moment
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput
+from convmemory.core.program import COMMAND
 from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS
 from convmemory.embeddings.spaces import active_space, building_space, space_key, space_of, stop_building
@@ -101,13 +102,13 @@ class Command(ArchiveCommand):
         space = building_space()
         if space is None:
             raise InvalidInput("No space is being built: there is nothing to cancel.")
-        line = f"Will be given up, for `manage.py reembed --prune` to delete: {space}, {count_rows(space):,} rows"
+        line = f"Will be given up, for `{COMMAND} reembed --prune` to delete: {space}, {count_rows(space):,} rows"
         if options["dry_run"]:
             self.stdout.write(f"{line}. Nothing was changed.")
             return
         self.confirm([line], refusal="Nothing was changed.", is_agreed=options["yes"])
         stop_building(space)
-        self.stdout.write(f"{space} is no longer built; `manage.py reembed --prune` deletes what it holds.")
+        self.stdout.write(f"{space} is no longer built; `{COMMAND} reembed --prune` deletes what it holds.")
 
     def _prune(self, options: dict[str, Any]) -> None:
         spaces = retired_spaces()
@@ -190,7 +191,7 @@ class Command(ArchiveCommand):
             )
             return
         self.stdout.write(f"Search uses {space} from now on.")
-        self.stdout.write(f"The old one, {old}, is kept; `manage.py reembed --prune` deletes it.")
+        self.stdout.write(f"The old one, {old}, is kept; `{COMMAND} reembed --prune` deletes it.")
         self.stdout.write(f"To have the settings say the same: {' '.join(settings_for(space))}")
 
     def _show(self, progress: ReembedProgress) -> None:

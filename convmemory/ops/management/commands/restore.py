@@ -10,6 +10,7 @@ from django.core.management import call_command
 from convmemory.accounts.auditing import Action, record
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.files.work_folders import work_folder
+from convmemory.core.program import COMMAND
 from convmemory.ops.privacy.backup import BackupReport
 from convmemory.ops.privacy.backup_places import local_copy
 from convmemory.ops.privacy.erasing import erase_again, read_ledger
@@ -24,7 +25,7 @@ class Command(ArchiveCommand):
     usages = ("path [--yes | --check]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", metavar="PATH", help="a file written by `manage.py backup`, or its s3:// address")
+        parser.add_argument("path", metavar="PATH", help=f"a file written by `{COMMAND} backup`, or its s3:// address")
         parser.add_argument("--yes", action="store_true", help="do not ask before a database with accounts is replaced")
         parser.add_argument(
             "--check", action="store_true", help="restore into a database that is dropped again; nothing is replaced"
@@ -45,7 +46,7 @@ class Command(ArchiveCommand):
     def _restore(self, path: Path, *, yes: bool) -> BackupReport:
         def confirm(counts: Mapping[str, int]) -> None:
             lines = [f"{table:<40} {count:>10} rows" for table, count in counts.items()]
-            warning = "All of it, and the files, will be replaced by the backup; `manage.py backup` keeps a copy."
+            warning = f"All of it, and the files, will be replaced by the backup; `{COMMAND} backup` keeps a copy."
             self.confirm([*lines, warning], refusal="Nothing was replaced.", is_agreed=yes)
 
         erased = read_ledger()

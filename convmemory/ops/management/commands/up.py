@@ -29,6 +29,7 @@ from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.failures import missing_migrations
+from convmemory.core.program import COMMAND, IS_CHECKOUT
 from convmemory.core.upgrading import refuse_other_database
 from convmemory.embeddings.default_model import default_folder, download_default
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
@@ -167,10 +168,10 @@ class Command(ArchiveCommand):
         except ConvMemoryError as error:
             raise CommandError(
                 f"No backup could be made before the update: {error} "
-                "To update without one, run `manage.py migrate` first."
+                f"To update without one, run `{COMMAND} migrate` first."
             ) from error
         self._say(
-            f"To go back, install {earlier} again, then run `manage.py restore {address} --yes` and `manage.py up`."
+            f"To go back, install {earlier} again, then run `{COMMAND} restore {address} --yes` and `{COMMAND} up`."
         )
 
     def _delete_surplus_backups(self) -> None:
@@ -217,9 +218,10 @@ def require_free_port(host: str, port: int) -> None:
                 f"Port {port} on {host} cannot be used: {error.strerror or error}. "
                 "--host and --port, or HOST and PORT, set the address."
             ) from error
+        with_make = f", or `PORT={port + 1} make run`" if IS_CHECKOUT else ""
         raise CommandError(
             f"Port {port} on {host} is in use by another program. "
-            f"Choose another: `manage.py up --port {port + 1}`, or `PORT={port + 1} make run`."
+            f"Choose another: `{COMMAND} up --port {port + 1}`{with_make}."
         ) from error
 
 
