@@ -28,7 +28,7 @@ def bodies(monkeypatch: pytest.MonkeyPatch, answered: dict[str, Any]) -> list[di
 
     def answer(server: object, method: str, path: str, body: bytes, *_: object, **__: object) -> tuple[int, bytes]:
         bodies.append(json.loads(body))
-        values = {
+        values: dict[str, Any] = {
             "answered": True,
             "context": "a memory",
             "context_tokens": bodies[-1].get("max_tokens"),
