@@ -26,7 +26,7 @@ endif
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-essential test-rest test-all test-every test-quick trials rolling-restart release-check release isolation agents lint fmt lock audit extras bench scoreboard pages messages settings commands formats plugins setup clean
+.PHONY: help run test test-essential test-rest test-all test-quick trials rolling-restart release-check release isolation agents lint fmt lock audit extras bench scoreboard pages messages settings commands formats plugins setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,11 +43,7 @@ test-essential:
 test-rest: $(READY_DEV) ## Run the tests that `make test` leaves out, and those of random values with more of them
 	$(PYTEST) --hypothesis-profile many -m "$(CHOSEN) and (hypothesis or (slow or browser) and not essential)"
 
-test-all: $(READY_DEV) ## Check style, prose, types and layers, and run every test once, as CI does
-	@$(MAKE) --no-print-directory --jobs 2 test-every lint
-
-test-every:
-	$(PYTEST) --hypothesis-profile many -m "$(CHOSEN)"
+test-all: test test-rest ## Run both
 
 test-quick: $(READY_DEV) ## Run the tests of units, contracts and architecture that need no database
 	$(PYTEST) -m "$(CHOSEN) and not slow and not django_db" tests/unit tests/contracts tests/architecture
