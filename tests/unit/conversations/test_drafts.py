@@ -36,6 +36,7 @@ def test_texts_of_draft_lose_characters_that_database_refuses() -> None:
     assert conversation.former_ids == (CLEAN,)
     assert event.payload == {CLEAN: [CLEAN, "nan"]}
     assert replace(message, name=BAD).name == CLEAN
+    assert replace(message, name="ab\x00").name == "ab"
 
 
 def test_every_text_of_draft_is_cleaned() -> None:
