@@ -22,6 +22,7 @@ from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ConversationBusy, NotFound
 from tests.factories import assistant_says, exchange, make_conversation, make_user
+from tests.support.documents import GUIDE, upload
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +100,17 @@ def test_replaced_question_supersedes_all_later_messages(owner: User) -> None:
     live = chat.messages.filter(superseded=False).order_by("position")
     assert [(row.pk == again.question_id, row.turn_number) for row in live] == [(True, 0), (False, 0)]
     assert set(chat.messages.filter(superseded=True).values_list("turn_number", flat=True)) == {None}
+
+
+@pytest.mark.usefixtures("documents_here")
+def test_replaced_question_keeps_its_documents(owner: User) -> None:
+    chat = start_conversation(caller=Caller.of(owner), text=QUESTION, agent_id=None)
+    ids = [upload(owner, GUIDE, "mills.md").pk]
+    first = begin_reply(caller=Caller.of(owner), conversation_id=chat.pk, text=QUESTION, document_ids=ids)
+    finish_reply(first, [assistant_says("Rye.")], ReplyEnding(Reply.Status.DONE))
+    again = asked(owner, "And for cake?", chat=chat, replaces=first.question_id)
+    text, attached = chat.messages.get(pk=again.question_id).typed_parts
+    assert (text, attached.name) == (TextPart("And for cake?"), "mills.md")
 
 
 def test_only_current_questions_of_chat_can_be_replaced(owner: User) -> None:
