@@ -14,7 +14,7 @@ from convmemory.conversations.messages.parts import ToolResultPart
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, user_says
-from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width, without_haste
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -87,17 +87,6 @@ def test_search_and_click_first_hit(visit: Callable[..., None], archive: Archive
         page.reload()
         expect_turn_in_view(page)
         expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
-
-    at_every_width(visit, steps)
-
-
-def test_passage_that_was_found_is_in_view(visit: Callable[..., None], archive: Archive) -> None:
-    def steps(page: Page, _: int) -> None:
-        search_for(page, "keep the starter in the refrigerator")
-        page.locator(".hit").first.click()
-        expect(page.locator("mark.passage").first).to_be_in_viewport(ratio=1)
-        expect(page.locator("mark.passage", has_text="refrigerator")).to_be_in_viewport(ratio=1)
-        expect_turn_in_view(page)
 
     at_every_width(visit, steps)
 
@@ -317,17 +306,3 @@ def test_session_that_ended_leads_to_login(visit: Callable[..., None]) -> None:
         page.wait_for_url("**/login?next=/&ended=1")
 
     visit(steps)
-
-
-def test_new_key_can_be_copied(visit: Callable[..., None]) -> None:
-    def steps(page: Page, _: int) -> None:
-        without_haste(page)  # the word stands for two seconds
-        page.get_by_label("New key").fill("Laptop")
-        page.get_by_role("button", name="Create key").click()
-        page.get_by_role("button", name="Copy").first.click()
-        expect(page.get_by_text("Copied")).to_be_visible()
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert copied == page.locator("#new-key").text_content()
-        assert copied.startswith("cvm_")
-
-    at_every_width(visit, steps, at="/settings/keys", widths=(WIDTHS[0], WIDTHS[-1]))

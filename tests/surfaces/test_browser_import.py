@@ -294,25 +294,6 @@ def test_import_that_ends_elsewhere_is_announced_and_refused_file_is_given_its_f
     assert list(Import.objects.order_by("pk").values_list("format", flat=True)) == ["auto", "markdown"] * len(WIDTHS)
 
 
-def test_import_is_undone_without_javascript(visit: Callable[..., None]) -> None:
-    def look_until(page: Page, selector: str) -> Locator:
-        """Reload the page until the selector matches or a minute has passed, and return the locator."""
-        found = page.locator(selector)
-        until = time.monotonic() + 60
-        while not found.count() and time.monotonic() < until:
-            page.reload()
-        return found
-
-    def steps(page: Page) -> None:
-        page.locator("input#file").set_input_files([BREAD])
-        page.get_by_role("button", name="Import").click()
-        undo(page, look_until(page, ".import.is-done"))
-        expect(look_until(page, ".import.is-undone")).to_contain_text("undone")
-
-    visit(steps, javascript=False)
-    assert not Conversation.objects.exists()
-
-
 def test_unknown_json_shows_what_mapping_finds_before_it_is_imported(visit: Callable[..., None]) -> None:
     def steps(page: Page, width: int) -> None:
         question = f"How do I prune quince number {width}?"

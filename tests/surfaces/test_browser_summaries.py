@@ -14,7 +14,6 @@ from playwright.sync_api import Page, expect
 from convmemory.conversations.models import Conversation
 from summaries.making import make_summary, summaries_to_make
 from tests.factories import exchange, make_conversation
-from tests.support.patience import ANSWER_S
 from tests.surfaces.browser import at_every_width
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -76,20 +75,3 @@ def test_summary_appears_by_itself(
         expect(page.locator(".notice")).to_have_text("The summary is deleted.")
 
     at_every_width(visit, steps, at=f"/conversations/{conversation.pk}")
-
-
-def test_summary_is_made_without_javascript(visit: Callable[..., None], worker: threading.Event) -> None:
-    worker.set()
-
-    def steps(page: Page) -> None:
-        page.get_by_label("What to do with this conversation").click()
-        page.get_by_role("link", name="Summaries…").click()
-        page.get_by_role("button", name="Summarise").click()
-        card = page.locator(".summary")
-        again = page.get_by_role("link", name="Look again")
-        deadline = time.monotonic() + ANSWER_S
-        while again.count() and time.monotonic() < deadline:
-            again.click()
-        expect(card).to_contain_text("second string")
-
-    visit(steps, javascript=False)

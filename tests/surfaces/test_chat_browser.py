@@ -187,21 +187,6 @@ def test_chat_failure_is_shown_once_below_question(
     visit(steps, **PHONE)
 
 
-def test_chat_works_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    endpoint.scripts.append(says("The first answer."))
-
-    def steps(page: Page) -> None:
-        page.goto("/chat")
-        send(page, "First question")
-        expect(page.locator(".message.is-assistant")).to_contain_text("The first answer.")
-        assert page.url.endswith("?turn=0#turn-0")
-        send(page, "   .   ")
-        expect(page.locator(".message.is-assistant").last).to_contain_text("You said: .")
-        assert page.url.endswith("?turn=1#turn-1")
-
-    visit(steps, javascript=False)
-
-
 def test_page_opened_meanwhile_follows_reply(visit: Callable[..., None], endpoint: ChatServer) -> None:
     release = threading.Event()
     endpoint.scripts.append(Script((Say("Once upon"), Hold(release), Say(" a time."))))

@@ -18,10 +18,11 @@ from convmemory.chat.replies import (
 from convmemory.chat.versions import choose_version
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.ingest import change_conversation
-from convmemory.conversations.messages.parts import TextPart
+from convmemory.conversations.messages.parts import AttachmentPart, TextPart
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ConversationBusy, NotFound
 from tests.factories import assistant_says, exchange, make_conversation, make_user
+from tests.support.documents import GUIDE, upload
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +100,19 @@ def test_replaced_question_supersedes_all_later_messages(owner: User) -> None:
     live = chat.messages.filter(superseded=False).order_by("position")
     assert [(row.pk == again.question_id, row.turn_number) for row in live] == [(True, 0), (False, 0)]
     assert set(chat.messages.filter(superseded=True).values_list("turn_number", flat=True)) == {None}
+
+
+@pytest.mark.usefixtures("documents_here")
+def test_replaced_question_keeps_its_documents(owner: User) -> None:
+    chat = start_conversation(caller=Caller.of(owner), text=QUESTION, agent_id=None)
+    ids = [upload(owner, GUIDE, "mills.md").pk]
+    first = begin_reply(caller=Caller.of(owner), conversation_id=chat.pk, text=QUESTION, document_ids=ids)
+    finish_reply(first, [assistant_says("Rye.")], ReplyEnding(Reply.Status.DONE))
+    again = asked(owner, "And for cake?", chat=chat, replaces=first.question_id)
+    text, attached = chat.messages.get(pk=again.question_id).typed_parts
+    assert text == TextPart("And for cake?")
+    assert isinstance(attached, AttachmentPart)
+    assert attached.name == "mills.md"
 
 
 def test_only_current_questions_of_chat_can_be_replaced(owner: User) -> None:

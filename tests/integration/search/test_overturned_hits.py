@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from convmemory.accounts.callers import Caller
+from convmemory.chat.asking import Evidence
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.models import Conversation
 from convmemory.tools.registry import run_tool
@@ -48,6 +49,8 @@ def test_later_turn_of_conversation_that_decides_otherwise_goes_with_hit(owner: 
     assert later is not None
     assert (later.url, later.quote) == (f"/conversations/{conversation.pk}?turn=1", LATER[0])
     assert hit_of(owner, conversation, 1).turn.overturned is None
+    evidence = Evidence(1, hit_of(owner, conversation), url="", text="")
+    assert evidence.label.endswith(f'; a later turn says otherwise: "{LATER[0]}"')
 
     answer = run_tool("search", {"query": QUERY}, Caller.of(owner))
     (line,) = [line for line in search_as_text(answer).splitlines() if "?turn=0)" in line.partition(" | ")[0]]

@@ -2,7 +2,13 @@
 
 from dataclasses import fields, replace
 
-from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.messages.drafts import (
+    ConversationDraft,
+    EventDraft,
+    MessageDraft,
+    event_words,
+    words_query,
+)
 
 BAD, CLEAN = "a\x00b\ud800c", "ab\ufffdc"
 TEXTS = {
@@ -30,6 +36,7 @@ def test_texts_of_draft_lose_characters_that_database_refuses() -> None:
     assert conversation.former_ids == (CLEAN,)
     assert event.payload == {CLEAN: [CLEAN, "nan"]}
     assert replace(message, name=BAD).name == CLEAN
+    assert replace(message, name="ab\x00").name == "ab"
 
 
 def test_every_text_of_draft_is_cleaned() -> None:
@@ -37,3 +44,14 @@ def test_every_text_of_draft_is_cleaned() -> None:
     for kind, names in TEXTS.items():
         texts = {field.name for field in fields(kind) if field.type is str}
         assert texts - {*names, "source", "unless_source"} == set()
+
+
+def test_words_of_event_are_those_of_its_names_keys_and_values() -> None:
+    payload = {"Exit": 137, "why": None, "files": ["a/b.py", {"deep": True}]}
+    words = ["137", "a", "b", "deep", "error", "exit", "files", "py", "tool", "true", "why"]
+    assert event_words("tool:error", payload=payload) == words
+
+
+def test_query_of_words_takes_each_once_as_prefix() -> None:
+    assert words_query("Exit exit, 1a!") == "'exit':* & '1a':*"
+    assert words_query(" ".join(map(str, range(30)))).count(":*") == 20

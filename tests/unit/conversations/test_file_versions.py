@@ -76,6 +76,8 @@ def test_edits_of_one_version_are_one_and_deleted_and_unknown_ones_are_known_as_
         ("xxabxx", "xxbaxx", [0, 1, None, 2, 4, 5]),
         ("aaaa", "aa", [0, 1]),
         ("abcd", "axcxd", [0, None, 2, None, 3]),
+        ("qxUxr", "sxUxt", [None, 1, 2, 3, None]),
+        ("xqxU9", "12345xU6", [None, None, None, None, None, 2, 3, None]),
     ],
 )
 def test_lines_are_aligned_by_those_that_occur_once(before: str, after: str, matches: list[int | None]) -> None:

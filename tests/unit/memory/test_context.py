@@ -61,6 +61,23 @@ def test_message_stands_under_its_link_between_openings_of_its_turn() -> None:
     assert found.tokens == likely_tokens(found.text)
 
 
+def test_heading_names_space_of_message() -> None:
+    text = build_memory_context([replace(recalled(3, "Water them at dawn."), space=(12, "Boat house"))]).text
+    assert '"Garden" (2026-05-03) /conversations/7?turn=3 (space Boat house)' in text
+
+
+def test_question_of_answer_comes_before_beginning_of_answer_if_one_fits() -> None:
+    message = recalled(3, "Dawn.")
+    assert message.question_opening
+    assert message.answer_opening
+    asked = replace(message.question_opening, passage=passage(7030, 0, "asked " * 60))
+    began = replace(message.answer_opening, passage=passage(7031, 0, "began " * 60))
+    message = replace(message, question_opening=asked, answer_opening=began)
+    texts = (build_memory_context([message], budget).text for budget in range(60, 400, 4))
+    first = next(text for text in texts if "asked" in text or "began" in text)
+    assert ("asked" in first, "began" in first) == (True, False)
+
+
 def test_line_breaks_within_and_between_passages_survive() -> None:
     message = recalled(3, partners=False)
     steps = [

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
-from search.ranking.relevance import CalibrationError, Odds, calibration_of, read_calibrations
+from search.query_text import QueryText
+from search.ranking.relevance import CalibrationError, Odds, calibration_of, gather_evidence, read_calibrations
+from search.retrieval.candidates import Feature, FeatureTable, item_keys
+from search.retrieval.prepared import PreparedQuery
 
 ODDS = {"intercept": -1.0, "weights": {"max_sim": 4.0}}
 
@@ -63,3 +66,22 @@ def test_probability_of_hits_is_fitted_to_evidence_of_query_and_hit_together() -
 def test_invalid_calibrations_are_refused(wrong: Any, said: str) -> None:
     with pytest.raises(CalibrationError, match=said):
         read_calibrations(wrong)
+
+
+def evidence_of(*values: float) -> dict[str, float]:
+    """The evidence of a query whose candidates have these values of one feature, by which they are ranked."""
+    scores = np.array(values, np.float32)
+    table = FeatureTable(item_keys([1] * len(values), range(len(values))), {Feature.MAX_SIM: scores}, item_count=9)
+    query = PreparedQuery(1, QueryText("why?"))
+    return dict(gather_evidence(query, table, scores, np.argsort(-scores), word_weights={}).query)
+
+
+def test_evidence_is_best_value_its_margin_over_median_and_lead_over_second() -> None:
+    found = evidence_of(0.2, 0.8, 0.4)
+    names = ("max_sim", "max_sim_margin", "max_sim_first", "lead")
+    assert [found[name] for name in names] == pytest.approx([0.8, 0.4, 0.8, 0.5])
+    assert found["passage_cosine_margin"] == 0
+
+
+def test_single_candidate_leads_by_its_whole_score() -> None:
+    assert evidence_of(0.8)["lead"] == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from search.ranking.exchanges import exchange_features, is_question, named_share, names_in
+from search.ranking.exchanges import STRICT_QUANTILE, exchange_features, is_question, named_share, names_in
 from search.ranking.late_interaction import PassageMatches
 from search.retrieval.candidates import Feature, item_keys
 from search.sources import Utterance
@@ -49,6 +49,14 @@ def test_turn_after_question_counts_for_it() -> None:
     answers = features()[Feature.ANSWERS]
     assert answers[1] > 0
     assert [answers[0], *answers[2:]] == [0, 0, 0]
+
+
+def test_answers_weigh_margin_over_other_turns_in_share_of_spread() -> None:
+    own = [0.9, 0.2, 0.3, 0.1]  # the best of each turn
+    found = features()
+    assert found[Feature.ANSWERS][1] == pytest.approx((0.9 - 0.25) / 0.8, rel=1e-5)
+    margin = 0.9 - float(np.quantile(own, STRICT_QUANTILE))
+    assert found[Feature.ANSWERS_QUESTION][1] == pytest.approx(margin / 0.8, rel=1e-5)
 
 
 def test_answers_of_named_speakers_only_count() -> None:

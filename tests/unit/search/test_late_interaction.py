@@ -41,3 +41,16 @@ def test_scores_take_best_token_of_turn_of_its_neighbours_and_of_one_passage() -
     assert_allclose(late[Feature.MAX_SIM], [full, 0.0, 0.0])
     assert_allclose(late[Feature.NEIGHBOUR_MAX_SIM][:2], [full, full])
     assert_allclose(late[Feature.PASSAGE_MAX_SIM][0], 0.75 * full + 0.25 * none, rtol=1e-6)  # single precision
+
+
+def test_tokens_of_neighbours_add_to_those_of_turn() -> None:
+    matches = PassageMatches(
+        best=np.array([[0.8, 0.1, 0.9, 0.3], [0.1, 0.6, 0.0, 0.0]], np.float32),
+        weights=np.array([0.5, 0.5], np.float32),
+        items=np.arange(4),
+        elements=np.arange(4),
+        asks=np.zeros(4, np.bool_),
+        kinds=np.array(["conversation"] * 4),
+    )
+    neighbours = max_sim_features(np.array([10, 11, 12, 30], dtype=np.int64), matches)[Feature.NEIGHBOUR_MAX_SIM]
+    assert_allclose(neighbours, [0.7, 0.75, 0.75, 0.15], rtol=1e-6)
