@@ -19,10 +19,8 @@ from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
 from search.results.overturned import Overturning, Said, overturning
 from search.results.passages import (
-    PASSAGES_PER_HIT,
     ShownPassage,
     best_passages,
-    compared_places,
     near_places,
     with_similarities,
 )
@@ -169,12 +167,8 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         rows = {(source, item): _Row(*row) for source, item, *row in pending.rows()}
         marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
         overturned = overturned_by(later)
-    candidates = {}
-    if query.space and ranked.compared:
-        candidates = compared_places(query, ranked.table.keys[page], ranked.compared)
-    elif query.space and ranked.scanned:
-        near = ranked.scanned.nearest_of_items(ranked.table.keys[page], query.shown_kinds, PASSAGES_PER_HIT)
-        candidates = near_places(query, near)
+    compared = ranked.compared if query.space else None
+    candidates = near_places(compared, ranked.table.keys[page], query.shown_kinds) if compared else {}
     passages = best_passages(
         query,
         candidates=candidates,
@@ -184,8 +178,8 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         weights=ranked.word_weights,
         held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(ranked.table.keys[page]), strict=True)),
     )
-    if query.space is not None:
-        passages = with_similarities(query, passages)
+    if compared:
+        passages = with_similarities(compared, passages)
     # A feature is shown from this value on: a share of its best value in these results.
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}

@@ -12,12 +12,10 @@ from convmemory.core.text import Span
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
-from search.retrieval.candidates import ItemKeys
+from search.retrieval.candidates import ItemKeys, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
-from search.vectors.blocks import NearPassages
-from search.vectors.codes import Parts
-from search.vectors.small_owners import ComparedPassages
+from search.vectors.blocks import ComparedVectors
 from search.vectors.splitting import split_parts
 
 PASSAGES_PER_HIT = 8
@@ -73,27 +71,15 @@ class _Judged(NamedTuple):
         return self.phrases, self.rare, self.score, self.place[-1]
 
 
-def near_places(query: PreparedQuery, near: NearPassages) -> dict[Turn, list[PassagePlace]]:
-    """Return where the passages stand, by turn, nearest first. One query."""
-    parameters = {"owner": query.archive_id, "space": query.active_space.pk, "ids": near.ids.tolist()}
-    rows = PendingQuery(load_sql("search.results", "hit_passages"), parameters, keeps_plan=True).rows()
-    cosine_of = dict(zip(near.ids.tolist(), near.cosines.tolist(), strict=True))
-    found: dict[Turn, list[PassagePlace]] = {}
-    for pk, source, item, *place in sorted(rows, key=lambda row: (-cosine_of[row[0]], row[0])):
-        found.setdefault((source, item), []).append((*place, cosine_of[pk]))
-    return found
-
-
-def compared_places(query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages) -> dict[Turn, list[PassagePlace]]:
-    """Return the same as `near_places`, of a small owner, whose passages were all compared."""
-    places, _ = compared.places_of_items(keys, query.shown_kinds, PASSAGES_PER_HIT)
-    found: dict[Turn, list[PassagePlace]] = {}
-    entries = compared.owner.entries[places]
-    turns = zip(entries["source"].tolist(), entries["item"].tolist(), strict=True)
-    columns = [entries[name].tolist() for name in ("element", "part", "start", "end")]
-    for turn, *place in zip(turns, *columns, compared.cosines[places].tolist(), strict=True):
-        found.setdefault(turn, []).append(tuple(place))
-    return found
+def near_places(compared: ComparedVectors, keys: ItemKeys, kinds: Sequence[int]) -> dict[Turn, list[PassagePlace]]:
+    """Return where the nearest passages of some items stand, by turn, nearest first."""
+    near = compared.nearest_of_items(keys, kinds, PASSAGES_PER_HIT)
+    turns = zip(*split_keys(keys[near.of_item]), strict=True)
+    columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]
+    places: dict[Turn, list[PassagePlace]] = {}
+    for turn, *place in zip(turns, *columns, near.cosines.tolist(), strict=True):
+        places.setdefault(turn, []).append(tuple(place))
+    return places
 
 
 def best_passages(
@@ -221,30 +207,16 @@ def _parts(elements: Mapping[int, Element]) -> dict[tuple[int, int], ElementPart
 
 
 def with_similarities(
-    query: PreparedQuery, shown: Mapping[Turn, tuple[ShownPassage, ...]]
+    compared: ComparedVectors, shown: Mapping[Turn, tuple[ShownPassage, ...]]
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
-    """Return the passages, each first one with its cosine even if it was chosen by its words. At most one query."""
-    unknown = [turn for turn, passages in shown.items() if passages and not passages[0].similarity]
-    if not unknown:
-        return dict(shown)
-    first = [shown[turn][0] for turn in unknown]
-    parameters = {
-        "owner": query.archive_id,
-        "space": query.active_space.pk,
-        "elements": [passage.message_id for passage in first],
-        "parts": [passage.part_index for passage in first],
-        "starts": [passage.start for passage in first],
-        "ends": [passage.end for passage in first],
-    }
-    rows = PendingQuery(load_sql("search.results", "shown_codes"), parameters, keeps_plan=True).rows()
-    found = {
-        unknown[place - 1]: round(float(Parts.of(codes, len(query.vector)).cosines(query.rotated_vector).max()), 4)
-        for place, codes in rows
-    }
-    return {
-        turn: (replace(passages[0], similarity=found[turn]), *passages[1:]) if turn in found else passages
-        for turn, passages in shown.items()
-    }
+    """Return the passages, each first one with its cosine even if it was chosen by its words."""
+    similar = dict(shown)
+    for turn, (first, *rest) in shown.items():
+        if not first.similarity:
+            (key,) = item_keys([turn[0]], [turn[1]]).tolist()
+            cosine = compared.cosine_within(key, first.message_id, first.part_index, first.start, first.end)
+            similar[turn] = (replace(first, similarity=round(cosine or 0.0, 4)), *rest)
+    return similar
 
 
 def _missing(judged: Sequence[_Judged], stems: Collection[str], phrases: Sequence[str]) -> frozenset[str]:

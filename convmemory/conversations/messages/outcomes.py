@@ -19,11 +19,13 @@ from convmemory.conversations.messages.parts import (
     said_text,
 )
 from convmemory.core.text import one_line
+from convmemory.core.titles import commit_subject
 
 CONCLUSION_CHARS, COMMAND_CHARS, PATH_CHARS, MAX_FILES = 400, 160, 200, 20
 # An answer is looked through from its end: a longer one is a document, whose end is no conclusion of more than this.
 READ_CHARS = 20_000
 ERROR_CHARS, SHOWN_CHARS = 120, 240  # of an output: the last line of one that failed, and a whole one
+NAMED_FILES = 3
 OK = "ok"
 SHORT_CHARS = 40  # "Done." says less than the text before it
 ENOUGH_CHARS = 120  # of sentences that conclude: "All three pass." does not say what was wrong, a text before it does
@@ -82,6 +84,17 @@ class Outcome:
     passed: str = ""
     failed: str = ""
 
+    @property
+    def file_names(self) -> str:
+        """Return the names of the first changed files, without their folders."""
+        names = [path.rstrip("/").rpartition("/")[2] for path in self.files]
+        return ", ".join(names[:NAMED_FILES]) + (" …" if len(names) > NAMED_FILES else "")
+
+    @property
+    def is_work(self) -> bool:
+        """True if files were changed or commands were run."""
+        return bool(self.files or self.passed or self.failed)
+
     def to_json(self) -> dict[str, Any]:
         """Return the values that are not empty."""
         values = {"conclusion": self.conclusion, "files": list(self.files), "passed": self.passed}
@@ -118,14 +131,34 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
     return Outcome(_conclusion(texts), tuple(files)[-MAX_FILES:], passed, failed)
 
 
-def command_of(call: ToolCallPart) -> str:
-    """Return the command that a call runs in a shell, in one line; "" for another tool."""
+def first_commit(messages: Iterable[Spoken]) -> str:
+    """Return the subject of the first commit or pull request that the messages made; "" without one."""
+    subjects: dict[str, str] = {}
+    last = ""
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                last = subjects[part.id] = commit_subject(script_of(part))
+            elif isinstance(part, ToolResultPart):
+                subject = subjects.get(part.call_id, last)
+                if subject and not has_failed(part):
+                    return subject
+    return ""
+
+
+def script_of(call: ToolCallPart) -> str:
+    """Return what a call runs in a shell; "" for another tool."""
     if not _COMMANDS.search(call.name):
         return ""
     value = next((call.input[name] for name in ("command", "cmd", "script") if call.input.get(name)), "")
     if isinstance(value, list):
         value = value[-1] if value[:2] in (["bash", "-lc"], ["sh", "-c"], ["bash", "-c"]) else " ".join(map(str, value))
-    return one_line(value, COMMAND_CHARS) if isinstance(value, str) else ""
+    return value if isinstance(value, str) else ""
+
+
+def command_of(call: ToolCallPart) -> str:
+    """Return the command that a call runs in a shell, in one line; "" for another tool."""
+    return one_line(script_of(call), COMMAND_CHARS)
 
 
 def changed_files(call: ToolCallPart) -> Iterator[str]:
