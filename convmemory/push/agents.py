@@ -27,6 +27,8 @@ _OPENCODE = {"type": "local", "command": "$COMMAND", "enabled": True}
 _OPENCODE_REMOTE = {"type": "remote", "url": "$URL", "headers": _HEADERS, "oauth": False, "enabled": True}
 _EVENTS = {"SessionStart": "start", "UserPromptSubmit": "prompt", "SessionEnd": "end"}
 _FAILURE = {"PostToolUseFailure": "failure"}
+# Copilot CLI tells a failing command as one that succeeded; most calls do not fail, and Python need not start for them.
+_COPILOT_FAILS = "*'exit code '[1-9]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Hook:
     `shape` is `groups` (as Claude Code has them), `file` (a file of Copilot CLI) or `plugin` (a module of OpenCode and
     of Kilo).
     `answer` is the form of the hook's output: `nested`, `flat` or `plain`. `tells` says that it can have a line for the
-    person.
+    person. `fails` is the shell's pattern of a failing command's input, if the agent runs the hook after every call.
     """
 
     file: str
@@ -45,6 +47,7 @@ class Hook:
     shape: str = "groups"
     answer: str = "nested"
     tells: bool = True
+    fails: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,9 @@ AGENTS: tuple[Agent, ...] = (
         {"type": "local", **_STDIO, "tools": ["*"]}, {**_HTTP, "tools": ["*"]}, ("copilot",),
         hook=Hook(
             "{copilot}/hooks/convmemory.json",
-            {"sessionStart": "start", "userPromptSubmitted": "prompt", "sessionEnd": "end"}, 5, "file", "flat",
+            {
+                "sessionStart": "start", "userPromptSubmitted": "prompt", "postToolUse": "failure", "sessionEnd": "end",
+            }, 5, "file", "flat", fails=_COPILOT_FAILS,
         ),
         tried="MCP and hook: 1.0.102",
     ),
@@ -233,7 +238,10 @@ def entries_of(agent: Agent, wires: Wires) -> Iterator[Entry]:
         yield Entry((agent.skill,), Target("file"), skill_of(agent, wires.command))
     if wires.recall == "auto" and agent.hook:
         hook = agent.hook
-        commands = {name: _hook_line(wires, event, agent.slug) for name, event in hook.events.items()}
+        commands = {
+            name: _hook_line(wires, event, agent.slug, only=hook.fails if event == "failure" else "")
+            for name, event in hook.events.items()
+        }
         if hook.shape == "groups":
             for name, command in commands.items():
                 handler = {"type": "command", "command": command, "timeout": hook.timeout}
@@ -273,8 +281,10 @@ _GUARD = (
 )
 
 
-def _hook_line(wires: Wires, event: str, slug: str) -> str:
+def _hook_line(wires: Wires, event: str, slug: str, *, only: str = "") -> str:
     """Return the command of a hook, which ends with 0 whatever is missing: agents take other codes for a refusal.
+
+    With `only` a shell starts it for an input of this pattern alone.
 
     Python ends with 2 without the client, which all agents take for an order to stop, and a shell with 127 without
     Python, which Gemini CLI does. On Windows, whose agents use several shells, only the client may be missing.
@@ -283,6 +293,8 @@ def _hook_line(wires: Wires, event: str, slug: str) -> str:
         python, *isolated, program = wires.command
         return _line([python, *isolated, "-c", _GUARD, program, "hook", event, slug])
     line = f"{wires.words or _line(wires.command)} hook {event} {slug}"
+    if only:
+        line = f'given=$(cat); case $given in {only}) printf %s "$given" | {line} ;; esac'
     return shlex.join(["/bin/sh", "-c", f"{line} 2>/dev/null || :"])
 
 

@@ -102,18 +102,26 @@ def why_as_text(answer: dict[str, Any]) -> str:
     if answer["turns"]:
         total = answer["total"]
         lines.append(f"{answer['file']} was edited in {total} turn{'s' * (total != 1)}, newest first:")
-    lines += [f"- {turn_line(turn)}" for turn in answer["turns"]]
+    headed: set[int] = set()
+    for turn in answer["turns"]:
+        lines.append(f"- {turn_line(turn, is_headed=turn['conversation_id'] in headed)}")
+        headed.add(turn["conversation_id"])
     if answer["other_files"]:
         lines.append(f"Other files of this name: {', '.join(answer['other_files'])}")
     return "\n".join([*lines, *([answer["note"]] if "note" in answer else [])])
 
 
-def turn_line(turn: dict[str, Any]) -> str:
-    """Return the line of a turn: its link, when and where, question and answer."""
+def turn_line(turn: dict[str, Any], *, is_headed: bool = False) -> str:
+    """Return the line of a turn: its link, when and where, question and answer.
+
+    If an earlier line has the same conversation, its number and date replace the first two.
+    """
     about = (turn["created_at"][:10], project_name(turn["project"]), turn["agent"])
     where = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
     line = f"{markdown_link(turn['conversation_title'], turn['url'])} "
     line += f"({', '.join(one_line(each, LABEL_CHARS) for each in about if each)}; {where})"
+    if is_headed:
+        line = f"turn {turn['turn_number']} ({about[0]})"
     if asked := turn["user_question"]:
         line += f" asked: {one_line(asked, LINE_CHARS)}"
     conclusion = Outcome.from_json(turn["outcome"]).conclusion

@@ -35,7 +35,7 @@ from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
 from search.searching import TURNS_ALONE, SearchQuery, search
 
-PASTED_ERROR = "This looks like an error: the tool find_fix says after which turn it stopped appearing."
+PASTED_ERROR = "This looks like an error: the tool find_fix says how it was fixed, if a session fixed it."
 
 # --- filters --------------------------------------------------------------------------------------
 # The filters of the search tools: speakers and conversations.
@@ -242,12 +242,13 @@ def search_as_text(answer: dict[str, Any]) -> str:
         if day := headed.get(turn["conversation_id"]):  # an earlier line says the rest, and has a link of this form
             name, about, where = f"turn {turn['turn_number']}", ["" if date == day else date, also], ""
         headed[turn["conversation_id"]] = date
-        marked = f"**{turn['mark']}** | " if "mark" in turn else ""
+        marked = f" **{turn['mark']}** |" if "mark" in turn else ""
         question = one_line(turn["user_question"], LATER_LINE_CHARS if place else LINE_CHARS)
-        asked = "" if question.startswith(title.rstrip("…")) and len(question) <= len(title) else f"asked: {question}"
+        is_title = question.startswith(title.rstrip("…")) and len(question) <= len(title)
+        asked = "" if is_title else f" asked: {question}"
         said = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
         lines.append(
-            f"- {name} {f'({said}) ' if said else ''}"
+            f"- {name}{f' ({said})' if said else ''}"
             f"{marked}{asked}{_answering(turn, is_first=not place)}{_overturned(turn)}"
         )
     note = [answer["note"]] if "note" in answer else []

@@ -22,15 +22,20 @@ from search.steering import WORDS
 # The characters of a text that are read, and of a word that are compared: endings differ.
 READ_CHARS, WORD_CHARS = 1_000, 6
 # A longer sentence, or one of a longer conclusion, explains: with them 24 of 1,420 pairs of turns of transcripts had a
-# sentence that reverses, and few of the 24 decided otherwise; without them two have one.
+# sentence that reverses, and few of the 24 decided otherwise; without them two of 3,564 have one.
 SHORT_CHARS = 200
 # Words of the subject that both turns name, and their share of the sentence's; the next turn needs only one.
-SHARED_WORDS, SHARED = 2, 0.3
+SHARED_WORDS, SHARED = 2, 0.2
+OBJECT_WORDS = 3  # that say what is reversed
+SHARED_PAIRS = 0.15  # of pairs of characters, of which some are halves of two words
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])|\n+")
 _WORD = re.compile(rf"(?:(?![{CHARACTERS}])[^\W_])+")
 _FROM_TO = re.compile(r"\b(?:switch(?:ed)?|(?:move|migrate|change)d?)\b[^.\n]{1,60}\bfrom\b[^.\n]{1,60}\bto\b", re.I)
-_ASKS = re.compile(r"(?:should|shall|what if|soll|sollen|sollten)\b", re.I)
+_ASKS = re.compile(
+    r"(?:should|shall|wh(?:at|en|ich|o|y|ere)|how|soll|sollen|sollten|wann|wie|warum|quand|comment|pourquoi|cuándo|cómo)\b|(?:and|und|et|¿?y|e|en|a)\s.*\?$",
+    re.I,
+)
 _TOO = re.compile(r"\btoo(?=[.,;!]|$)", re.I)
 # Words behind which stands what is reversed; it must be of the subject.
 _REVERSED = re.compile(
@@ -104,19 +109,25 @@ def overturning(earlier: Said, later: Said, *, is_next: bool) -> str:
     subject = _subject(f"{earlier.question} {earlier.conclusion}")
     concluded = _sentences(conclusion) if len(conclusion) <= SHORT_CHARS else ()
     for sentence in (*_sentences(later.question), *concluded):
-        if len(sentence) > SHORT_CHARS or not _reverses(sentence, subject):
+        # Importers put the same sentence in the place of each answer that a session has lost.
+        if len(sentence) > SHORT_CHARS or sentence in earlier.conclusion or not _reverses(sentence, subject):
             continue
         if cues["adds"].search(sentence) or _TOO.search(sentence) or _ASKS.match(sentence):
             continue
         about = _subject(sentence)
         new, shared = about - subject, subject & about
-        if not all(_subject(match[1]) & subject for match in _REVERSED.finditer(sentence)):
+        reversed_words = [_subject(" ".join(match[1].split()[:OBJECT_WORDS])) for match in _REVERSED.finditer(sentence)]
+        if not all(words & subject for words in reversed_words):
             continue
         if sentence.endswith(("?", "\uff1f")):
             is_plain = bool(new & _subject(conclusion))  # a request, granted
         else:
             is_plain = bool(new or cues["ends"].search(sentence))
-        if is_plain and len(shared) >= max(1 if is_next else SHARED_WORDS, SHARED * len(about)):
+        # A request that names what it reverses says the rest of its subject in its answer.
+        more = subject & _subject(conclusion) if reversed_words else frozenset()
+        pairs = [word for word in about if len(word) == 2 and not word.isascii()]
+        least = max(1, SHARED * (len(about) - len(pairs)), SHARED_PAIRS * len(pairs))
+        if is_plain and len(shared) >= least and (is_next or len(shared | more) >= SHARED_WORDS):
             return one_line(sentence, SHORT_CHARS)
     return ""
 
@@ -124,7 +135,7 @@ def overturning(earlier: Said, later: Said, *, is_next: bool) -> str:
 def _reverses(sentence: str, subject: frozenset[str]) -> bool:
     """Return whether a sentence has a cue; in scripts without spaces the words next to it must be of the subject."""
     cues = _cues()["reverses"]
-    if cues.spaced.search(sentence) or _FROM_TO.search(sentence):
+    if cues.spaced.search(sentence) or _FROM_TO.search(sentence) or _REVERSED.search(sentence):
         return True
     for cue in cues.unspaced.finditer(sentence):
         before = sentence[max(0, cue.start() - WORD_CHARS * 2) : cue.start()].rstrip(_PARTICLES)

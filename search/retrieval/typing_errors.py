@@ -22,6 +22,7 @@ from search.word_forms import MARK, folded_forms
 
 # Shorter words resemble too many others; words from `FAR_CHARS` on may have two errors.
 MIN_CHARS, FAR_CHARS, MAX_CHARS = 5, 8, 20
+FAR_COST = 1  # of two edits: "kubernetes" is no error for the stem of "kubelet", which costs 3
 KEPT_TWO_CHARS = 7  # Shorter words keep their first two letters, others the first, except where letters are exchanged.
 MAX_WORDS = 3
 # Longer queries are questions, and have words that the archive need not hold: without a model that knows which are
@@ -143,7 +144,7 @@ def _two_edits(word: str, near: dict[str, int]) -> dict[str, int]:
         for other, cost in _edits(edited).items():
             if other != word and other not in near:
                 far[other] = min(far.get(other, 9), near[edited] + cost)
-    return far
+    return {other: cost for other, cost in far.items() if cost <= FAR_COST}
 
 
 class _Vocabulary:

@@ -14,7 +14,10 @@ from tests.agents.scripted_model import answer
 from tests.support.chat_server import MODEL, ChatServer, running_chat_server
 from tests.support.installation import Installation, running_installation
 
-STEPS = ("connect", "hook", "tool call", "import", "resume", "same start", "no client", "disconnect", "proxy")
+STEPS = (
+    *("connect", "hook", "tool call", "end", "import", "resume", "same start", "namesake", "steering", "Chinese"),
+    *("failure", "no client", "disconnect", "proxy"),
+)
 RESULTS: dict[str, dict[str, str]] = defaultdict(dict)
 
 

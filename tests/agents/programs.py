@@ -174,16 +174,16 @@ class Home:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self._filled(text))
 
-    def run(self, prompt: str, *, again: bool = False) -> str:
+    def run(self, prompt: str, *, again: bool = False, folder: Path | None = None) -> str:
         """Run the agent with a prompt, continuing its last session with `again`; return what it printed."""
         arguments = self.program.again if again else self.program.ask
         filled = [prompt.split() if part == "$WORDS" else [self._filled(part, prompt)] for part in arguments]
-        return self.start([str(self.executable), *chain.from_iterable(filled)], RUN_S)
+        return self.start([str(self.executable), *chain.from_iterable(filled)], RUN_S, folder)
 
-    def start(self, command: list[str], timeout_s: float, **environment: str) -> str:
+    def start(self, command: list[str], timeout_s: float, folder: Path | None = None, /, **environment: str) -> str:
         given = {name: self._filled(value) for name, value in self.program.environment.items()} | environment
         process = subprocess.Popen(
-            command, cwd=self.project, env=self._surroundings() | given, stdin=subprocess.DEVNULL,
+            command, cwd=folder or self.project, env=self._surroundings() | given, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         try:

@@ -14,6 +14,12 @@ FIRST = (
     "It was the capacitor.",
 )
 SECOND = ("And which size did the new part of that pump have back then?", "It had 40 microfarads.")
+THIRD = ("And who was it that replaced it in the end?", "The plumber from next door.")
+CHINESE = ("为什么水厂的井泵每天晚上都会停？", "井泵的启动电容坏了，换成四十微法的新电容以后就不再停了。")  # noqa: RUF001
+STEERING = "Now do the same for the other file, please."
+FAILS = ("Please open the water once.", "make water", "Someone has to look at the valve.")
+FIXED = "The rule of the valve is in valve.mk; the Makefile includes it now."
+SHELLS = {"Bash": "command", "bash": "command", "exec_command": "cmd", "run_shell_command": "command"}
 DEFERRED = "mcp__convmemory__convmemory_search"
 LOADERS = ("ToolSearch", "tool_search")  # Claude Code and Qwen Code load the tools of MCP by a tool of their own
 CALLER = "tool_call"  # and Qwen Code calls them by another
@@ -23,6 +29,13 @@ SHELL = "exec_command"  # Codex does not wait for the start of MCP servers befor
 def answer(asked: Mapping[str, Any]) -> Script:
     """Return the answer to a request in any of the formats."""
     text = json.dumps(asked)
+    if THIRD[0] in text:
+        return says(THIRD[1])
+    if FAILS[0] in text:
+        shell = next((name for name in SHELLS if name in dict(tools_of(asked))), "")
+        if FAILS[1] in text or not shell:
+            return says(FAILS[2])
+        return calls(shell, {SHELLS[shell]: FAILS[1], "description": "Open the water"}, id="call_fails")
     if SECOND[0] in text:
         return says(SECOND[1])
     if FIRST[0] not in text:

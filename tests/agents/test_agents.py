@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from convmemory.push.edits import MISSING, Target, read
 from convmemory.push.places import existing_places, is_of_chats
 from tests.agents.conftest import RESULTS, Steps
 from tests.agents.programs import NEWEST, PROGRAMS, Home, Program, install
-from tests.agents.scripted_model import ASKED, FIRST, KNOWN, QUERY, SECOND
+from tests.agents.scripted_model import ASKED, CHINESE, FAILS, FIRST, FIXED, KNOWN, QUERY, SECOND, STEERING, THIRD
 from tests.support.chat_server import ChatServer
 from tests.support.installation import ROOT, Installation, wait_until
 from tests.support.patience import ANSWER_S, PROCESSES_S
@@ -28,6 +29,8 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed, and the agents come from it"),
 ]
 
+REMOTE = "git@github.com:ada/waterworks.git"
+SIDES = ("user", "assistant")
 PUSH = ROOT / "convmemory" / "push"
 FIXTURES = ROOT / "tests" / "fixtures" / "transcripts"
 
@@ -41,6 +44,7 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
     steps = Steps(program.slug)
     home = Home(program, executable, tmp_path / "home", model.url.removesuffix("/v1"))
     home.make()
+    make_repository(home.project, REMOTE)
     key = product.manage("create_api_key", program.slug, "--create").split()[-1]
     with httpx2.Client(
         base_url=f"{product.address}/api/v1",
@@ -66,9 +70,11 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
         with steps.step("tool call"):
             results = [text for text in asked if QUERY in text]
             assert any(f"({link})" in text.rpartition(QUERY)[2] for text in results), results or asked
-        with steps.step("import"), keeping_sessions(home, version):
+        with steps.step("end"):
             if sends_by_itself(program):
                 wait_until(lambda: api.get("/imports").json()["results"], "the session that the hook sends", ANSWER_S)
+                assert turns(api, program) == [FIRST]
+        with steps.step("import"), keeping_sessions(home, version):
             client(home, "push", "--yes")
             assert turns(api, program) == [FIRST]
         with steps.step("resume"), keeping_sessions(home, version):
@@ -78,7 +84,9 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
             client(home, "push", "--yes")
             assert turns(api, program) == [FIRST, SECOND]
         with steps.step("same start"):
+            home.run(THIRD[0], again=True)
             check_beginnings_are_same(program, model.requests)
+        check_when_memory_speaks(steps, home, model, api)
         with steps.step("no client"):
             check_goes_on_without_client(home, model)
         with steps.step("disconnect"):
@@ -97,13 +105,72 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
     assert not steps.failures, "\n".join(steps.failures)
 
 
+def check_when_memory_speaks(steps: Steps, home: Home, model: ChatServer, api: httpx2.Client) -> None:
+    """Check that memory speaks Chinese and after a failing command, and neither about others nor to steering.
+
+    `tests/surfaces/test_connect_process.py` asks in sub-folders, worktrees and on a second machine.
+    """
+
+    def sent(prompt: str, folder: Path | None = None) -> str:
+        model.requests.clear()
+        home.run(prompt, folder=folder)
+        return "\n".join(json.dumps(request, ensure_ascii=False) for request in model.requests)
+
+    with steps.step("namesake"):
+        namesake = home.folder / "client" / "waterworks"
+        make_repository(namesake, "https://example.org/client/waterworks.git")
+        assert KNOWN not in sent(ASKED, namesake), hook_log(home)
+    with steps.step("steering"):
+        assert KNOWN not in sent(STEERING), hook_log(home)
+    with steps.step("Chinese"):
+        store(api, home.project, [{"role": role, "content": text} for role, text in zip(SIDES, CHINESE, strict=True)])
+        assert CHINESE[1] in sent(CHINESE[0]), hook_log(home)
+    agent = agent_named(home.program.slug)
+    if agent and agent.hook and "failure" in agent.hook.events.values():
+        with steps.step("failure"):
+            store(api, home.project, fixed_error())
+            assert FIXED in sent(FAILS[0]), hook_log(home)
+
+
+def fixed_error() -> list[dict[str, Any]]:
+    """Return the messages of a turn in which a command fails with the error, is mended, and passes."""
+
+    def call(number: int, name: str, **values: str) -> dict[str, Any]:
+        function = {"name": name, "arguments": json.dumps(values)}
+        return {"role": "assistant", "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}]}
+
+    failed = "make: *** No rule to make target 'water'.  Stop.\nExit code 2"
+    return [
+        {"role": "user", "content": "Open the water."},
+        call(1, "bash", command=FAILS[1]),
+        {"role": "tool", "tool_call_id": "c1", "content": failed},
+        call(2, "bash", command="echo include valve.mk >> Makefile"),
+        {"role": "tool", "tool_call_id": "c2", "content": "written"},
+        call(3, "bash", command=FAILS[1]),
+        {"role": "tool", "tool_call_id": "c3", "content": "the water is open"},
+        {"role": "assistant", "content": FIXED},
+    ]
+
+
+def make_repository(folder: Path, remote: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q")
+    git(folder, "remote", "add", "origin", remote)
+    git(folder, "-c", "user.name=ada", "-c", "user.email=ada@example.org", "commit", "-q", "--allow-empty", "-m", "a")
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)
+
+
 def check_beginnings_are_same(program: Program, requests: list[Any]) -> None:
     """Check that memory leaves the system prompt as it is: the provider's cache begins with it."""
     agent = agent_named(program.slug)
     if agent is None or agent.hook is None or agent.hook.shape != "plugin":
         return
-    asked = [each for each in requests if each.get("tools") and (FIRST[0] in str(each) or SECOND[0] in str(each))]
-    assert len(asked) >= 3, len(asked)
+    prompts = (FIRST[0], SECOND[0], THIRD[0])
+    asked = [each for each in requests if each.get("tools") and any(prompt in str(each) for prompt in prompts)]
+    assert len(asked) >= 4, len(asked)
     beginnings = {json.dumps([part for part in each["messages"] if part["role"] == "system"]) for each in asked}
     assert len(beginnings) == 1, beginnings
     assert not any("recalled-memory" in text for text in beginnings)
@@ -149,17 +216,22 @@ def check_goes_on_without_client(home: Home, model: ChatServer) -> None:
 
 def seed(api: httpx2.Client, project: Path) -> str:
     """Store an earlier conversation of the project, wait until it is indexed, and return its turn's link."""
-    messages = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": KNOWN}]
+    url = store(api, project, [{"role": "user", "content": ASKED}, {"role": "assistant", "content": KNOWN}])
+    api.post("/memory/recall", json={"query": ASKED}).raise_for_status()  # loads the model
+    return f"{url}?turn=0"
+
+
+def store(api: httpx2.Client, project: Path, messages: list[dict[str, Any]]) -> str:
+    """Store a conversation, wait until all are indexed, and return its address."""
     body = {"title": "Pump", "project": str(project), "agent": "earlier", "messages": messages}
     made = api.post("/conversations", json=body).raise_for_status().json()
 
     def is_indexed() -> bool:
         state = api.get("/index/status").json()
-        return bool(state["embedded_turns"] == 1 and not state["pending"])
+        return bool(state["embedded_turns"] >= 1 and not state["pending"])
 
     wait_until(is_indexed, "an indexed conversation", PROCESSES_S)
-    api.post("/memory/recall", json={"query": ASKED}).raise_for_status()  # loads the model
-    return f"{made['url']}?turn=0"
+    return str(made["url"])
 
 
 def turns(api: httpx2.Client, program: Program) -> list[tuple[str, str]]:

@@ -7,8 +7,10 @@ All tests of the archive are in one file, so that one process of a run indexes i
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -19,16 +21,23 @@ from benchmarks.datasets.samples import read
 from benchmarks.running import Observation, load_haystack, observe_haystack
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.parts import part_text
-from convmemory.conversations.models import Message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core.acting import acting_for
 from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import groups
+from convmemory.core.tokens import likely_tokens
 from convmemory.embeddings.spaces import active_space
 from convmemory.push.hook import MIN_RELEVANCE, TOP_K, query_of
 from convmemory.tools.registry import run_tool
+from convmemory.tools.searching import search_as_text
 from memory.recall import RecallQuery, recall
-from search.models import ItemEmbedding, Passage, Source
+from search.adapters.conversations import index_conversation
+from search.models import ItemEmbedding, Passage
+from search.models import Source as IndexedSource
 from search.searching import SearchQuery, search
 from search.vectors.blocks import pack_codes
 from tests.retrieval.conftest import Archive, ask
@@ -43,6 +52,8 @@ MOST_EMPTY = 1  # recalls of the 60 questions
 FIRST_IN_TIME = {"time": 0.68, "no time": 0.83}  # the share of questions that say when, or do not
 OF_PAPER = ("sessions where I asked about testing", "Explanations of MMR algorithm")
 MADE_UP = ("zzyzx quux", "zzyzx", "quux", "fnord", "blorf", "snorkwaddle")
+LEAST_FACTS = {"first line": 29, "search": 35, "recall": 33, "read": 31}  # of 39 tasks
+MOST_TOKENS = 250  # of the answer of a search, in the median
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("questions_*.jsonl"))
 
@@ -137,7 +148,7 @@ def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(
     for conversation_id, name in archive.names.items():
         if not (sentence := sentence_of(conversation_id, 4)):
             continue
-        source = Source.objects.get(kind="conversation", object_id=conversation_id)
+        source = IndexedSource.objects.get(kind="conversation", object_id=conversation_id)
         with acting_for(archive.owner.pk), transaction.atomic():
             Passage.objects.filter(source=source, item_number=4).delete()
             ItemEmbedding.objects.filter(source=source, item_number=4).delete()
@@ -240,3 +251,44 @@ def test_hook_answers_questions_about_archive(archive: Archive) -> None:
     fired = fires(archive, asked)
     print(f"{len(fired)} of {len(asked)}")
     assert len(fired) >= LEAST_ANSWERED * len(asked)
+
+
+# --- tasks of coding agents -------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_facts_that_tasks_of_agents_turn_on_are_in_answers_of_tools(archive: Archive) -> None:
+    """The fact in the first line of a search, anywhere in its answer, in a recall, and in the turn of the first hit."""
+    caller = Caller.of(archive.owner)
+    sessions = Source(FOLDER / "tasks" / "conversations.jsonl", label="tasks")
+    with acting_for(archive.owner.pk):
+        Conversation.objects.exclude(source_id__in=archive.names.values()).filter(archive_id=archive.owner.pk).delete()
+        for draft in PlainImporter().parse(sessions, FileReport("tasks")):
+            stored = ingest.sync_conversation(caller=caller, draft=draft)
+            index_conversation(conversation_id=stored.conversation_id)
+    counts: Counter[str] = Counter()
+    missed, tokens = [], []
+    for line in (FOLDER / "tasks" / "questions.jsonl").read_text(encoding="utf-8").splitlines():
+        task = json.loads(line)
+        found = run_tool("search", {"query": task["query"]}, caller)
+        first = found["results"][0]
+        turn = {"conversation_id": first["conversation_id"], "from_turn": first["turn_number"]}
+        text = search_as_text(found)
+        answers = {
+            "first line": text.splitlines()[0],
+            "search": text,
+            "recall": run_tool("recall", {"query": task["query"]}, caller)["context"],
+            "read": json.dumps(run_tool("read_conversation", turn | {"to_turn": turn["from_turn"]}, caller)),
+        }
+        without = [
+            name
+            for name, answer in answers.items()
+            if not all(re.search(f, answer, re.IGNORECASE) for f in task["facts"])
+        ]
+        counts.update(answers.keys() - set(without))
+        tokens.append(likely_tokens(text))
+        missed.append(f"{task['query']!r}: not in {', '.join(without)}" if without else "")
+    report = f"{dict(counts)}, {median(tokens)} tokens\n" + "\n".join(filter(None, missed))
+    print(report)
+    assert all(counts[name] >= least for name, least in LEAST_FACTS.items()), report
+    assert median(tokens) <= MOST_TOKENS, report

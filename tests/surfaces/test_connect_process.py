@@ -123,6 +123,13 @@ def test_hook_recalls_repository_on_second_machine_but_not_of_namesake(
     make_conversation(owner, exchange(("Is the oven on?", "It is.")), project=here, repository="github.com/ada/bakery")
     assert BREAD[1] in hook(home, BREAD[0], "s2", cwd=f"{here}/oven")
     assert hook(home, BREAD[0], "s3", cwd=other) == ""
+    linked = Path(here, ".git", "worktrees", "next")
+    linked.mkdir(parents=True)
+    (linked / "HEAD").write_text("ref: refs/heads/next")
+    (linked / "commondir").write_text("../..\n")
+    (home / "next").mkdir()
+    (home / "next" / ".git").write_text(f"gitdir: {linked}\n")
+    assert BREAD[1] in hook(home, BREAD[0], "s6", cwd=str(home / "next"))
     # The same repository of another user, and of this one at the path of the other customer's folder.
     Conversation.objects.filter(pk=bread.pk).update(project=other)
     assert hook(home, BREAD[0], "s4", cwd=other) == ""
@@ -131,6 +138,14 @@ def test_hook_recalls_repository_on_second_machine_but_not_of_namesake(
     index_conversation(conversation_id=stranger.pk)
     assert hook(home, BREAD[0], "s5", cwd=here) == ""
     assert outcomes(Account(home))["error-KeyError"] == 0
+
+
+def test_hook_answers_in_chinese_and_is_silent_about_steering(home: Path, bread: Conversation, owner: User) -> None:
+    asked, answered = "为什么酵母种子在冰箱里不发酵?", "因为一周没有喂面粉和水。"
+    made = make_conversation(owner, exchange((asked, answered)), project=FOLDER)
+    index_conversation(conversation_id=made.pk)
+    assert answered in hook(home, asked)
+    assert hook(home, "now do the same for the other file", "s2") == ""
 
 
 def test_project_command_lists_joins_and_keeps_apart(home: Path, bread: Conversation, owner: User) -> None:
@@ -272,9 +287,26 @@ def test_hook_says_once_how_the_error_of_a_failing_command_was_fixed(home: Path,
     assert "`make water` passed then" in value["additionalContext"]
     assert "pump.py: `stop()`" in value["additionalContext"]
     assert value["additionalContext"].count("</recalled-memory>") == 1
+    # Copilot CLI tells it as a call that succeeded. Its own line starts the client for a failing command alone.
+    (line,) = json.loads((home / ".copilot/hooks/convmemory.json").read_text())["hooks"]["postToolUse"]
+
+    def ends(code: int, output: str) -> str:
+        text = f"{output}\n<shellId: 0 completed with exit code {code}>"
+        result = {"resultType": "success", "textResultForLlm": text}
+        given = {"sessionId": "c1", "cwd": FOLDER, "toolName": "bash", "toolResult": result}
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
+        return subprocess.run(
+            ["/bin/sh", "-c", line["bash"]], input=json.dumps(given), text=True, capture_output=True, check=True,
+            env=environment, timeout=ANSWER_S,
+        ).stdout  # fmt: skip
+
+    before = outcomes(Account(home)).total()
+    assert ends(0, error.format(8)) == ""
+    assert outcomes(Account(home)).total() == before
+    assert "`make water` passed then" in json.loads(ends(2, error.format(8)))["additionalContext"]
     assert fails() == "", "once a session"
     assert fails(session_id="s2", error=error.format(9)) != ""
-    assert outcomes(Account(home)) == {"no-question": 2, "nothing": 2, "said": 2}
+    assert outcomes(Account(home)) == {"no-question": 2, "nothing": 2, "said": 3}
 
 
 def test_why_command_names_the_turn_that_wrote_a_line(home: Path, owner: User) -> None:

@@ -23,11 +23,13 @@ VARYING = (
 _ERROR = re.compile(
     r"error|exception|panicked|fatal|failed|failure|cannot|can't|could not|couldn't|not found|no such|undefined"
     r"|unresolved|unknown|denied|refused|unexpected|timed out|invalid|missing|segmentation fault|mismatch|expected"
+    r"|no rule to|uncaught|illegal|aborted|killed|out of memory|unable to|rejected|does not exist|unsupported"
 )
 _REPORT = re.compile(r"(?:error|exception|fatal|panicked)(?:\[[^\]\n]{1,20}\])?:", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _MARK = re.compile(r"<(?:path|id|number)>")
-_BEFORE = re.compile(r"(?:\x1b\[[0-9;]*m|[\s>|*\u2502-])+|e\s{2,}")
+# Colours and frames, pytest's mark of a line, and the test in its summary.
+_BEFORE = re.compile(r"(?:\x1b\[[0-9;]*m|[\s>|*\u2502-])+|e\s{2,}|(?:failed|error) \S{1,200} - ")
 # Words that reports of any error have.
 _PLAIN = frozenset(
     (
@@ -92,11 +94,12 @@ def words_of(signature: str) -> str:
 def fix_in(messages: Iterable[MessageInTurn], signatures: frozenset[str]) -> Fix | None:
     """Return the fix of an error with one of these signatures in the messages of a conversation, in their order.
 
-    None if it does not appear in them, or nothing changed afterwards.
+    None if it does not appear in them, or nothing changed afterwards. After one that a person pasted, any command that
+    passed may be what ended it.
     """
     commands: dict[str, str] = {}
     failing, is_seen = "", False
-    passed, turn = "", None
+    passed, turn, acted = "", None, None
     changes: list[Edit] = []
     for message in messages:
         for part in message.parts:
@@ -107,10 +110,13 @@ def fix_in(messages: Iterable[MessageInTurn], signatures: frozenset[str]) -> Fix
                 changes += edits
             elif _text(message.role, part) and not signatures.isdisjoint(signatures_of(_text(message.role, part))):
                 failing = commands.get(part.call_id, "") if isinstance(part, ToolResultPart) else failing
-                is_seen, passed, turn, changes = True, "", None, []
+                is_seen, passed, turn, changes, acted = True, "", None, [], None
             elif not passed and failing and isinstance(part, ToolResultPart) and not has_failed(part):
                 passed = failing if commands.get(part.call_id) == failing else ""
                 turn = message.turn if passed else turn
+            elif is_seen and isinstance(part, ToolResultPart) and commands.get(part.call_id) and not has_failed(part):
+                acted = message.turn if acted is None and not failing else acted
+    turn = acted if turn is None else turn
     return Fix(turn, passed, tuple(changes[-CHANGES_KEPT:])) if turn is not None else None
 
 

@@ -57,10 +57,10 @@ _LOOKS = re.compile(
 )
 # Sentences that announce or offer say no outcome.
 _ANNOUNCES = re.compile(
-    r"(?:i['\u2019]ll|i will|i['\u2019]m going to|let me|let['\u2019]s|now i|next,? i|first,? i|would you like"
-    r"|do you want|shall i|should i|want me to|let me know|feel free|sure[,!.]|great[,!.]|perfect[,!.]|certainly"
-    r"|of course|okay[,.]|you['\u2019]re (?:absolutely )?right|if you (?:want|like|need)|ich werde|lass mich|soll ich"
-    r"|voy a|d\u00e9jame|je vais|souhaitez)(?!\w)",
+    r"(?:i['\u2019]ll|i will|i['\u2019]m going to|let me|let['\u2019]s|now,? (?:i|let)|next,? i|first,? i"
+    r"|would you like|do you want|shall i|should i|want me to|let me know|feel free|sure[,!.]|great[,!.]|perfect[,!.]"
+    r"|certainly|of course|okay[,.]|you['\u2019]re (?:absolutely )?right|if you (?:want|like|need)|ich werde|lass mich"
+    r"|soll ich|voy a|d\u00e9jame|je vais|souhaitez)(?!\w)",
     re.IGNORECASE,
 )
 

@@ -8,6 +8,7 @@ from convmemory.conversations.files import NOT_WRITTEN, history_of, matching_pat
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.push.repositories import Repository
+from convmemory.tools.files import why_as_text
 from convmemory.tools.registry import run_tool
 from tests.factories import make_conversation, make_user, user_says
 from tests.integration.conversations.test_file_edits import agent_edits, write
@@ -115,6 +116,10 @@ def test_tool_says_which_turn_wrote_a_line(owner: User, pump: Conversation) -> N
     assert answer["lines"][0]["text"] == "rate = 25"
     assert answer["lines"][0]["turn"]["url"] == f"/conversations/{pump.pk}?turn=1"
     assert answer["total"] == 2
+    newest, older = why_as_text(answer).splitlines()[-2:]
+    assert newest.startswith("- [The pump](")
+    assert older.startswith("- turn 0 (")
+    assert "asked: Write the pump." in older
     unknown = run_tool("why", {"file": "nothing.py"}, Caller.of(owner))
     assert (unknown["turns"], unknown["note"]) == ([], "No archived session edited nothing.py.")
 

@@ -51,6 +51,12 @@ def test_words_with_typing_errors_are_corrected(typed: str, searched: str | None
     assert (correction and correction.text) == searched
 
 
+def test_word_that_resembles_the_stem_of_another_stays_as_typed() -> None:
+    owner = owner_with(("Which probe does the kubelet run?", "The liveness probe, with autouse fixtures."))
+    assert results(owner, "kubernetes probe").correction is None
+    assert results(owner, "autoscaling probe").correction is None
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_results_are_those_of_corrected_words_and_say_so(packed: bool) -> None:
     owner = owner_with(CLUSTER, FENCE)

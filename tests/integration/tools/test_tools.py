@@ -228,7 +228,7 @@ def test_instructions_are_read_only_when_asked_for_and_last_answer_comes_first(o
     assert [(message["role"], message["text"]) for message in read] == [
         ("user", "why do the tests fail?"),
         ("assistant", "The port was taken. I changed it to 9714 in app.yaml."),
-        ("outcome", "changed: src/app.yaml\npassed: mise run test\nfailed: mise run test"),
+        ("outcome", "changed: src/app.yaml\npassed: mise run test"),
         ("steps", "\n".join(steps)),
     ]
     with_instructions = run_tool("read_conversation", arguments | {"system": True}, Caller.of(owner))["messages"]

@@ -18,12 +18,23 @@ ERROR = "E       ModuleNotFoundError: No module named 'pumps.valve' (line 12)"
             "fatal: bad object 9fceb02d0ae598e9 in the tree of branch",
             "fatal: bad object 1a2b3c4d in the tree of branch",
         ),
+        (
+            "FAILED tests/test_pump.py::test_valve - OSError: the valve cannot be opened",
+            "OSError: the valve cannot be opened",
+        ),
         ("\x1b[31mERROR\x1b[0m: port 5432 refused the connection", "error\x1b[0m: port 5433 refused the connection"),
     ],
 )
 def test_reports_of_one_error_have_one_signature(one: str, other: str) -> None:
     assert signature_of(one)
     assert signature_of(one) == signature_of(other)
+
+
+@pytest.mark.parametrize(
+    "line", ["make: *** No rule to make target 'water'.  Stop.", "qemu: uncaught target signal 4 (Illegal instruction)"]
+)
+def test_lines_of_tools_without_the_word_error_have_a_signature(line: str) -> None:
+    assert signature_of(line)
 
 
 def test_lines_that_say_no_error_or_nothing_of_it_have_none() -> None:
@@ -58,3 +69,10 @@ def test_fix_is_the_turn_in_which_the_command_passed_with_what_changed() -> None
     assert fix_in([EDIT, *PASS], signatures) is None
     pasted = MessageInTurn(0, "user", (TextPart(f"What is this?\n{ERROR}"),))
     assert fix_in([pasted, EDIT], signatures) == Fix(1, "", (WRITTEN,))
+
+
+def test_command_that_passes_after_a_pasted_error_may_have_ended_it() -> None:
+    pasted = MessageInTurn(0, "user", (TextPart(f"Please mend this.\n{ERROR}"),))
+    signatures = frozenset({signature_of(ERROR)})
+    assert fix_in([pasted, *ran(0, "removed the hook"), *PASS], signatures) == Fix(0, "", ())
+    assert fix_in([pasted, *ran(0, "no such file", fails=True)], signatures) is None

@@ -144,12 +144,12 @@ def test_client_copies_itself_from_its_file_and_takes_everything_out(connected: 
 
 def test_hook_of_earlier_version_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(agents, "_hook_line", lambda wires, event, slug: f"/old/bin/convmemory hook {event} {slug}")
+        patch.setattr(agents, "_hook_line", lambda wires, event, slug, **_: f"/old/bin/convmemory hook {event} {slug}")
         connect(home, "claude-code", "codex", "copilot-cli")
         Account(home).program.unlink()  # earlier versions wrote none
-    assert [command.partition(" ")[0] for command in hooks(home)] == ["/old/bin/convmemory"] * 10
+    assert [command.partition(" ")[0] for command in hooks(home)] == ["/old/bin/convmemory"] * 11
     assert connect(home) == 0
-    assert len(hooks(home)) == 10
+    assert len(hooks(home)) == 11
     assert {outcome(command, home) for command in hooks(home)} == {(0, "")}
     run(home, "disconnect")
     assert [path for path in home.rglob("*") if path.is_file()] == []
