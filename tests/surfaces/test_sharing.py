@@ -18,6 +18,8 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import ShareLink
 from convmemory.conversations import sharing
 from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart
 from convmemory.conversations.models import Conversation
 from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.api import Api, problem_of
@@ -62,7 +64,9 @@ def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: Use
     path = share(owner, teapot)
     ingest.append_messages(caller=Caller.of(owner), conversation_id=teapot.pk, drafts=[user_says("and the lid?")])
     page = opened(path)
-    assert all(said in page for said in ("<h1>Teapot</h1>", "Celadon, twice.", "<strong>ten</strong>", "turn 1"))
+    assert all(
+        said in page for said in ('<h1 dir="auto">Teapot</h1>', "Celadon, twice.", "<strong>ten</strong>", "turn 1")
+    )
     assert not any(said in page for said in ("and the lid?", "wombat", "csrf", "<script", f"/{teapot.pk}"))
     assert "Messages that were added later are not shown." in page
     Client().head(path)
@@ -71,6 +75,24 @@ def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: Use
     assert link["last_opened_at"]
     assert "url" not in link
     assert sharing.links_of(caller=Caller.of(make_user("eve"))) == []
+
+
+@pytest.mark.django_db
+def test_outcome_on_shared_page_is_that_of_shared_messages(owner: User, settings: Settings) -> None:
+    settings.SHARING = "anybody"
+
+    def edits(name: str) -> MessageDraft:
+        call = ToolCallPart(name, "Write", {"file_path": f"/p/{name}.py", "content": "x"})
+        return MessageDraft("assistant", (TextPart(f"I write {name}."), call))
+
+    made = make_conversation(owner, [user_says("go"), edits("first")])
+    path = share(owner, made)
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=made.pk, drafts=[edits("later")])
+    outcome: Any = made.messages.get(position=0).outcome
+    assert outcome["files"] == ["/p/first.py", "/p/later.py"]
+    page = opened(path)
+    assert '<span title="/p/first.py">first.py</span>' in page
+    assert "later.py" not in page
 
 
 @pytest.mark.django_db
@@ -123,7 +145,7 @@ def test_shared_page_names_who_shared_it_and_shows_pictures_but_no_paths(owner: 
     page = opened(share(owner, Conversation.objects.get(title="Dot")))
     assert "Shared by Ada Lane on" in page
     assert "convmemory</strong></header>" in page
-    assert "<h2>Ada Lane <small>" in page
+    assert '<span class="speaker">Ada Lane</span>' in page
     assert "pottery" in page
     assert "secret-client" not in page
     assert f'<img src="data:image/png;base64,{PICTURE}"' in page
