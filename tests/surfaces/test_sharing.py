@@ -282,7 +282,7 @@ def test_link_is_made_opened_without_session_and_revoked(
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(address)
-        expect(page.get_by_role("heading", name="Teapot")).to_be_visible()
+        expect(page.get_by_role("heading", name="Teapot", level=1)).to_be_visible()
         expect(page.get_by_text("Celadon, twice.")).to_be_visible()
         assert asked == [address]
         assert page.context.cookies() == []
