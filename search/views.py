@@ -38,7 +38,7 @@ from convmemory.core.numbers import parse_number
 from convmemory.core.templatetags.shell import unusable_in
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
-from search.home import home_values
+from search.home import home_values, period_of, period_values
 from search.indexing.status import index_status, indexing_pace
 from search.pages.answers import best_passage
 from search.pages.chips import choices_of, presets_of, with_full_names
@@ -110,15 +110,11 @@ def search_page(request: PageRequest) -> HttpResponse:
         status, context = 422, {"error": str(error)}
     context |= {"box": box, "examples": EXAMPLES, "keep": box.query_string, "keep_time": box.without("when")}
     context["is_chosen"] = step == "chosen"
-    if (
-        (context.get("groups") or context.get("titles"))
-        and (step == "chosen" or not request.htmx)
-        and not request.caller.space
-    ):
+    if (context.get("groups") or context.get("titles")) and not cursor and not request.caller.space:
         remember_search(caller=request.caller, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
-    context |= _start(request, box) | _choices(request, box)
+    context |= _start(request, box, context.get("rows")) | _choices(request, box)
     if not request.caller.space:  # past searches are the person's, not the space's
         context["saved"], context["recent"] = past_searches(request.caller)
     return render(request, "search/search.html", context, status=status)
@@ -259,9 +255,15 @@ def _has_conversations(request: PageRequest) -> bool:
     return Conversation.objects.filter(archive_id=request.caller.archive_id).exists()
 
 
-def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    """Return the contents of the main area next to the list: the home page, or a hint while the caller searches."""
-    return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
+def _start(request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None) -> dict[str, Any]:
+    """Return the contents of the main area next to the list: the home page, or for a search by time alone that time.
+
+    Next to other searches it is a hint. `rows` are the conversations of the list.
+    """
+    if not (box.parameters and _has_conversations(request)):
+        return {"box": box} | home_values(request, None if box.parameters else rows)
+    period = period_of(box)
+    return {"box": box} | (period_values(request, period) if period else {})
 
 
 # --- hits in one conversation -----------------------------------------------------------------------
@@ -286,8 +288,6 @@ def hits_in(request: PageRequest) -> HttpResponse:
     hits = sorted((hit for hit in results.hits if hit.object_id == number), key=lambda hit: hit.number)
     if not hits:
         return HttpResponse(status=204)
-    if not request.caller.space:
-        remember_search(caller=request.caller, box=box)  # the caller is reading one of its results
     turns = [hit.number for hit in hits]
     before = bisect_left(turns, current)
     after = bisect_right(turns, current)

@@ -31,6 +31,7 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.messages.outcomes import NO_OUTCOME
 from convmemory.conversations.messages.parts import ToolCallPart, spoken_text
+from convmemory.conversations.messages.titling import asked_title
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.highlighting import MarkedPassage, MarkedSpan
 from convmemory.conversations.pages.part_views import view_part
@@ -110,6 +111,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
     context |= _head(request, found, window.target)
+    context["asked_title"] = asked_title(found)
     context["hidden_keys"] = count_keys(caller=request.caller, conversation_id=found.pk)
     has_no_turns = turn == 0 and not found.turn_count  # search gives such conversations turn 0
     is_shown = turn is None or window.target is not None or bool(continues) or has_no_turns
