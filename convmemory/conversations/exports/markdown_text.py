@@ -14,6 +14,7 @@ from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPa
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.markdown_html import PageWork
 from convmemory.conversations.pages.rendering import MessageBlock, StepRun
+from convmemory.conversations.templatetags.outcomes import commands
 from convmemory.core.text import one_line
 
 SHORTEST_FENCE = 3
@@ -85,7 +86,7 @@ def _folded(run: StepRun, texts: Mapping[tuple[int, int], str]) -> str:
 
 def _outcome_line(outcome: Outcome) -> str:
     """Return changed files and last commands in one line, as the page shows them."""
-    return " · ".join(filter(None, [outcome.file_names, *(sentence for sentence, _ in outcome.commands)]))
+    return " · ".join(filter(None, [outcome.file_names, *(sentence for sentence, _ in commands(outcome))]))
 
 
 def part_as_markdown(part: Part) -> str:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from django.utils.translation import gettext
-
 from convmemory.conversations.messages.echo import is_own_call
 from convmemory.conversations.messages.edits import edits_of
 from convmemory.conversations.messages.parts import (
@@ -96,14 +94,6 @@ class Outcome:
     def is_work(self) -> bool:
         """True if files were changed or commands were run."""
         return bool(self.files or self.passed or self.failed)
-
-    @property
-    def commands(self) -> list[tuple[str, bool]]:
-        """Return sentences about the last commands, each with whether it failed."""
-        if self.passed and self.passed == self.failed:
-            return [(gettext("%(command)s passed after it had failed") % {"command": self.passed}, False)]
-        sentences = [(gettext("%(command)s passed") % {"command": self.passed}, False)] if self.passed else []
-        return sentences + ([(gettext("%(command)s failed") % {"command": self.failed}, True)] if self.failed else [])
 
     def then(self, later: Self) -> Self:
         """Return the outcome of this work and what followed it."""
