@@ -16,6 +16,8 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from convmemory.accounts.auditing import Action, record, record_repeatable
 from convmemory.accounts.callers import Caller
@@ -191,11 +193,16 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
             )
         person = User.objects.get(pk=archive_id)
         name = person.get_full_name() or person.get_username()
-        what = "Shared" if found.turn is None else "One turn of a conversation, shared"
-        note = f"{what} by {name} on {link.created_at:%-d %B %Y}. Messages that were added later are not shown."
+        values = {"name": name, "date": date_format(link.created_at)}
+        if found.turn is None:
+            note = gettext("Shared by %(name)s on %(date)s. Messages that were added later are not shown.")
+        else:
+            note = gettext("One turn, shared by %(name)s on %(date)s. Messages that were added later are not shown.")
         caller = Caller.for_archive(archive_id)
         pictures = partial(picture_of, caller=caller, conversation_id=link.conversation_id)
-        writer = partial(HtmlWriter, title="Shared conversation", note=note, person=name, pictures=pictures)
+        writer = partial(
+            HtmlWriter, title=gettext("Shared conversation"), note=note % values, person=name, pictures=pictures
+        )
         pieces = exported(
             caller=caller,
             selection=ExportSelection(ids=(link.conversation_id,), messages=chosen, is_for_others=True),

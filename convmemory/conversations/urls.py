@@ -34,6 +34,7 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),
     path("conversations/<int:conversation_id>/delete", views.delete, name="delete-conversation"),
     path("conversations/<int:conversation_id>/keys", views.hidden_keys, name="hidden-keys"),
+    path("conversations/<int:conversation_id>/article", sharing_views.article, name="article"),
     path("conversations/<int:conversation_id>/share", sharing_views.share, name="share-conversation"),
     path("settings/links", sharing_views.share_links, name="share-links"),
     path("settings/links/<int:link_id>/revoke", sharing_views.revoke, name="revoke-share-link"),

@@ -17,7 +17,7 @@ from convmemory.documents.models import Document
 
 CONTENT_CHARS = 20_000
 # Not read for lists: file names often describe the content.
-UNREAD = ("name", "title", "error", "notes", "next_name")
+UNREAD = ("name", "title", "error", "notes", "next_name", "folder", "tags")
 
 
 @admin.register(Document)

@@ -36,6 +36,7 @@ from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.text import storable
 from convmemory.core.trash import last_expired
 from convmemory.documents.drawing import drop_pictures
+from convmemory.documents.filing import condition_of
 from convmemory.documents.models import ConversationDocument, Document
 from convmemory.documents.signals import document_restored, document_trashed
 from convmemory.documents.storage import digest_of, document_storage, place_of
@@ -261,10 +262,13 @@ def find_documents(
     limit: int,
     chosen: str = "",
     title: str = "",
+    folder: str = "",
+    tag: str = "",
     sort: str = "newest",
     cursor: str = "",
 ) -> tuple[list[Listed], str | None]:
-    """Return documents with this text in their title or name, and the cursor of the next page, if any.
+    """Return documents with this text in their title or name, in a folder and with a tag if these are given, and the
+    cursor of the next page, if any.
 
     They are those of all archives that the caller reads, or of the `chosen` one (`Caller.chosen`). One query for
     each archive. Raises: InvalidInput, NotFound for another space.
@@ -272,8 +276,9 @@ def find_documents(
     if sort not in SORTS:
         raise InvalidInput(f"Documents are sorted by {', '.join(SORTS)}.")
     order = SORTS[sort]
-    query = {"list": "documents", "space": chosen, "title": title, "sort": sort}
-    condition = Q(title__folded_contains=title) | Q(name__folded_contains=title) if title else Q()
+    query = {"list": "documents", "space": chosen, "title": title, "folder": folder, "tag": tag, "sort": sort}
+    condition = condition_of(folder=folder, tag=tag)
+    condition &= Q(title__folded_contains=title) | Q(name__folded_contains=title) if title else Q()
     if cursor:
         # A place in all archives: the values of the last document, by which it is sorted; ids are unique.
         position = decode_cursor(query, cursor)

@@ -57,6 +57,8 @@ class Document(Trashable):
     coverage = models.JSONField(
         default=list, db_default=[], blank=True, help_text="Parts by kind: how many were read, of how many."
     )
+    folder = models.CharField(max_length=200, blank=True, default="", db_default="")
+    tags = models.JSONField(default=list, db_default=[], blank=True)
     page_count = models.PositiveIntegerField(null=True, blank=True)
     char_count = models.PositiveIntegerField(default=0)
     section_count = models.PositiveIntegerField(default=0)

@@ -6,6 +6,7 @@ from convmemory.documents import views
 
 urlpatterns = [
     path("documents", views.library_page, name="documents"),
+    path("documents/change", views.change, name="change-documents"),
     path("documents/of-import/<int:import_id>", views.add_import, name="add-import-to-documents"),
     path("documents/<int:document_id>", views.document, name="document"),
     path("documents/<int:document_id>/card", views.card, name="document-card"),

@@ -14,13 +14,14 @@ from django.http import FileResponse, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import PageRequest, archive_choices, enter_archive_of, in_archive
 from convmemory.conversations.importing.imports import get_import
 from convmemory.conversations.importing.kept_uploads import opened
+from convmemory.conversations.pages.browsing_views import came_from
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.config import config
@@ -28,7 +29,7 @@ from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOn
 from convmemory.core.files.uploads import DOCUMENT_SUFFIXES
 from convmemory.core.numbers import MAX_INTEGER, number_or_refuse
 from convmemory.core.text import storable
-from convmemory.documents import library
+from convmemory.documents import filing, library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
 from convmemory.documents.tasks import enqueue_document, enqueue_drawing
@@ -63,7 +64,8 @@ def library_page(request: PageRequest) -> HttpResponse:
             messages.info(request, _("“%(title)s” is in your library already.") % {"title": title})
     if files and not refusals:
         return redirect("document", replaces) if replaces is not None else redirect("documents")
-    criteria = {"title": storable(request.GET.get("q", ""))[:200].strip(), "sort": request.GET.get("sort", "newest")}
+    typed = {name: storable(request.GET.get(name, ""))[:200].strip() for name in ("q", "folder", "tag")}
+    criteria = {"title": typed.pop("q"), "sort": request.GET.get("sort", "newest"), **typed}
     spaces = [] if request.caller.space else request.caller.spaces
     space = request.GET.get("space", "") if spaces else ""
     rows, following = library.find_documents(
@@ -73,7 +75,7 @@ def library_page(request: PageRequest) -> HttpResponse:
         cursor=request.GET.get("cursor", ""),
         **criteria,
     )
-    kept = {name: text for name, text in (("q", criteria["title"]), ("space", space)) if text}
+    kept = {name: text for name, text in (("q", criteria["title"]), ("space", space), *typed.items()) if text}
     nothing_chosen = request.method == "POST" and not files
     context = {
         "rows": [(row, access if spaces and access.space else None) for row, access in rows],
@@ -85,6 +87,9 @@ def library_page(request: PageRequest) -> HttpResponse:
         "space": space,
         "kept": f"&{urlencode(kept)}" if kept else "",
         "q": criteria["title"],
+        "chosen": typed,
+        "filing": filing.filing_of(caller=request.caller),
+        "here": request.get_full_path(),
         "sort": criteria["sort"],
         "columns": COLUMNS,
         "refusals": refusals,
@@ -94,6 +99,36 @@ def library_page(request: PageRequest) -> HttpResponse:
         "upload_address": request.build_absolute_uri(reverse("api:upload_document")),
     }
     return render(request, "documents/library.html", context, status=422 if nothing_chosen or refusals else 200)
+
+
+CHANGES: dict[str, Callable[..., int]] = {
+    "tag": filing.add_tag,
+    "untag": filing.remove_tag,
+    "folder": filing.put_into_folder,
+}
+
+
+@require_POST
+@in_archive
+def change(request: PageRequest) -> HttpResponse:
+    """Tag the chosen documents, take a tag off, or put them into a folder."""
+    action, back = request.POST.get("action", ""), came_from(request) or reverse("documents")
+    numbers = [number_or_refuse(text, "What was chosen are no documents.") for text in request.POST.getlist("chosen")]
+    chosen = [number for number in numbers if number is not None]
+    if action not in CHANGES:
+        raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
+    if not chosen:
+        messages.warning(request, _("Nothing was chosen: tick the documents first."))
+        return redirect(back)
+    name = request.POST.get("folder" if action == "folder" else "tag", "")
+    try:
+        count = CHANGES[action](caller=request.caller, document_ids=chosen, name=name)
+    except InvalidInput as error:
+        messages.error(request, str(error))
+    else:
+        done = ngettext("%(count)s document is changed.", "%(count)s documents are changed.", count)
+        messages.success(request, done % {"count": count})
+    return redirect(back)
 
 
 @require_POST

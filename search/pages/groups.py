@@ -1,5 +1,6 @@
 """Groups the hits of the search page by conversation and document, in the order of each group's best hit."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,8 @@ from search.results.overturned import Overturning
 from search.searching import Comparable
 
 QUESTION_CHARS = 200
+LIKE_CHARS = 300
+_WORD = re.compile(r"[^\W_]+")
 SHOWN_PER_GROUP = 3
 REASONS = {
     "words": _("Words of the query stand in it."),
@@ -53,7 +56,8 @@ class Scored(Comparable, Protocol):
 class HitView:
     """A hit in the list: `key` names it in the page's URL, `heading` is its question or its headings.
 
-    `percent` is its similarity; `likelihood` is how many of 100 such hits answer, if that is known.
+    `percent` is its similarity; `likelihood` is how many of 100 such hits answer, if that is known. `like_url` is the
+    address of a search for what means the same.
     """
 
     key: str
@@ -71,6 +75,7 @@ class HitView:
     object_id: int
     number: int
     is_section: bool
+    like_url: str = ""
     mark: Mark | None = None
     overturned: Overturning | None = None
 
@@ -181,6 +186,12 @@ BAND_NAMES = {
 }
 
 
+def _like_url(heading: str, passage: str) -> str:
+    """Return the address of a search by meaning for a hit's own words, none of which can be an operator."""
+    words = " ".join(_WORD.findall(f"{heading} {passage}"))
+    return f"{reverse('search')}?{urlencode({'q': words[:LIKE_CHARS], 'mode': 'semantic'})}" if words else ""
+
+
 def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated: bool) -> HitView:
     """Return one hit for the list; `best` is the best score of the query, `asked` its words to mark."""
     where, number, object_id = hit.where, hit.number, hit.object_id
@@ -210,6 +221,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         object_id=object_id,
         number=number,
         is_section=is_section,
+        like_url=_like_url(heading, hit.passage),
         mark=None if isinstance(where, SectionPlace) else where.mark,
         overturned=None if isinstance(where, SectionPlace) else where.overturned,
     )

@@ -118,7 +118,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !event.target.matches(".bulk-tag input")) return;
     event.preventDefault(); // Enter would press the form's first button
-    one('[name="action"][value="tag"]', form()).click();
+    one('[name="action"]', event.target.closest(".bulk-tag")).click();
   });
 
   /* --- a star or a pin --------------------------------------------------------------------------- */

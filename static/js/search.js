@@ -97,6 +97,56 @@
     if (detail.target?.id === "main") asked?.abort();
   });
 
+  /* --- a look at a row of any list: the space bar opens and closes it, the arrow keys go on ----------- */
+
+  const ROWS = ".item[href], .library-title, .documents-table th a";
+  let looked; // the row that the dialog shows
+
+  function addressOfLook(row) {
+    const [, kind, number] = new URL(row.href).pathname.match(/^\/(conversations|documents)\/(\d+)$/) ?? [];
+    return row.dataset.preview ?? (number && `/search/preview/${kind}/${number}`);
+  }
+
+  async function look(row) {
+    const dialog = one("[data-look]"), address = row && addressOfLook(row);
+    if (!address) return;
+    looked = row;
+    const response = await fetch(address, { headers: { "HX-Request": "true" } });
+    if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
+    if (!response.ok) return document.dispatchEvent(new CustomEvent("convmemory:refused", { detail: response }));
+    const html = await response.text();
+    if (looked !== row) return; // another one was asked for meanwhile
+    dialog.innerHTML = html;
+    htmx.process(dialog);
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
+    dialog.focus({ preventScroll: true });
+    one("#passage", dialog)?.scrollIntoView({ block: "center" });
+  }
+
+  document.addEventListener("close", ({ target }) => {
+    if (!target.matches("[data-look]")) return;
+    target.innerHTML = ""; // its turns have the names of those on the page
+    looked?.focus();
+    looked = null;
+  }, true);
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const dialog = one("[data-look][open]"), row = event.target.closest?.(ROWS);
+    const by = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+    if (dialog && event.target.matches("a, button, input, summary, textarea") && event.key === " ") return;
+    if (dialog && event.key === " ") dialog.close();
+    else if (dialog && event.key === "Enter" && !event.target.matches("a, button, summary")) one("[data-preview-open]", dialog)?.click();
+    else if (dialog && by) {
+      const rows = all(ROWS).filter((each) => each.checkVisibility());
+      look(rows[rows.indexOf(looked) + by]);
+    } else if (!dialog && event.key === " " && row && !one("dialog[open]")) look(row);
+    else return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+
   /* --- what is done with the selected result ------------------------------------------------------- */
 
   async function star(hit) {
@@ -116,10 +166,12 @@
 
   document.addEventListener("keydown", (event) => {
     const hit = one("#results .hit[data-conversation][aria-current]");
-    if (event.key !== "s" || event.ctrlKey || event.metaKey || event.altKey || !hit || one("dialog[open]")) return;
+    const isKey = event.key === "s" || event.key === "m";
+    if (!isKey || event.ctrlKey || event.metaKey || event.altKey || !hit || one("dialog[open]")) return;
     if (event.target.matches?.("input, textarea, select, [contenteditable]")) return;
     event.preventDefault();
-    star(hit);
+    if (event.key === "s") star(hit);
+    else one(".like", hit.closest(".hit-row"))?.click();
   });
 
   /* --- what a search adds to the history --------------------------------------------------------- */

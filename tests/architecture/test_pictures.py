@@ -18,7 +18,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
     "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
-    "shared",  # as an exported conversation
+    "shared", "article",  # as an exported conversation
     "client",  # a file
     "files", "file", "conversation-file", "conversation-files",  # the samples edit none
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces

@@ -351,6 +351,7 @@ ROUTES: dict[str, Surface] = {
     "GET events": lambda _, ask: _api(ask, "GET", "/events", conversation_id=ask.conversation),
     "GET events by words": lambda _, ask: _api(ask, "GET", "/events", query=ask.question),
     "page similar events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", similar=ask.event),
+    "page article": lambda _, ask: _file(ask, f"/conversations/{ask.conversation}/article"),
     "page events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", q=ask.question),
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
     "MCP turn resource": _turn_resource,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
@@ -111,6 +112,33 @@ def test_palette_acts_on_what_is_open(visit: Callable[..., None], conversation: 
         expect(page.get_by_role("dialog").get_by_role("heading", name="Library")).to_have_count(0)
 
     at_every_width(visit, steps, at=f"{conversation.get_absolute_url()}?turn=0")
+
+
+def test_space_bar_previews_rows_of_library_and_enter_opens(visit: Callable[..., None], owner: User) -> None:
+    older = make_conversation(owner, exchange(("how is rye bread made?", "With rye.")), title="Rye")
+    newer = make_conversation(owner, exchange(("and wheat bread?", "With wheat.")), title="Wheat")
+    for row, day in ((older, 1), (newer, 2)):
+        Conversation.objects.filter(pk=row.pk).update(updated_at=datetime(2030, 1, day, tzinfo=UTC))
+
+    def steps(page: Page) -> None:
+        dialog = page.get_by_role("dialog", name="Preview")
+        first = page.locator(".library-title", has_text="Wheat")
+        first.focus()
+        page.keyboard.press("Space")
+        expect(dialog).to_contain_text("With wheat.")
+        page.keyboard.press("ArrowDown")
+        expect(dialog).to_contain_text("With rye.")
+        page.keyboard.press("k")
+        expect(dialog).to_contain_text("With wheat.")
+        page.keyboard.press("Space")
+        expect(dialog).to_be_hidden()
+        expect(first).to_be_focused()
+        page.keyboard.press("Space")
+        expect(dialog).to_contain_text("With wheat.")
+        page.keyboard.press("Enter")
+        expect(page.locator("[data-conversation-page]")).to_contain_text("and wheat bread?")
+
+    visit(steps, at="/library")
 
 
 def test_list_is_resized_and_stays_so(visit: Callable[..., None]) -> None:

@@ -1,6 +1,7 @@
 """Conversations as files: the same turns when they come back, keys masked, nothing of other users, streamed."""
 
 import json
+import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -127,6 +128,63 @@ def test_exported_html_has_no_active_or_external_content(stored: Conversation, o
     for active in ("<script", 'href="javascript', " src=", "<link", "@import", "url("):
         assert active not in text
     assert "default-src 'none'" in text
+
+
+def work(steps: int) -> Iterator[MessageDraft]:
+    yield MessageDraft("user", (TextPart("Mend the <lock>."),))
+    for number in range(steps):
+        call = ToolCallPart(
+            f"c{number}", "Edit", {"file_path": "/p/a.py", "old_string": "x", "new_string": f"{number}"}
+        )
+        run = ToolCallPart(f"r{number}", "Bash", {"command": "pytest <b>"})
+        yield MessageDraft("assistant", (TextPart("Now this."), call, run))
+        yield MessageDraft("tool", (ToolResultPart(f"c{number}", "ok"), ToolResultPart(f"r{number}", "3 passed")))
+    yield MessageDraft("assistant", (TextPart("Mended."),))
+
+
+@pytest.mark.django_db
+def test_files_fold_work_and_end_turn_with_outcome_like_page(owner: User) -> None:
+    made = make_conversation(owner, [*work(2), *exchange(("And <b>now</b>?", "Nothing."), ("So?", "So."))])
+    markdown = fetched(owner, f"{made.pk}/export")
+    assert markdown.count("<details><summary>4 steps, 1 file · 2 Edit, 2 Bash</summary>\n\n**Calls Edit**") == 1
+    assert "</details>\n\nMended.\n\n*a.py · pytest <b> passed*\n\n## You" in markdown
+    html = fetched(owner, f"{made.pk}/export", format="html")
+    browser = Client()
+    browser.force_login(owner)
+    page = browser.get(made.get_absolute_url()).content.decode()
+    for piece in ('<span class="fold-label">4 steps, 1 file</span>', '<span class="is-passed">pytest &lt;b&gt; passed'):
+        assert html.count(piece) == page.count(piece) == 1
+    contents = html[html.index('<nav class="contents"') :]
+    assert '<a href="#turn-1"><span class="outline-number">2</span>' in contents
+    assert "And &lt;b&gt;now&lt;/b&gt;?" in contents
+    assert html.count('id="turn-1"') == 1
+
+
+@pytest.mark.django_db
+def test_conversation_opens_as_one_page_that_others_do_not_find(owner: User) -> None:
+    made = make_conversation(owner, exchange(*((f"question {n}", f"answer {n}") for n in range(90))), title="Long")
+    browser, eve = Client(), Client()
+    browser.force_login(owner)
+    eve.force_login(make_user("eve"))
+    answer = browser.get(f"{made.get_absolute_url()}/article")
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
+    assert text.count("answer ") == 90
+    assert "Shared by" not in text
+    assert f'href="{made.get_absolute_url()}/article"' in browser.get(made.get_absolute_url()).content.decode()
+    assert eve.get(f"{made.get_absolute_url()}/article").status_code == 404
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("format", ["markdown", "html"])
+def test_long_turn_is_written_in_parts_with_all_steps_and_one_outcome(owner: User, format: str) -> None:
+    made = make_conversation(owner, [*work(70), *work(1)])
+    text = fetched(owner, f"{made.pk}/export", format=format)
+    assert len(re.findall(r"[0-9]+ steps, 1 file", text)) > 4
+    assert text.count("3 passed") == 71
+    assert text.count("Mended.") == 2
+    assert len(re.findall(r"turn-outcome|^\*a.py", text, re.MULTILINE)) >= 2
+    assert text.count("Output") == (2 * 71 if format == "markdown" else 0)
 
 
 @pytest.mark.django_db

@@ -1,7 +1,9 @@
 """Conditions typed into the search box: title, star, pin, tag, model, and what a conversation has."""
 
 import re
+from html import unescape
 from itertools import product
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
@@ -89,3 +91,18 @@ def test_impossible_value_is_named_with_the_possible_ones(pages: Client) -> None
 
 def test_empty_box_has_examples(pages: Client) -> None:
     assert '<a href="/search?q=has%3Acode"><code>has:code</code></a>' in pages.get("/search").content.decode()
+
+
+def test_more_like_hit_searches_by_meaning_for_its_words_without_operators(owner: User, pages: Client) -> None:
+    asked = 'How is "rye" bread baked -flour title:loaf?'
+    row = make_conversation(owner, exchange((asked, "In tins.")), title="Typed")
+    index_conversation(conversation_id=row.pk)
+    text = pages.get("/search", {"q": "rye tins"}).content.decode()
+    links = [unescape(link) for link in re.findall(r'<a class="like" href="([^"]+)"', text)]
+    (address,) = [link for link in links if "flour" in link]
+    query = parse_qs(urlsplit(address).query)
+    assert query["q"][0].startswith("How is rye bread baked flour title loaf")
+    assert query["mode"] == ["semantic"]
+    listed = pages.get(address).content.decode()
+    assert "Plain bread" in listed
+    assert "Foreign loaf" not in listed

@@ -20,6 +20,8 @@ from convmemory.accounts.models import AuditEntry, ShareLink
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations import sharing
 from convmemory.conversations.messages import ingest
+from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.parts import TextPart, ToolCallPart
 from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import NotAllowed
@@ -66,7 +68,9 @@ def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: Use
     path = share(owner, teapot)
     ingest.append_messages(caller=Caller.of(owner), conversation_id=teapot.pk, drafts=[user_says("and the lid?")])
     page = opened(path)
-    assert all(said in page for said in ("<h1>Teapot</h1>", "Celadon, twice.", "<strong>ten</strong>", "turn 1"))
+    assert all(
+        said in page for said in ('<h1 dir="auto">Teapot</h1>', "Celadon, twice.", "<strong>ten</strong>", "turn 1")
+    )
     assert not any(said in page for said in ("and the lid?", "wombat", "csrf", "<script", f"/{teapot.pk}"))
     assert "Messages that were added later are not shown." in page
     Client().head(path)
@@ -75,6 +79,24 @@ def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: Use
     assert link["last_opened_at"]
     assert "url" not in link
     assert sharing.links_of(caller=Caller.of(make_user("eve"))) == []
+
+
+@pytest.mark.django_db
+def test_outcome_on_shared_page_is_that_of_shared_messages(owner: User, settings: Settings) -> None:
+    settings.SHARING = "anybody"
+
+    def edits(name: str) -> MessageDraft:
+        call = ToolCallPart(name, "Write", {"file_path": f"/p/{name}.py", "content": "x"})
+        return MessageDraft("assistant", (TextPart(f"I write {name}."), call))
+
+    made = make_conversation(owner, [user_says("go"), edits("first")])
+    path = share(owner, made)
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=made.pk, drafts=[edits("later")])
+    outcome: Any = made.messages.get(position=0).outcome
+    assert outcome["files"] == ["/p/first.py", "/p/later.py"]
+    page = opened(path)
+    assert '<span title="/p/first.py">first.py</span>' in page
+    assert "later.py" not in page
 
 
 @pytest.mark.django_db
@@ -146,7 +168,7 @@ def test_shared_page_names_who_shared_it_and_shows_pictures_but_no_paths(owner: 
     page = opened(share(owner, Conversation.objects.get(title="Dot")))
     assert "Shared by Ada Lane on" in page
     assert "convmemory</strong></header>" in page
-    assert "<h2>Ada Lane <small>" in page
+    assert '<span class="speaker">Ada Lane</span>' in page
     assert "pottery" in page
     assert "secret-client" not in page
     assert f'<img src="data:image/png;base64,{PICTURE}"' in page
@@ -283,7 +305,7 @@ def test_link_is_made_opened_without_session_and_revoked(
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(address)
-        expect(page.get_by_role("heading", name="Teapot")).to_be_visible()
+        expect(page.get_by_role("heading", name="Teapot", level=1)).to_be_visible()
         expect(page.get_by_text("Celadon, twice.")).to_be_visible()
         assert asked == [address]
         assert page.context.cookies() == []

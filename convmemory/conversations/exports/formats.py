@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Protocol
 
 from django.http import StreamingHttpResponse
+from django.utils.translation import get_language, override
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller
@@ -28,9 +29,9 @@ class Writer(Protocol):
 
     def conversation(self, conversation: Conversation) -> str: ...
 
-    def message(self, message: ExportedMessage) -> str: ...
+    def message(self, message: ExportedMessage) -> Iterator[str]: ...
 
-    def end_of_conversation(self) -> str: ...
+    def end_of_conversation(self) -> Iterator[str]: ...
 
     def end(self) -> str: ...
 
@@ -64,7 +65,8 @@ def exported(*, caller: Caller, selection: ExportSelection, format: Format) -> I
     Raises: NotFound, before the first piece is read.
     """
     conversations = chosen(caller=caller, selection=selection)
-    return _in_pieces(_texts(conversations, selection, format.writer()))
+    texts = _in_language(get_language(), _texts(conversations, selection, format.writer()))
+    return _in_pieces(texts)
 
 
 def record_export(*, caller: Caller, selection: ExportSelection) -> None:
@@ -79,9 +81,19 @@ def _texts(conversations: Iterator[Conversation], selection: ExportSelection, wr
     for conversation in conversations:
         yield writer.conversation(conversation)
         for message in messages_of(conversation, selection):
-            yield writer.message(message)
-        yield writer.end_of_conversation()
+            yield from writer.message(message)
+        yield from writer.end_of_conversation()
     yield writer.end()
+
+
+def _in_language(language: str | None, texts: Iterator[str]) -> Iterator[str]:
+    """Yield the texts, each made in the language of the request, which has ended by then."""
+    while True:
+        with override(language):
+            text = next(texts, None)
+        if text is None:
+            return
+        yield text
 
 
 def _in_pieces(texts: Iterator[str]) -> Iterator[str]:

@@ -1,30 +1,39 @@
 """Conversations as one self-contained HTML page that runs no script and loads nothing, with pictures in it if asked.
 
-Messages pass through the same sanitiser as on the conversation page; text that would take too much work to render is
+Turns are rendered by the templates of the conversation page, uncut; text that would take too much work to render is
 shown as plain text.
 """
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from html import escape
 from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
 
-from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
+from django.utils.translation import get_language, get_language_bidi
 
 from convmemory.conversations.exports.selection import ExportedMessage
-from convmemory.conversations.messages.parts import ToolCallPart
+from convmemory.conversations.exports.turns import TurnPart, TurnParts
+from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.pages.markdown_html import STEPS, PageWork
-from convmemory.conversations.pages.part_views import PartView, view_part
+from convmemory.conversations.pages.part_views import PartView
 from convmemory.conversations.pages.pictures import Picture
-from convmemory.conversations.pages.rendering import message_kind, speaker_name
+from convmemory.conversations.pages.rendering import HEADING_CHARS, MessageBlock
 from convmemory.core.errors import NotFound
+from convmemory.core.text import one_line
 
+STYLES = ("tokens", "base", "conversation", "reading")
+ICONS = ("branch", "clip", "flag", "note", "result", "thought", "tool", "warning")
 PAGES = 20  # the limit of rendering work, in pages of a conversation
 # The policy forbids scripts and loading, even if the sanitiser let something pass.
 _HEAD = """<!doctype html>
-<html lang="en">
+<html lang="{language}" dir="{direction}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
@@ -65,47 +74,57 @@ class HtmlWriter:
         self._title, self._note, self._person, self._pictures = title, note, person, pictures
         self._pictures_left = MAX_PICTURES_BYTES
         self._work = PageWork(left=PAGES * STEPS)
-        self._tools: dict[str, str] = {}
+        self._turns, self._number = TurnParts(), 0
+        self._contents: list[tuple[int | None, str]] = []
 
     def begin(self) -> str:
-        style = files("convmemory.conversations.exports").joinpath("page.css").read_text(encoding="utf-8")
-        return _HEAD.format(style=style, title=escape(self._title)) + (_BRAND if self._note else "")
+        style = _styles() + files("convmemory.conversations.exports").joinpath("page.css").read_text(encoding="utf-8")
+        language = get_language() or "en"
+        direction = "rtl" if get_language_bidi() else "ltr"
+        head = _HEAD.format(style=style, title=escape(self._title), language=language, direction=direction)
+        return head + _icons() + (_BRAND if self._note else "")
 
     def conversation(self, conversation: Conversation) -> str:
-        self._tools = {}
+        self._turns, self._contents, self._number = TurnParts(), [], self._number + 1
         project = project_name(conversation.project) if self._note else conversation.project
-        facts = (conversation.agent, project)
-        return format_html(
-            "<main>\n<h1>{}</h1>\n<p class=facts><time>{}</time>{}</p>\n{}",
-            conversation.title or "Untitled conversation",
-            f"{conversation.created_at:%-d %B %Y}" if self._note else f"{conversation.created_at:%Y-%m-%d %H:%M} UTC",
-            "".join(f" · {fact}" for fact in facts if fact),
-            format_html("<p class=facts>{}</p>\n", self._note) if self._note else "",
-        )
+        context = {
+            "title": conversation.title,
+            "created_at": conversation.created_at,
+            "facts": [fact for fact in (conversation.agent, project) if fact],
+            "note": self._note,
+        }
+        return render_to_string("conversations/export.html#begin", context)
 
-    def message(self, message: ExportedMessage) -> str:
-        self._tools |= {part.id: part.name for part in message.parts if isinstance(part, ToolCallPart)}
-        row, kind = message.row, message_kind(message.row, message.parts)
-        turn = "" if row.turn_number is None else f"turn {row.turn_number + 1}"
-        at = f"{row.created_at:%Y-%m-%d %H:%M}" if row.created_at else ""
-        marked = str(message.mark) if message.mark else ""
-        facts = " · ".join(filter(None, (turn, at, row.model, "superseded" if row.superseded else "", marked)))
-        views = (view_part(part, index, tools=self._tools, whole=True, work=self._work)
-                 for index, part in enumerate(message.parts))  # fmt: skip
-        body = [self._picture(row.position, view) or self._part(view) for view in views]
-        return format_html(
-            '<section class="{}">\n<h2>{} <small>{}</small></h2>\n{}</section>\n',
-            f"{kind} superseded" if row.superseded else kind,
-            self._person if self._person and kind == "user" and not row.name else speaker_name(row, kind),
-            facts,
-            mark_safe("".join(body)),  # noqa: S308 - escaped or sanitised below
-        )
+    def message(self, message: ExportedMessage) -> Iterator[str]:
+        for part in self._turns.take(message):
+            yield from self._rendered(part)
 
-    def end_of_conversation(self) -> str:
-        return "</main>\n"
+    def end_of_conversation(self) -> Iterator[str]:
+        for part in self._turns.rest():
+            yield from self._rendered(part)
+        context = {"contents": self._contents, "anchor": self._anchor}
+        yield render_to_string("conversations/export.html#end", context)
 
     def end(self) -> str:
         return "</body>\n</html>\n"
+
+    @property
+    def _anchor(self) -> str:
+        """Return what ids begin with, so that those of several conversations differ."""
+        return f"c{self._number}-" if self._number > 1 else ""
+
+    def _rendered(self, part: TurnPart) -> Iterator[str]:
+        """Yield the HTML of each block, and note the headings for the contents."""
+        blocks = [self._with_pictures(block) for block in part.blocks(work=self._work, person=self._person)]
+        self._contents += [(block.view.turn, _heading(block)) for block in blocks if block.view.opens_turn]
+        for is_superseded, group in groupby(blocks, key=lambda block: block.view.superseded):
+            for shown in [list(group)] if is_superseded else ([block] for block in group):  # one fold, or each block
+                context = {"blocks": shown, "is_file": True, "anchor": self._anchor}
+                yield render_to_string("conversations/blocks.html", context)
+
+    def _with_pictures(self, block: MessageBlock) -> MessageBlock:
+        views = (replace(view, picture=self._picture(block.view.position, view)) for view in block.view.parts)
+        return replace(block, view=replace(block.view, parts=tuple(views)))
 
     def _picture(self, position: int, view: PartView) -> str:
         if self._pictures is None or not view.is_image:
@@ -117,18 +136,26 @@ class HtmlWriter:
         self._pictures_left -= len(picture.data)
         if self._pictures_left < 0:
             return ""
-        address = f"data:{picture.media_type};base64,{b64encode(picture.data).decode()}"
-        return format_html('<img src="{}" alt="{}">\n', address, view.label)
-
-    def _part(self, view: PartView) -> str:
-        if view.type == "text":
-            return format_html("<div class=said>{}</div>\n", view.html) if view.html else _plain(view.text)
-        label = {"thinking": "Thinking", "tool_call": f"Calls {view.label}", "attachment": f"Attached: {view.label}"}
-        title = label.get(view.type) or f"{'Error' if view.is_error else 'Output'} {view.label}"
-        inner: str = view.html or "".join(f"<h3>{escape(f.name)}</h3>{_plain(f.text)}" for f in view.fields)
-        body = mark_safe(inner or (_plain(view.text) if view.text else ""))  # noqa: S308 - escaped or sanitised
-        return format_html("<details><summary>{} <small>{}</small></summary>{}</details>\n", title, view.gist, body)
+        return f"data:{picture.media_type};base64,{b64encode(picture.data).decode()}"
 
 
-def _plain(text: str) -> SafeString:
-    return format_html("<pre>{}</pre>\n", text)
+def _heading(block: MessageBlock) -> str:
+    view = next((view for view in block.view.parts if view.heading is not None), None)
+    return (
+        view.heading or one_line(view.source.text, HEADING_CHARS) if view and isinstance(view.source, TextPart) else ""
+    )
+
+
+@cache
+def _styles() -> str:
+    """Return the style sheets of the conversation page without what they load."""
+    sheets = (Path(str(finders.find(f"css/{name}.css"))).read_text(encoding="utf-8") for name in STYLES)
+    return "".join(f"{line}\n" for sheet in sheets for line in sheet.splitlines() if "url(" not in line)
+
+
+@cache
+def _icons() -> str:
+    """Return the icons that messages show."""
+    text = Path(str(finders.find("img/icons.svg"))).read_text(encoding="utf-8")
+    symbols = [line for line in text.splitlines() if any(f'id="{name}"' in line for name in ICONS)]
+    return f'<svg hidden xmlns="http://www.w3.org/2000/svg">{"".join(symbols)}</svg>\n'

@@ -4,6 +4,7 @@ A long conversation is written as several entries, so that a reader can process 
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -38,7 +39,7 @@ class JsonWriter:
         )[:-1]
         return self._begun()
 
-    def message(self, message: ExportedMessage) -> str:
+    def message(self, message: ExportedMessage) -> Iterator[str]:
         plain = ("position", "role", "is_real_user", "superseded", "name", "model", "turn_number", "source_key")
         text = _dumped(
             {
@@ -52,10 +53,10 @@ class JsonWriter:
         if self._written and self._written + len(text) > ENTRY_CHARS:
             between = f"\n]}}{self._begun()}"
         self._written += len(text)
-        return f"{between}\n{text}"
+        yield f"{between}\n{text}"
 
-    def end_of_conversation(self) -> str:
-        return "\n]}"
+    def end_of_conversation(self) -> Iterator[str]:
+        yield "\n]}"
 
     def end(self) -> str:
         return "\n]}\n"

@@ -1,11 +1,20 @@
-"""Conversations as Markdown: headings for conversations and speakers, tool calls and their output in code fences."""
+"""Conversations as Markdown: headings for conversations and speakers, and work folded as on the conversation page.
+
+Tool calls and their output are in code fences; a run of steps is a `<details>`, whose summary is the page's line.
+"""
 
 import json
+from collections.abc import Iterator, Mapping
+from html import escape
 
 from convmemory.conversations.exports.selection import ExportedMessage
+from convmemory.conversations.exports.turns import TurnPart, TurnParts
+from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.messages.parts import AttachmentPart, Part, TextPart, ThinkingPart, ToolCallPart
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.pages.rendering import message_kind, speaker_name
+from convmemory.conversations.pages.markdown_html import PageWork
+from convmemory.conversations.pages.rendering import MessageBlock, StepRun
+from convmemory.conversations.templatetags.outcomes import commands
 from convmemory.core.text import one_line
 
 SHORTEST_FENCE = 3
@@ -16,31 +25,68 @@ class MarkdownWriter:
 
     def __init__(self) -> None:
         self._speaker = ""
+        self._turns = TurnParts()
 
     def begin(self) -> str:
         return ""
 
     def conversation(self, conversation: Conversation) -> str:
-        self._speaker = ""
+        self._speaker, self._turns = "", TurnParts()
         facts = [f"{conversation.created_at:%Y-%m-%d}", conversation.agent, conversation.project]
         title = one_line(conversation.title, 300) or "Untitled conversation"
         return f"# {title}\n\n{' · '.join(filter(None, facts))}\n\n"
 
-    def message(self, message: ExportedMessage) -> str:
-        speaker = speaker_name(message.row, message_kind(message.row, message.parts))
-        gone = ", superseded" if message.row.superseded else ""
-        marked = f"*{one_line(str(message.mark), 400)}*\n\n" if message.mark else ""
-        at = f", {message.row.created_at:%Y-%m-%d %H:%M} UTC" if message.row.created_at else ""
-        heading = "" if speaker == self._speaker and not gone else f"## {one_line(speaker, 200)}{at}{gone}\n\n"
-        self._speaker = "" if gone else speaker
-        texts = [text for part in message.parts if (text := part_as_markdown(part))]
-        return heading + marked + "".join(f"{text}\n\n" for text in texts)
+    def message(self, message: ExportedMessage) -> Iterator[str]:
+        for part in self._turns.take(message):
+            yield from self._written(part)
 
-    def end_of_conversation(self) -> str:
-        return ""
+    def end_of_conversation(self) -> Iterator[str]:
+        for part in self._turns.rest():
+            yield from self._written(part)
 
     def end(self) -> str:
         return ""
+
+    def _written(self, part: TurnPart) -> Iterator[str]:
+        texts = {place: part_as_markdown(each) for place, each in part.parts().items()}
+        for block in part.blocks(work=PageWork(left=0)):  # no HTML is needed
+            view = block.view
+            paragraphs = [self._heading(block), f"*{one_line(str(view.mark), 400)}*" if view.mark else ""]
+            paragraphs += [texts[view.position, each.index] for each in view.parts]
+            if block.run:
+                paragraphs.append(_folded(block.run, texts))
+            if block.outcome.is_work:
+                paragraphs.append(f"*{_outcome_line(block.outcome)}*")
+            yield "".join(f"{paragraph}\n\n" for paragraph in paragraphs if paragraph)
+
+    def _heading(self, block: MessageBlock) -> str:
+        """Return the speaker's heading, where the speaker has changed or a superseded message begins."""
+        view = block.view
+        gone = ", superseded" if view.superseded else ""
+        if not gone and (view.speaker == self._speaker or (not view.headed and self._speaker)):
+            return ""
+        self._speaker = "" if gone else view.speaker
+        at = f", {view.created_at:%Y-%m-%d %H:%M} UTC" if view.created_at else ""
+        return f"## {one_line(view.speaker, 200)}{at}{gone}"
+
+
+def _folded(run: StepRun, texts: Mapping[tuple[int, int], str]) -> str:
+    """Return steps as one line that opens; a single step as it is."""
+    pieces = []
+    for step in run.steps:
+        pieces.append(texts[step.position, step.part.index])
+        if step.result:
+            pieces.append(texts[step.result_position, step.result.index])
+    inner = "\n\n".join(filter(None, pieces))
+    if not run.is_folded:
+        return inner
+    about = run.tools if run.is_all_work or not run.outcome.is_work else _outcome_line(run.outcome)
+    return f"<details><summary>{escape(f'{run.label} · {about}')}</summary>\n\n{inner}\n\n</details>"
+
+
+def _outcome_line(outcome: Outcome) -> str:
+    """Return changed files and last commands in one line, as the page shows them."""
+    return " · ".join(filter(None, [outcome.file_names, *(sentence for sentence, _ in commands(outcome))]))
 
 
 def part_as_markdown(part: Part) -> str:

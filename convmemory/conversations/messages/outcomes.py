@@ -6,7 +6,7 @@ Pure. `write_outcomes` in `messages/numbering.py` stores it with the message tha
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from convmemory.conversations.messages.echo import is_own_call
@@ -94,6 +94,18 @@ class Outcome:
     def is_work(self) -> bool:
         """True if files were changed or commands were run."""
         return bool(self.files or self.passed or self.failed)
+
+    def then(self, later: Self) -> Self:
+        """Return the outcome of this work and what followed it."""
+        files = dict.fromkeys([*self.files, *later.files])
+        kept = "" if self.passed == later.failed else self.passed
+        return replace(
+            self,
+            conclusion=later.conclusion or self.conclusion,
+            files=tuple(files)[-MAX_FILES:],
+            passed=later.passed or kept,
+            failed=later.failed or self.failed,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that are not empty."""

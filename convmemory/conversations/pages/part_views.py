@@ -54,8 +54,9 @@ class PartView:
 
     `passage` is the passage within it, `is_marked` whether that is marked. A call and its result share `call_id`;
     `diff` is a call's change to a file, `todos` the list that it sets; `is_image` says that the part has a picture to
-    show. `recalled` is what our own recall has added to a text, shown folded. `source` is the part itself. `heading` is
-    set in the question that opens a turn: its beginning, or "" if all of it is short enough for a heading.
+    show, `picture` is its address in a file of its own. `recalled` is what our own recall has added to a text, shown
+    folded. `source` is the part itself. `heading` is set in the question that opens a turn: its beginning, or "" if all
+    of it is short enough for a heading.
     """
 
     index: int
@@ -74,6 +75,7 @@ class PartView:
     diff: Diff | None = None
     todos: tuple[Todo, ...] = ()
     is_image: bool = False
+    picture: str = ""
     recalled: str = ""
     source: Part | None = field(default=None, repr=False)
     heading: str | None = None

@@ -99,14 +99,17 @@ def view_messages(
     versions: Mapping[int, Versions] = MappingProxyType({}),
     marks: Mapping[tuple[int, int], Mark] = MappingProxyType({}),
     outcomes: Mapping[int, Outcome] = MappingProxyType({}),
+    whole: bool = False,
+    work: PageWork | None = None,
 ) -> list[MessageView]:
     """Return messages in order, for the page. `turn_before` is the turn of the message before the first one.
 
     `marks` are those of turns, by conversation and turn, `outcomes` those of turns, by the last message of each.
+    Parts are cut unless `whole`; `work` is the remaining work for the page.
     """
     views: list[MessageView] = []
     tools: dict[str, str] = {}
-    work = PageWork()
+    work = work or PageWork()
     for message in messages:
         parts = message.typed_parts
         tools |= {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
@@ -117,7 +120,8 @@ def view_messages(
         passage_here = passage if passage and passage.message_id == message.pk else None
         held = {passage_here.part_index: passage_here.span} if passage_here else {}
         part_views = [
-            view_part(part, index, tools=tools, passage=held.get(index), work=work) for index, part in enumerate(parts)
+            view_part(part, index, tools=tools, whole=whole, passage=held.get(index), work=work)
+            for index, part in enumerate(parts)
         ]
         if opens_turn and kind == "user":
             question = next((at for at, view in enumerate(part_views) if view.type == "text" and view.gist), None)

@@ -1,5 +1,10 @@
-"""Pages of share links: making and revoking them, for signed-in users, and what a link shows, for all who have it."""
+"""Pages of share links: making and revoking them, for signed-in users, and what a link shows, for all who have it.
 
+A conversation as one page, to read or print it as a whole, is the same page without a link.
+"""
+
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -14,9 +19,12 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from convmemory.accounts.pages import PageRequest, absolute_address, signed_in, to_login
+from convmemory.accounts.pages import PageRequest, absolute_address, in_archive, signed_in, to_login
 from convmemory.conversations import reading, sharing
-from convmemory.conversations.exports.formats import FORMATS, streamed
+from convmemory.conversations.exports.formats import FORMATS, exported, record_export, streamed
+from convmemory.conversations.exports.html_page import HtmlWriter
+from convmemory.conversations.exports.selection import ExportSelection
+from convmemory.conversations.pages.pictures import picture_of
 from convmemory.core.config import config
 from convmemory.core.errors import NotFound, SwitchedOff
 from convmemory.core.numbers import parse_number
@@ -120,6 +128,22 @@ def revoke(request: PageRequest, link_id: int) -> HttpResponse:
     sharing.revoke_link(caller=request.caller, link_id=link_id)
     messages.success(request, _("The link is revoked: it opens no more."))
     return redirect("share-links")
+
+
+@never_cache
+@require_safe
+@in_archive
+def article(request: PageRequest, conversation_id: int) -> HttpResponseBase:
+    """Return the whole conversation as one page, to read or print."""
+    pictures = partial(picture_of, caller=request.caller, conversation_id=conversation_id)
+    selection = ExportSelection(ids=(conversation_id,))
+    title = reading.get_conversation(caller=request.caller, conversation_id=conversation_id).title
+    writer = partial(HtmlWriter, title=title or _("Untitled conversation"), pictures=pictures)
+    pieces = exported(caller=request.caller, selection=selection, format=replace(FORMATS["html"], writer=writer))
+    response = streamed(pieces, media_type=FORMATS["html"].media_type)
+    response.headers["Content-Security-Policy"] = POLICY
+    record_export(caller=request.caller, selection=selection)
+    return response
 
 
 @never_cache

@@ -73,7 +73,7 @@ NEW: dict[str, dict[str, Any]] = {
     "conversations_message": {"outcome": None},
     "conversations_keptupload": {"added_by": None},
     "conversations_storeduse": {"added_bytes": 0, "added_turns": 0, "added_documents": 0},
-    "documents_document": {"added_by": None, "coverage": []},
+    "documents_document": {"added_by": None, "coverage": [], "folder": "", "tags": []},
     "summaries_conversationsummary": {"asked_by": None},
     "accounts_provisionedaccount": {"email": ""},
     "accounts_auditentry": {"times": None},
