@@ -389,6 +389,7 @@ ROUTES: dict[str, Surface] = {
     "page preview of a section": lambda _, ask: _page(
         ask, f"/search/preview/documents/{ask.document}", section=ask.turn, q=ask.question
     ),
+    "page saved searches": lambda _, ask: _page(ask, "/search/saved"),
     "page filters": lambda _, ask: _page(ask, "/search/filters"),
     "page conversation": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}", turn=ask.turn, q=ask.question),
     "page passage": lambda _, ask: _page(
