@@ -114,11 +114,7 @@ def search_page(request: PageRequest) -> HttpResponse:
         status, context = 422, {"error": str(error)}
     context |= {"box": box, "examples": EXAMPLES, "keep": box.query_string, "keep_time": box.without("when")}
     context["is_chosen"] = step == "chosen"
-    if (
-        (context.get("groups") or context.get("titles"))
-        and (step == "chosen" or not request.htmx)
-        and not request.caller.space
-    ):
+    if (context.get("groups") or context.get("titles")) and not cursor and not request.caller.space:
         remember_search(caller=request.caller, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
@@ -298,8 +294,6 @@ def hits_in(request: PageRequest) -> HttpResponse:
     hits = sorted((hit for hit in results.hits if hit.object_id == number), key=lambda hit: hit.number)
     if not hits:
         return HttpResponse(status=204)
-    if not request.caller.space:
-        remember_search(caller=request.caller, box=box)  # the caller is reading one of its results
     turns = [hit.number for hit in hits]
     before = bisect_left(turns, current)
     after = bisect_right(turns, current)
@@ -426,7 +420,8 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     window = window_around(found, turn, passage.message_id if passage else None)
     shown = [message for message in window.messages if message.turn_number == turn] or window.messages
     marks = marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk)
-    blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks))
+    views = view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks, outcomes=window.outcomes)
+    blocks = fold_steps(views)
     context = {
         "conversation": found,
         "window": window,

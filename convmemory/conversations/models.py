@@ -29,10 +29,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-OUTCOME_VERSION = 2  # of what is read from turns, see `write_outcomes` in messages/numbering.py
+OUTCOME_VERSION = 3  # of what is read from turns, see `write_outcomes` in messages/numbering.py
 HAS_OLD_OUTCOMES = Q(outcome_version__isnull=True) | Q(outcome_version__lt=OUTCOME_VERSION)
 TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
 OWN_TITLE = 0  # the owner's, which nothing replaces
+EXTRACTED_TITLE = 2  # made of what a session did, which its owner can undo
 
 
 def project_name(project: str) -> str:
@@ -53,7 +54,9 @@ class Conversation(Trashable):
     )
     title = models.CharField(max_length=300, blank=True, default="")
     title_version = models.SmallIntegerField(
-        null=True, default=TITLE_VERSION, help_text="0: chosen by the owner. Null: of an older version."
+        null=True,
+        default=TITLE_VERSION,
+        help_text="0: chosen by the owner; 2: made of what the session did. Null: of an older version.",
     )
     agent = models.CharField(max_length=100, blank=True, default="")
     project = models.CharField(max_length=300, blank=True, default="")
@@ -84,7 +87,8 @@ class Conversation(Trashable):
     outcome_version = models.SmallIntegerField(
         null=True,
         default=OUTCOME_VERSION,
-        help_text="Null: an older version stored its turns, without outcomes; 1: without edits of files.",
+        help_text="Null: an older version stored its turns, without outcomes; 1: without edits of files; 2: without "
+        "a title made of what the session did.",
     )
     additions = models.JSONField(
         default=dict, db_default={}, help_text="In a space, what persons added to it, by their numbers: [bytes, turns]."
@@ -114,7 +118,6 @@ class Conversation(Trashable):
                 fields=["archive", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="conversation_trash"
             ),
             models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
-            models.Index(fields=["id"], condition=Q(title_version__isnull=True), name="conversation_old_title"),
             models.Index(fields=["id"], condition=HAS_OLD_OUTCOMES, name="conversation_old_outcomes"),
         ]
 

@@ -1,6 +1,7 @@
 """Stores recent and saved searches: the newest are kept automatically, saved ones until their owner deletes them."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from django.utils import timezone
 
@@ -14,21 +15,29 @@ SAVED_LIMIT = 100
 # The number of recent searches kept for one owner.
 KEPT = 30
 MAX_ADDRESS_CHARS = 1_000
+TYPING_TIME = timedelta(seconds=10)  # between two searches of which one begins with the other
 
 
 def remember_search(*, caller: Caller, box: SearchBox) -> None:
-    """Store this search of the owner, and delete the oldest unsaved ones. Two queries."""
+    """Store this search of the owner instead of those that typing it began; delete the oldest unsaved ones.
+
+    Three queries.
+    """
     address = box.query_string
     if not box.q or len(address) > MAX_ADDRESS_CHARS:
         return
-    row = PastSearch(archive_id=caller.archive_id, address=address, text=box.text[:500], used_at=timezone.now())
+    now, text = timezone.now(), box.text[:500]
+    row = PastSearch(archive_id=caller.archive_id, address=address, text=text, used_at=now)
     PastSearch.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["archive", "address"], update_fields=["text", "used_at"]
     )
-    recent = PastSearch.objects.filter(archive_id=caller.archive_id, saved_at=None).order_by("-used_at", "-pk")
-    PastSearch.objects.filter(
-        archive_id=caller.archive_id, pk__in=recent.values("pk")[KEPT : KEPT + RECENT_LIMIT]
-    ).delete()
+    recent = PastSearch.objects.filter(archive_id=caller.archive_id, saved_at=None).exclude(address=address)
+    earlier = list(recent.order_by("-used_at", "-pk").values_list("pk", "text", "used_at")[: KEPT + RECENT_LIMIT])
+    begun = [
+        pk for pk, typed, at in earlier if now - at < TYPING_TIME and (text.startswith(typed) or typed.startswith(text))
+    ]
+    kept = [pk for pk, *_ in earlier if pk not in begun][: KEPT - 1]
+    PastSearch.objects.filter(archive_id=caller.archive_id, pk__in={pk for pk, *_ in earlier}.difference(kept)).delete()
 
 
 def note_use(*, caller: Caller, box: SearchBox) -> None:

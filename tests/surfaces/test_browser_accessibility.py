@@ -121,7 +121,7 @@ def expect_no_violation_anywhere(page: Page, where: str, more: Sequence[str] = (
 
 
 def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None], owner: User) -> None:
-    addresses = pages_of(make_bread(owner), read(upload(owner, GUIDE)))
+    addresses = (*MAIN_PAGES, make_bread(owner).get_absolute_url(), read(upload(owner, GUIDE)).get_absolute_url())
 
     def steps(page: Page) -> None:
         page.add_init_script(SHIFT)

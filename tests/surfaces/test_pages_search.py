@@ -300,12 +300,13 @@ def test_newest_first_is_order_of_best(owner: User, pages: Pages) -> None:
 # --- searches to come back to ----------------------------------------------------------------------
 
 
-def test_search_is_remembered_once_and_typing_is_not(owner: User, pages: Pages) -> None:
-    indexed(owner, PERU)
-    pages.get("/search", {"q": "Per"}, headers=TYPING)
-    for _ in range(2):
-        pages.get("/search", {"q": "Peru", "agent": ""})
-    assert [row.address for row in PastSearch.objects.all()] == ["q=Peru"]
+def test_typed_search_is_remembered_once_and_its_beginnings_are_not(owner: User, pages: Pages) -> None:
+    made = indexed(owner, PERU, BREAD)
+    for typed in ("bre", "bread", "Pe", "Peru", "Peru nonsensical"):
+        pages.get("/search", {"q": typed, "agent": ""}, headers=TYPING)
+    pages.get("/search", {"q": "Peru", "agent": ""})
+    pages.get("/search/hits-in", {"q": "capital", "conversation": made.pk, "turn": "0"})
+    assert [row.address for row in PastSearch.objects.order_by("pk")] == ["q=bread", "q=Peru"]
     assert 'href="/search?q=Peru"' in pages.get("/search")
     assert "q=Peru" not in Pages(make_user()).get("/search")
 

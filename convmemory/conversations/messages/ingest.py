@@ -40,8 +40,8 @@ from convmemory.conversations.messages.parts import Part, ThinkingPart, part_fro
 from convmemory.conversations.messages.responses import lock_conversation, require_idle
 from convmemory.conversations.messages.storage_quota import StorageChange, count_changes, count_stored
 from convmemory.conversations.messages.thinking import thinking_apart
-from convmemory.conversations.messages.titling import title_of_source
-from convmemory.conversations.models import OWN_TITLE, Conversation, Figures, Message, Tag
+from convmemory.conversations.messages.titling import keeps_title, title_of_source
+from convmemory.conversations.models import OWN_TITLE, TITLE_VERSION, Conversation, Figures, Message, Tag
 from convmemory.conversations.projects import current_name
 from convmemory.conversations.signals import conversation_deleting, conversation_restored, conversation_trashed
 from convmemory.core.config import config
@@ -376,8 +376,10 @@ def _parent(archive_id: int, draft: ConversationDraft) -> dict[str, str | int | 
 def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
     """Update title, agent, project and parent from the draft; return whether anything changed."""
     values = {**_headers(draft, conversation.archive_id), **_parent(conversation.archive_id, draft)}
-    if conversation.title_version == OWN_TITLE:
+    if keeps_title(conversation, str(values["title"])):
         del values["title"]
+    elif values["title"] not in ("", conversation.title):
+        values["title_version"] = TITLE_VERSION
     changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]
     for name in changed:
         setattr(conversation, name, values[name])

@@ -14,9 +14,9 @@ from django.db.models import Max, Min
 from django.utils import timezone
 
 from convmemory.conversations.messages.edits import edits_in, path_in_project
-from convmemory.conversations.messages.outcomes import Spoken, outcome_of
+from convmemory.conversations.messages.outcomes import Spoken, first_commit, outcome_of
 from convmemory.conversations.messages.parts import part_from_json
-from convmemory.conversations.messages.titling import choose_title
+from convmemory.conversations.messages.titling import Work, choose_title
 from convmemory.conversations.messages.turns import TurnMessage, number_turns
 from convmemory.conversations.models import HAS_OLD_OUTCOMES, OUTCOME_VERSION, Conversation
 from convmemory.conversations.signals import conversation_changed
@@ -62,12 +62,14 @@ def count_turns(
         newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
     else:
         conversation.turn_count = turn_count
-    write_outcomes(conversation, from_turn=first_turn)
+    work = write_outcomes(conversation, from_turn=first_turn)
     conversation.message_count = message_count
     conversation.turns_version += 1
     conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
-    conversation.title = choose_title(conversation)
-    conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
+    choose_title(conversation, work, has_begun=not first_turn)
+    conversation.save(
+        update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title", "title_version"]
+    )
     return first_turn
 
 
@@ -86,12 +88,16 @@ def announce(conversation: Conversation, *, first_turn: int | None = None) -> No
     conversation_changed.send(Conversation, conversation=conversation, first_turn=first_turn)
 
 
-def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> None:
-    """Store the outcomes of a conversation's turns, from one on, with the messages that open them; and edits."""
+def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> Work:
+    """Store the outcomes of a conversation's turns, from one on, with the messages that open them; and edits.
+
+    Returns what the turns did, of which a title can be made.
+    """
     rows = conversation.messages.filter(superseded=False, turn_number__gte=from_turn).order_by("position")
     needed = rows.values_list("turn_number", "pk", "is_real_user", "role", "parts", "created_at")
     outcomes = []
     edits: list[dict[str, Any]] = []
+    commit = ""
     for number, turn in groupby(needed.iterator(chunk_size=MESSAGES_AT_ONCE), key=itemgetter(0)):
         openings: list[tuple[bool, int, int]] = []
         messages: dict[int, Spoken] = {}
@@ -102,6 +108,7 @@ def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> None:
             dates[pk] = created_at
         *_, opening = min(openings)
         outcomes.append({"message": opening, "outcome": outcome_of(messages.values()).to_json()})
+        commit = commit or first_commit(messages.values())
         for message, part, edit in edits_in((pk, spoken.parts) for pk, spoken in messages.items()):
             path = path_in_project(edit.path, conversation.worktree, conversation.project)
             at = dates[message] or conversation.updated_at
@@ -118,19 +125,23 @@ def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> None:
         }
         with connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.conversations", "set_outcomes"), parameters)
+    return Work(commit, tuple(dict.fromkeys(edit["name"] for edit in edits)))
 
 
 def renew_outcomes(*, limit: int) -> int:
-    """Make the outcomes and the edits of conversations that an older version stored; return how many were looked at."""
+    """Make outcomes, edits and titles of conversations that an older version stored; return how many were looked at."""
     old = Conversation.objects.filter(HAS_OLD_OUTCOMES).order_by("pk")
     ids = list(old.values_list("pk", flat=True)[:limit])
     for number in ids:
         with transaction.atomic():
             conversation = old.select_for_update().filter(pk=number).first()
             if conversation is not None:
-                write_outcomes(conversation)
+                before = conversation.title
+                choose_title(conversation, write_outcomes(conversation), has_begun=True)
                 conversation.outcome_version = OUTCOME_VERSION
-                conversation.save(update_fields=["outcome_version"])
+                conversation.save(update_fields=["outcome_version", "title", "title_version"])
+                if conversation.title != before:
+                    announce(conversation)
     return len(ids)
 
 

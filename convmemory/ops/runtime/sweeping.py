@@ -16,7 +16,6 @@ from convmemory.accounts.sessions import forget_expired_sessions
 from convmemory.accounts.space_invitations import forget_old_invitations
 from convmemory.conversations.messages.numbering import renew_outcomes
 from convmemory.conversations.messages.responses import release_abandoned_responses
-from convmemory.conversations.messages.titling import renew_titles
 from convmemory.core.files.work_folders import sweep_work_folders
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.postgres.archives import for_all_archives
@@ -25,8 +24,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from convmemory.ops.privacy.storage_sums import MAX_S, reconcile_added, reconcile_storage
 from convmemory.ops.privacy.stored_files import sweep_orphans
-from search.indexing.layouts import find_lost_postings
-from search.indexing.packing import pack_again
+from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,
@@ -75,7 +73,6 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
         "files": _files,
         "storage": _in_all_archives(_storage),
         "added to spaces": _added,
-        "titles": _in_all_archives(_titles),
         "outcomes": _in_all_archives(_outcomes),
     }
     return _run(kinds, deep=True)
@@ -96,8 +93,8 @@ def _stuck() -> Swept:
 
 def _orphaned() -> Swept:
     reconciled = reconcile_sources() + drop_used_set_aside()
-    found = sum(count_orphans().values())
-    return Swept(found + reconciled, reconciled + (delete_orphans() if found else 0))
+    orphans = sum(count_orphans().values())
+    return Swept(orphans + reconciled, reconciled + (delete_orphans() if orphans else 0))
 
 
 def _postings() -> Swept:
@@ -156,13 +153,6 @@ def _storage() -> Swept:
 def _added() -> Swept:
     counted = reconcile_added()
     return Swept(counted, counted)
-
-
-def _titles() -> Swept:
-    renewed, deadline = 0, time.monotonic() + MAX_S
-    while time.monotonic() < deadline and (some := renew_titles(limit=BATCH)):
-        renewed += some
-    return Swept(renewed, renewed)
 
 
 def _outcomes() -> Swept:

@@ -14,8 +14,8 @@ from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.messages.message_store import KEY_CHARS
+from convmemory.conversations.messages.numbering import renew_outcomes
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
-from convmemory.conversations.messages.titling import renew_titles
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.signals import conversation_changed
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
@@ -311,10 +311,10 @@ def test_title_is_first_question_that_says_something_unless_owner_chose_one() ->
     hot = exchange(("## How *hot*?", "Very."))
     old = make_conversation(owner, hot, title="", source="codex", source_id="old")
     named = make_conversation(owner, hot, title="Mine", source="codex", source_id="named")
-    Conversation.objects.filter(pk=old.pk).update(title="## How *hot*?", title_version=None)
-    Conversation.objects.filter(pk=named.pk).update(title="# My own", title_version=None)
-    assert renew_titles(limit=10) == 2
-    assert renew_titles(limit=10) == 0
+    Conversation.objects.filter(pk=old.pk).update(title="## How *hot*?", title_version=None, outcome_version=2)
+    Conversation.objects.filter(pk=named.pk).update(title="# My own", title_version=None, outcome_version=2)
+    assert renew_outcomes(limit=10) == 2
+    assert renew_outcomes(limit=10) == 0
     titles = Conversation.objects.order_by("pk").values_list("title", flat=True)
     assert list(titles) == ["The oven", "How hot?", "# My own"]
     ingest.change_conversation(caller=Caller.of(owner), conversation_id=old.pk, values={"title": "42"})

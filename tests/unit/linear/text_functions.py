@@ -87,7 +87,7 @@ from convmemory.core.text import (
     visible,
     without_recalled,
 )
-from convmemory.core.titles import plain_title, title_from
+from convmemory.core.titles import commit_subject, is_beginning, plan_title, title_from
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, likely_tokens
 from convmemory.core.usages import is_call
 from convmemory.documents.converters.base import Unreadable, joined_row, parsed_xml
@@ -497,7 +497,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.chat.live titles": clean_title,
     "convmemory.core.templatetags.people": for_people,
-    "convmemory.core.titles": lambda text: (plain_title(text, 80), title_from([text, text], 80)),
+    "convmemory.core.titles": lambda s: (title_from([s], 80), plan_title(s, 80), is_beginning(s, s), commit_subject(s)),
     "convmemory.conversations.pages.ansi": lambda text: (ansi_html(text), without_sequences(text)),
     "convmemory.conversations.pages.ansi sequences": _in_colours,
     "convmemory.conversations.pages.diffs": _edits,
