@@ -27,7 +27,7 @@ NEVER_SHOW_TEXT = {
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
     "page spaces", "page one space", "POST own role", "POST moves", "POST another's invitation",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
-    "GET retention preview", "GET spaces",
+    "GET retention preview", "GET spaces", "page saved searches",
 }  # fmt: skip
 
 
