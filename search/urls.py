@@ -11,6 +11,7 @@ urlpatterns = [
     path("search", views.search_page, name="search"),
     path("search/filters", views.filter_choices, name="filter-choices"),
     path("search/keep", views.keep_search, name="keep-search"),
+    path("search/saved", views.saved_searches, name="saved-searches"),
     path("search/<int:search_id>/drop", views.drop_search, name="drop-search"),
     path("search/preview/conversations/<int:conversation_id>", preview_views.preview_turn, name="preview-turn"),
     path("search/preview/documents/<int:document_id>", preview_views.preview_section, name="preview-section"),

@@ -10,10 +10,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from django.http import HttpResponse
+from django.db.models import Max
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -22,7 +24,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
 
-from convmemory.accounts.callers import Access
+from convmemory.accounts.callers import Access, latest_first
 from convmemory.accounts.pages import PageRequest, archive_choices, enter_archive_of, in_archive, signed_in
 from convmemory.conversations import reading
 from convmemory.conversations.filters import DECLARED, EVERYTHING, EXACT, Filters, filters_of
@@ -33,18 +35,19 @@ from convmemory.conversations.pages.search_box import SearchBox, impossible_filt
 from convmemory.conversations.pages.views import LIST_LIMIT, passage_of, whole_number
 from convmemory.conversations.pages.windows import window_around
 from convmemory.conversations.reading import page_of_archives
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.numbers import parse_number
 from convmemory.core.templatetags.shell import unusable_in
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
 from search.home import home_values, period_of, period_values
 from search.indexing.status import index_status, indexing_pace
+from search.models import PastSearch, Source
 from search.pages.answers import best_passage
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, label_of_unlikely, silence, turn_url
 from search.pages.palette import palette_sections
-from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
+from search.pages.past_searches import forget_search, note_use, past_searches, remember_search, save_search
 from search.pages.time_sentences import sentence_of_time
 from search.query import MIN_QUERY_CHARS, is_too_short
 from search.reasons import Reason
@@ -58,6 +61,7 @@ from search.searching import (
 )
 
 RESULTS_LIMIT = 30
+COUNTED_SEARCHES, COUNTED_HITS = 5, 20  # of the saved searches, whose new hits are counted
 EXAMPLES = ("is:starred", "has:code", "role:user", "title:invoice", "after:2026")
 NAMED_SPACES = 8  # in the refusal of an unknown one
 BY_DATE_LIMIT = MAX_LIMIT
@@ -262,6 +266,8 @@ def _start(request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | 
     """
     if not (box.parameters and _has_conversations(request)):
         return {"box": box} | home_values(request, None if box.parameters else rows)
+    if not (box.q or request.caller.space):
+        note_use(caller=request.caller, box=box)
     period = period_of(box)
     return {"box": box} | (period_values(request, period) if period else {})
 
@@ -325,6 +331,42 @@ def keep_search(request: PageRequest) -> HttpResponse:
     box = SearchBox.of(request)
     save_search(caller=request.caller, box=box)
     return redirect(f"{reverse('search')}?{box.query_string}")
+
+
+@require_safe
+@signed_in
+def saved_searches(request: PageRequest) -> HttpResponse:
+    """Show the saved searches, the newest with the number of their likely hits since each was last used."""
+    rows, _ = past_searches(request.caller)
+    caller = request.caller
+    changes = [changed_at for access, changed_at in latest_first(caller.archives) if access.space]
+    changes += Source.objects.filter(archive_id=caller.archive_id).aggregate(at=Max("updated_at")).values()
+    newest = max(filter(None, changes), default=datetime.min.replace(tzinfo=UTC))
+    news = [_new_hits(request, row) if row.used_at < newest else "" for row in rows[:COUNTED_SEARCHES]]
+    return render(request, "search/saved_searches.html", {"saved": list(zip_longest(rows, news, fillvalue=""))})
+
+
+def _new_hits(request: PageRequest, row: PastSearch) -> str:
+    """Return the number of likely hits, or without a query of conversations, since the search was used; "" for none."""
+    box = SearchBox.read(QueryDict(row.address))
+    try:
+        filters = _filters(box)
+        filters = replace(filters, after=max(filter(None, (filters.after, row.used_at))))
+        chosen = _space_of(box, request.caller.spaces)
+        if box.q:
+            query = replace(_query(box, filters, COUNTED_HITS), may_rerank=False)
+            results = search(caller=request.caller, query=query, chosen=chosen)
+            shown = [] if results.is_unlikely else results.hits
+            likely, _ = by_band(group_hits(shown, box, is_calibrated=results.is_calibrated, asked=box.q))
+            count = sum(group.count for group in likely)
+        else:
+            caller = request.caller if chosen else request.caller.alone()
+            listed, _ = page_of_archives(caller=caller, filters=filters, limit=COUNTED_HITS, chosen=chosen)
+            count = len(listed)
+    except (InvalidInput, NotFound):
+        return ""  # a search whose time is over, or of a space that the caller no longer reads
+    more = "+" if count == COUNTED_HITS else ""
+    return f"{count}{more}" if count else ""
 
 
 @require_POST

@@ -182,9 +182,7 @@ class River:
         days = [column.period.first for column in self.columns]
         if self.grain == "day" and len(days) <= 2 * LEAST_DAYS:
             step = next(step for step in (1, 2, 5, 7, 14) if len(days) <= step * LABELS)
-            marks = [
-                (place, date_format(day, "MONTH_DAY_FORMAT")) for place, day in enumerate(days) if not place % step
-            ]
+            marks = [(place, date_format(day, "j M")) for place, day in enumerate(days) if not place % step]
         else:
             firsts = [(place, day) for place, day in enumerate(days) if day.day == 1]
             step = next(step for step in (1, 2, 3, 6, 12, 24, 60, 120) if len(firsts) <= step * LABELS)

@@ -40,6 +40,12 @@ def remember_search(*, caller: Caller, box: SearchBox) -> None:
     PastSearch.objects.filter(archive_id=caller.archive_id, pk__in={pk for pk, *_ in earlier}.difference(kept)).delete()
 
 
+def note_use(*, caller: Caller, box: SearchBox) -> None:
+    """Note that the owner looked at this search, if it is stored: a saved one may be filters alone. One query."""
+    rows = PastSearch.objects.filter(archive_id=caller.archive_id, address=box.query_string[:MAX_ADDRESS_CHARS])
+    rows.update(used_at=timezone.now())
+
+
 def save_search(*, caller: Caller, box: SearchBox) -> PastSearch:
     """Save this search to the owner's list. Raises: InvalidInput if it is empty or too long, or the list is full."""
     address = box.query_string

@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 IDS = dict.fromkeys(("coding", "reading", "document", "import", "chat", "embedding", "space"), 1)
 WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's picture shows
     "space-choices",  # in the rail
-    "filter-choices", "hits-in", "index-progress", "preview-section", "preview-turn", "key-use", "document-card",
-    "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply", "fetch-archive",
-    "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout", "check-endpoint",
-    "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
+    "filter-choices", "hits-in", "saved-searches", "index-progress", "preview-section", "preview-turn", "key-use",
+    "document-card", "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply",
+    "fetch-archive", "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout",
+    "check-endpoint", "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
     "outline", "palette", "edit-question", "render-text",
     "shared", "article",  # as an exported conversation
     "client",  # a file

@@ -27,7 +27,7 @@ NEVER_SHOW_TEXT = {
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
     "page spaces", "page one space", "POST own role", "POST moves", "POST another's invitation",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
-    "GET retention preview", "GET spaces",
+    "GET retention preview", "GET spaces", "page saved searches",
 }  # fmt: skip
 
 
@@ -390,6 +390,7 @@ ROUTES: dict[str, Surface] = {
     "page preview of a section": lambda _, ask: _page(
         ask, f"/search/preview/documents/{ask.document}", section=ask.turn, q=ask.question
     ),
+    "page saved searches": lambda _, ask: _page(ask, "/search/saved"),
     "page filters": lambda _, ask: _page(ask, "/search/filters"),
     "page conversation": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}", turn=ask.turn, q=ask.question),
     "page passage": lambda _, ask: _page(

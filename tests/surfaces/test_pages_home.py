@@ -5,11 +5,13 @@ from datetime import UTC, datetime
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.queue.fair_queue import asked_for
+from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +100,31 @@ def test_time_that_is_none_or_far_away_breaks_nothing(owner: User, client: Clien
     answer = client.get(f"/search?{query}")
     assert answer.status_code in (200, 400, 422)
     assert b"<script>" not in answer.content.split(b"<main")[-1]
+
+
+def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: User, client: Client) -> None:
+    for address in ("q=capital+of+Peru", "agent=codex", "after=2025-01-01&before=2025-02-01", "q=Peru&space=99999"):
+        assert client.post(f"/search/keep?{address}").status_code == 302
+
+    def listed(person: Client = client) -> str:
+        return person.get("/search/saved").content.decode()
+
+    assert "past-new" not in listed()
+    stranger = make_user()
+    for person in (owner, stranger):
+        said = (
+            user_says("What is the capital of Peru?", created_at=timezone.now()),
+            assistant_says("The capital of Peru is Lima.", created_at=timezone.now()),
+        )
+        index_conversation(conversation_id=make_conversation(person, said, agent="codex").pk)
+    assert listed().count("1 new") == listed().count("past-new") == 2
+    assert 'hx-get="/search/saved"' in client.get("/").content.decode()
+    client.get("/search", {"q": "capital of Peru"})
+    client.get("/search", {"agent": "codex"})
+    assert "past-new" not in listed()
+    other = Client()
+    other.force_login(stranger)
+    assert "Peru" not in listed(other)
 
 
 def test_home_takes_few_queries_however_much_there_is(
