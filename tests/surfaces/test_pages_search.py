@@ -507,7 +507,7 @@ def test_pages_add_few_queries_to_search(owner: User, pages: Pages) -> None:
         search(caller=Caller.of(owner).alone(), query=query)
     with CaptureQueriesContext(connection) as of_part:
         pages.get("/search", {"q": "capital of Peru"}, headers=TYPING)
-    assert len(of_part) == len(of_search) + 3  # session, user, memberships
+    assert len(of_part) == len(of_search) + 5  # session, user, memberships, and two that remember the search
     with CaptureQueriesContext(connection) as of_page:
         pages.get("/search", {"q": "capital of Peru"})
     assert len(of_page) <= len(of_search) + 9  # and invitations, the index's state (with its space), choices, searches
