@@ -27,6 +27,7 @@ from search.pages.past_searches import KEPT, remember_search
 from search.retrieval import dense
 from search.searching import SearchQuery, search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +50,7 @@ class Pages:
     ) -> str:
         self.response = self.client.get(path, query, headers=headers)
         assert self.response.status_code == status, self.response.content
-        return str(self.response.content.decode())
+        return flat(self.response.content.decode())
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.tasks import remove_old_archives, write_own_archive
 from search.pages.palette import COMMANDS
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +48,7 @@ def _media(tmp_path: Path, settings: Settings) -> None:
 def text(client: Client, path: str, **values: object) -> str:
     response = client.get(path, **values)  # type: ignore[arg-type]
     assert response.status_code == 200, response.content
-    return str(response.content.decode())
+    return flat(response.content.decode())
 
 
 def test_settings_pages_share_navigation(client: Client) -> None:
