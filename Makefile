@@ -40,8 +40,8 @@ test: $(READY_DEV) ## Check style, prose, types and layers, and run the tests bu
 test-essential:
 	ISOLATION_CASES=120 $(PYTEST) -m "$(CHOSEN) and (essential or not (slow or browser))"
 
-test-rest: $(READY_DEV) ## Run the tests that `make test` leaves out, and more cases of isolation
-	$(PYTEST) --hypothesis-profile many -m "$(CHOSEN) and (isolation or hypothesis or (slow or browser) and not essential)"
+test-rest: $(READY_DEV) ## Run the tests that `make test` leaves out, and those of random values with more of them
+	$(PYTEST) --hypothesis-profile many -m "$(CHOSEN) and (hypothesis or (slow or browser) and not essential)"
 
 test-all: test test-rest ## Run both
 

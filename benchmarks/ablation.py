@@ -25,8 +25,6 @@ from convmemory.accounts.callers import Caller
 from search.pipeline import PIPELINE, Pipeline, Rankers
 from search.ranking.rankers import TABLES, BlendedRanker, LinearRanker, Weights, weights_of
 from search.retrieval.candidates import EXCHANGES, Feature
-from search.retrieval.dense import ItemRetriever, PassageRetriever
-from search.retrieval.retriever import Retriever
 
 FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items", "samples": "hybrid"}
 """The deciding table of weights of each set that is large enough for a fit."""
@@ -42,12 +40,6 @@ def whole() -> Pipeline:
 def without_features(features: Collection[str]) -> Pipeline:
     """Return search without weights for these features."""
     return replace(PIPELINE, rankers=_rankers(partial(_weights, features)))
-
-
-def without_retriever(retriever: type[Retriever], features: Collection[str]) -> Pipeline:
-    """Return search without a retriever, which then finds no candidates and whose features have no weight."""
-    kept = tuple(one for one in PIPELINE.retrievers if not isinstance(one, retriever))
-    return Pipeline(kept, _rankers(partial(_weights, features)))
 
 
 def without_late_interaction() -> Pipeline:
@@ -107,8 +99,8 @@ PARTS = (
     Part("words (search by meaning alone)", mode="semantic"),
     Part("vectors and late interaction (search by words alone)", mode="full_text"),
     Part("late interaction and all that is built on it", without_late_interaction),
-    Part("vectors of sentence passages", partial(without_retriever, PassageRetriever, OF_PASSAGES)),
-    Part("vectors of whole turns", partial(without_retriever, ItemRetriever, OF_ITEMS)),
+    Part("vectors of sentence passages", partial(without_features, OF_PASSAGES)),
+    Part("vectors of whole turns", partial(without_features, OF_ITEMS)),
     Part("the question before a turn, and who speaks", partial(without_features, EXCHANGES)),
     Part("the weights for people with names", without_weights_for_people),
     Part("the neighbouring turns", partial(without_features, OF_NEIGHBOURS)),

@@ -30,7 +30,7 @@ from search.adapters.conversations import source_of
 from search.models import Source
 from search.sources import adapter_of
 from search.vectors.locking import derivation_lock, unless_deleted
-from search.vectors.passages import store_ahead, store_element_passages
+from search.vectors.passages import draft_passages, run_alone, store_ahead, store_element_passages
 
 BATCH = 16
 MAX_REQUESTED = 1_000
@@ -168,7 +168,9 @@ def _embed(
         read = adapter_of(source.kind).read_elements(source.archive_id, [message.pk for message in batch])
         elements = [read[message.pk] for message in batch if message.pk in read]
         with unless_deleted(source.archive_id, source.pk):
-            if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
+            drafts = draft_passages(elements)
+            ahead = run_alone(store_ahead(source, space, drafts, out_of_time=lambda: time.monotonic() > deadline))
+            if not ahead.finished:
                 MessageEmbedding.objects.filter(space=space, message__in=batch).update(
                     # Running out of time is no failure: the attempt that the claim counted is given back.
                     status=MessageEmbedding.Status.PENDING,

@@ -42,8 +42,8 @@ WHERE
 
 -- name: openings
 -- For each of some messages of one owner, the first passage of the question before it and of the answer that it is in.
--- A question's answer is the first one after it; what a tool put out is in the answer that called it. What was said
--- outside of a turn has neither.
+-- A question's answer is the last one after it that says more than "Done."; what a tool put out is in the answer that
+-- called it. What was said outside of a turn has neither.
 SELECT
     t.message_id, found.role, found.element_id, found.part_index, found."start", found."end",
     substr(found.parts -> found.part_index::int ->> 'text', found."start" + 1, found."end" - found."start"),
@@ -76,7 +76,9 @@ CROSS JOIN LATERAL (
             e.source_id = home.source_id AND e.item_number = home.item_number AND e.owner_id = m.owner_id
             AND a.role = 'assistant' AND e.kind IN (%(answer)s, %(outside)s) AND (a."position" > m."position" OR NOT m.is_real_user)
         ORDER BY
-            (a."position" > m."position") = m.is_real_user DESC, abs(a."position" - m."position"), e.part_index,
+            (a."position" > m."position") = m.is_real_user DESC,
+            m.is_real_user AND max(e."end") OVER (PARTITION BY e.element_id) < %(short)s,
+            CASE WHEN m.is_real_user THEN -a."position" ELSE abs(a."position" - m."position") END, e.part_index,
             e."start"
         LIMIT 1
     )

@@ -16,6 +16,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.marking import marks_of
+from convmemory.conversations.messages.outcomes import SHORT_CHARS
 from convmemory.conversations.messages.parts import Role, part_text, speaker_of, spoken_text
 from convmemory.conversations.reading import get_conversation, sessions_of, with_home_turns
 from convmemory.core.config import config
@@ -425,6 +426,7 @@ def _openings(statement: str, archive_id: int, message_ids: Sequence[int]) -> It
         "question": Passage.Kind.USER,
         "answer": Passage.Kind.ASSISTANT,
         "outside": Passage.Kind.OUTSIDE,
+        "short": SHORT_CHARS,
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", statement), parameters)

@@ -12,8 +12,6 @@ from typing import Generic, Protocol, TypeVar
 
 # Erased rows can outlive their erasure in memory for this long (ADR 10, ADR 44).
 EXPIRES_AFTER_S = 3_600.0
-# An owner searched within this time is not evicted for another one whose data need not be cached.
-RECENT_S = 600.0
 
 Digest = tuple[int, int]
 """The number of blocks, and the exclusive or of their hashed ids."""
@@ -65,21 +63,6 @@ class BlockCache(Generic[V]):
             self._entries[archive_id, which] = _Entry(value)
             self._entries.move_to_end((archive_id, which))
             self._evict()
-
-    def has_room(self, size: int) -> bool:
-        """Return whether data of this size can be cached without evicting an owner searched within `RECENT_S`.
-
-        Where more owners search in turn than fit, caching each would mean reading the data of each for every search.
-        """
-        with self._lock:
-            used = sum(entry.value.size for entry in self._entries.values())
-            for entry in self._entries.values():
-                if used + size <= self.max_bytes:
-                    return True
-                if time.monotonic() - entry.searched_at < RECENT_S:
-                    return False
-                used -= entry.value.size
-        return True
 
     def drop(self, archive_id: int, which: int) -> None:
         with self._lock:

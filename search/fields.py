@@ -9,7 +9,7 @@ from django.db.models import F, Func
 
 from convmemory.core.postgres.fields import OwnedWords
 
-__all__ = ["BitsField", "OwnedWords", "binary_code_of", "words_of"]
+__all__ = ["BitsField", "OwnedWords", "words_of"]
 
 TITLE_WORDS = r"""to_tsvector(
     'convmemory',
@@ -23,17 +23,6 @@ class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the s
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return "bit varying"
-
-
-def binary_code_of(vector: str) -> models.GeneratedField:
-    """Return a stored generated column with one bit for each dimension of the column `vector`, 1 if it is positive."""
-    code: Any = Func(
-        F(vector),
-        function="binary_quantize",
-        template="%(function)s(%(expressions)s)::bit varying",
-        output_field=BitsField(),
-    )
-    return models.GeneratedField(expression=code, output_field=BitsField(), db_persist=True)
 
 
 def words_of(text: str) -> models.GeneratedField:

@@ -1,16 +1,17 @@
-"""The home page: recent conversations, activity, and whether the whole archive is indexed.
+"""The home page: the river of time, recent conversations, this day in earlier years, and whether all is indexed.
 
-Each function takes the caller. The page takes the same few queries however large the archive is.
+A search by time alone shows the same picture of that time, with what was worked on. Each function takes the caller;
+the pages take the same few queries however large the archive is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
-from django.contrib.humanize.templatetags.humanize import intcomma
 from django.urls import reverse
-from django.utils.formats import date_format
-from django.utils.translation import ngettext
+from django.utils import timezone
+from django.utils.dateparse import parse_date
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import PageRequest
@@ -18,26 +19,26 @@ from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.importing.imports import imports_of
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.views import upload_values
-from convmemory.conversations.models import Conversation, project_name
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.pages.search_box import SearchBox
+from convmemory.conversations.periods import Point, on_this_day, points_in, summary_of
 from convmemory.conversations.reading import page_of_conversations
-from convmemory.conversations.statistics import Day, Named, days_of, top_projects, uncounted
+from convmemory.conversations.river import By, Period, River, river_of
+from convmemory.conversations.statistics import uncounted
 from convmemory.conversations.tasks import enqueue_count
 from search.indexing.status import IndexStatus, index_status
 
 RECENT_SHOWN = 6
-PROJECTS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The home page.
+    """The home page. `uncounted` conversations are not in the river yet, or have changed since."""
 
-    `weeks` are the days of the last year; `uncounted` is the number of conversations still to count.
-    """
-
+    river: River | None
+    points: Sequence[Point]
     recent: Sequence[Conversation]
-    weeks: Sequence[Sequence[Day]]
-    projects: Sequence[tuple[Named, str]]
+    this_day: Sequence[Conversation]
     index: IndexStatus
     last_import: Import | None
     uncounted: int
@@ -48,80 +49,61 @@ class Home:
         index = self.index
         return not (self.recent or index.items or index.unread_documents or index.unfinished_imports)
 
-    @property
-    def active_days(self) -> int:
-        return sum(day.messages > 0 for week in self.weeks for day in week)
 
-
-def home_of(*, caller: Caller) -> Home:
-    """Return the caller's home page."""
-    recent, _ = page_of_conversations(caller=caller, filters=EVERYTHING, limit=RECENT_SHOWN)
-    projects = top_projects(caller=caller, limit=PROJECTS_SHOWN)
+def home_of(
+    *, caller: Caller, by: By = "project", today: date | None = None, newest: Sequence[Conversation] | None = None
+) -> Home:
+    """Return the caller's home page; `newest` are the newest conversations, if they are loaded already."""
+    day = today or timezone.localdate()
+    if newest is None:
+        newest, _ = page_of_conversations(caller=caller, filters=EVERYTHING, limit=RECENT_SHOWN)
+    river = river_of(caller=caller, by=by, today=day)
     return Home(
-        recent=recent,
-        weeks=days_of(caller=caller),
-        projects=[(row, project_name(row.name) or row.name) for row in projects],
+        river=river,
+        points=points_in(caller=caller, period=river.period) if river else (),
+        recent=newest[:RECENT_SHOWN],
+        this_day=on_this_day(caller=caller, today=day),
         index=index_status(caller=caller),
         last_import=next(iter(imports_of(caller=caller, limit=1)), None),
         uncounted=uncounted(caller=caller),
     )
 
 
-# --- home page ------------------------------------------------------------------------------------
-# Provides the values of the home page: its contents, and the URLs that a new user needs.
-
-
-def home_values(request: PageRequest) -> dict[str, Any]:
+def home_values(request: PageRequest, newest: Sequence[Conversation] | None = None) -> dict[str, Any]:
     """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations."""
-    home = home_of(caller=request.caller)
+    home = home_of(caller=request.caller, by=_by(request), newest=newest)
     if home.uncounted:
         enqueue_count(request.caller.archive_id)
     return upload_values() | {
         "home": home,
-        "heatmap": heatmap_of(home.weeks),
+        "river": home.river,
+        "points": home.points,
         "username": request.user.get_username(),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
     }
 
 
-# --- heatmap --------------------------------------------------------------------------------------
-# The days of the last year for the home page: the number of messages on each, in words, with a link to it.
-#
-# The words of each day are assembled here, once: a template would take longer for them than for the rest of the page.
+def period_of(box: SearchBox) -> Period | None:
+    """Return the time of a search that is for a time alone, from a day on; None for other searches."""
+    if not box.after or box.parameters.keys() - {"after", "before"}:
+        return None
+    try:
+        first, last = (parse_date(text) if text else timezone.localdate() for text in (box.after, box.before))
+    except ValueError:
+        return None
+    return Period(first, last) if first and last and first <= last else None
 
 
-@dataclass(frozen=True, slots=True)
-class HeatmapDay:
-    """A day; `said` and `address` are "" if it has no messages."""
-
-    level: int
-    said: str = ""
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HeatmapWeek:
-    """Days from Monday on; `month` is the name of the month that begins in the week."""
-
-    month: str
-    days: tuple[HeatmapDay, ...]
+def period_values(request: PageRequest, period: Period) -> dict[str, Any]:
+    """Return the values for the template `home/period.html`."""
+    river = river_of(caller=request.caller, by=_by(request), today=timezone.localdate(), period=period)
+    return {
+        "period": period,
+        "river": river,
+        "points": points_in(caller=request.caller, period=river.period) if river else (),
+        "summary": summary_of(caller=request.caller, period=period),
+    }
 
 
-def heatmap_of(weeks: Iterable[Sequence[Day]]) -> list[HeatmapWeek]:
-    """Return the weeks in their order, none of them empty, in the language of the page."""
-    search = reverse("search")
-    return [
-        HeatmapWeek(
-            month=date_format(week[0].day, "M") if week[0].day.day <= 7 else "",
-            days=tuple(_shown(day, search) for day in week),
-        )
-        for week in weeks
-    ]
-
-
-def _shown(day: Day, search: str) -> HeatmapDay:
-    if not day.messages:
-        return HeatmapDay(day.level)
-    said = ngettext("%(date)s: %(messages)s message", "%(date)s: %(messages)s messages", day.messages)
-    named = {"date": date_format(day.day), "messages": intcomma(day.messages)}
-    return HeatmapDay(day.level, said % named, f"{search}?after={day.day.isoformat()}&before={day.day.isoformat()}")
+def _by(request: PageRequest) -> By:
+    return "program" if request.GET.get("by") == "program" else "project"

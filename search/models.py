@@ -10,7 +10,7 @@ from django.db.models import Q
 from pgvector.django import HalfVectorField
 
 from convmemory.embeddings.models import EmbeddingSpace
-from search.fields import binary_code_of, words_of
+from search.fields import words_of
 
 __all__ = [
     "BinaryCodeBlock", "Item", "ItemEmbedding", "Passage", "PastSearch", "PostingBlock", "RerankerWeight",
@@ -64,14 +64,6 @@ class Source(models.Model):
 
     LAYOUT = 5
     """The newest layout: words are indexed in two forms."""
-    WITH_DERIVED_VECTORS = 4
-    """From this layout on, vectors of items are derived from those of their passages."""
-    WITHOUT_PUNCTUATION = 3
-    """From this layout on, only token vectors of words are kept."""
-    IN_LANGUAGES = 2
-    """From this layout on, items are indexed in their languages."""
-    WITH_ASKING = 1
-    """From this layout on, passages record whether they ask."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["archive", "kind", "object_id"], name="source_unique")]
@@ -165,7 +157,6 @@ class ItemEmbedding(models.Model):
     content_hash = models.BinaryField(max_length=32, help_text="Of the whole item, not of the chunk.")
     token_count = models.PositiveIntegerField()
     embedding = HalfVectorField()
-    code = binary_code_of("embedding")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -175,12 +166,6 @@ class ItemEmbedding(models.Model):
             ),
         ]
         indexes = [
-            # Covers the scan over an owner's binary codes, which then reads no row of the table (ADR 10).
-            models.Index(
-                fields=["archive", "space"],
-                include=["source", "item_number", "id", "code"],
-                name="item_embedding_owner",
-            ),
             models.Index(fields=["archive", "id"], name="item_embedding_newest"),
             # With the owner, so that the time of a look-up does not depend on how many other owners have the text.
             models.Index(fields=["archive", "content_hash"], name="item_embedding_owner_content"),
@@ -208,9 +193,6 @@ class SourceIndex(models.Model):
     dirty_from = models.PositiveIntegerField(null=True, blank=True)
     last_item = models.IntegerField(default=-1, help_text="The last item that was done.")
     passages = models.PositiveIntegerField(default=0)
-    newest_vector = models.PositiveBigIntegerField(
-        default=0, db_default=0, help_text="The id of the item vector stored last, even if it is gone."
-    )
     refused = models.JSONField(default=dict, help_text="Why the model took an item's text not, by item number.")
     attempts = models.PositiveSmallIntegerField(default=0)
     error = models.TextField(blank=True, default="")
@@ -314,10 +296,11 @@ class SetAsidePassage(models.Model):
 
 
 class BinaryCodeBlock(models.Model):
-    """The binary codes of the vectors of all passages of some items of a source, packed into one row.
+    """The codes of the vectors of some items of a source and of all their passages, packed into one row.
 
     `number` counts blocks of items from the source's first. `entries` contains `search.vectors.blocks.ENTRY` for each
-    passage, `codes` its vector's code in the same order. A block is never changed but replaced, with another id.
+    vector, `codes` the first part of its code in the same order. A block is never changed but replaced, with another
+    id.
     """
 
     archive = models.ForeignKey(
@@ -336,7 +319,7 @@ class BinaryCodeBlock(models.Model):
         indexes = [models.Index(fields=["archive", "space"], include=["id"], name="code_block_owner")]
 
     def __str__(self) -> str:
-        return f"binary codes {self.number} of source {self.source_id}"
+        return f"codes {self.number} of source {self.source_id}"
 
 
 # --- query models ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 `Pipeline` lists the retrievers and `Rankers` the rankers; a new pipeline checks that they fit together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -55,7 +55,7 @@ from search.retrieval.candidates import (
     split_keys,
 )
 from search.retrieval.corpus import PendingCorpus, send_moments_query
-from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
+from search.retrieval.dense import DenseRetriever, embed_query
 from search.retrieval.filters import phrase_sql
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
@@ -63,7 +63,6 @@ from search.retrieval.rare_words import rarest_words
 from search.retrieval.retriever import Retriever, SearchState
 from search.retrieval.signs import items_with_sign
 from search.retrieval.typing_errors import correct_typing_errors
-from search.vectors.small_owners import ComparedPassages
 from search.word_forms import phrase_query
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -143,17 +142,15 @@ def _rank(state: SearchState, rankers: Rankers) -> None:
     best = np.sort(best_few(scores, keys, RESCORED))
     with pipelined():
         passages = passages_of_best(state, keys[best]) if config.late_interaction else None
-        read_vectors = None
-        if config.mmr_lambda < 1:
-            read_vectors = send_vectors_query(query, keys[best], state.compared)
-        if config.late_interaction:  # while PostgreSQL looks up the vectors
+        if config.late_interaction:
             add_late_features(state, keys[best], passages)
             if Feature.MAX_SIM in state.table.columns:
                 scores = second_ranker(query, rankers).score(state.table)
         state.scores = in_order_of_time(query, scores, keys, moments)
         state.order = best_first(state.scores, keys)
-        if read_vectors is not None:
-            state.order = with_diverse_top(state.order, state.scores, best, read_vectors(), relevance=config.mmr_lambda)
+        if config.mmr_lambda < 1 and state.compared is not None:
+            vectors = unit_rows(state.compared.item_vectors(keys[best]))
+            state.order = with_diverse_top(state.order, state.scores, best, vectors, relevance=config.mmr_lambda)
 
 
 def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
@@ -182,7 +179,7 @@ class Pipeline:
     Raises: PipelineError if a ranker weighs a feature that neither retrievers nor ranking make.
     """
 
-    retrievers: tuple[Retriever, ...] = (LexicalRetriever(), ItemRetriever(), PassageRetriever())
+    retrievers: tuple[Retriever, ...] = (LexicalRetriever(), DenseRetriever())
     rankers: Rankers = field(default_factory=Rankers.fitted)
 
     def __post_init__(self) -> None:
@@ -220,7 +217,8 @@ def rank_items(*, archive_id: int, query: SearchQuery, pipeline: Pipeline = PIPE
         query = replace(query, text=topic, min_chars=1, has_operators=False, filters=filters)
     state = _rank_text(PreparedQuery.of(archive_id, query), pipeline)
     if topic:
-        state.order = one_of_each_source(state.query, state.table.keys, state.scores, state.order)
+        compared = state.compared if state.query.space else None
+        state.order = one_of_each_source(state.table.keys, state.scores, state.order, compared)
         state.note(gettext("Conversations about “%(topic)s”, one turn of each.") % {"topic": topic})
     else:
         answers_first(state)
@@ -427,34 +425,11 @@ def listed(names: Sequence[str]) -> str:
 
 
 # --- diversity ------------------------------------------------------------------------------------
-# Makes the best items diverse: an item similar to a better one comes later. Reads the vectors of items.
+# Makes the best items diverse: an item similar to a better one comes later.
 
 
 # The number of best items that are reordered.
 TOP_K = 30
-HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
-
-
-def send_vectors_query(query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages | None) -> Callable[[], Vector]:
-    """Send the query for the vectors of the items `keys`, unless they are those of a small owner, which are known.
-
-    Returns a function that reads them: (n, dim) of unit length, in the order of the keys; zeros for an item without a
-    vector.
-    """
-    if compared is not None:
-        return lambda: compared.owner.vectors_of_items(keys)
-    sources, items = split_keys(keys)
-    parameters = {"owner": query.archive_id, "space": query.active_space.pk, "sources": sources, "items": items}
-    pending = PendingQuery(load_sql("search.ranking", "item_vectors"), parameters, keeps_plan=True)
-
-    def read() -> Vector:
-        ((places, data),) = pending.rows()
-        vectors = np.zeros((len(keys), query.active_space.dimensions), np.float32)
-        if places:
-            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, vectors.shape[1])
-        return unit_rows(vectors)
-
-    return read
 
 
 def with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, *, relevance: float) -> Order:

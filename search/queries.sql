@@ -58,39 +58,11 @@ SELECT
 FROM search_postingblock AS b
 WHERE b.owner_id = %(owner)s AND b.home = %(home)s
 
--- name: items_exact
--- The owner's item vectors nearest to a query vector, exactly.
-SELECT array_agg(source_id), array_agg(item_number), array_agg(similarity)
-FROM (
-    SELECT e.source_id, e.item_number, 1 - (e.embedding <=> %(vector)s::halfvec) AS similarity
-    FROM search_itemembedding AS e
-    WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND {filters}
-    ORDER BY similarity DESC, e.id
-    LIMIT %(limit)s
-) AS best
-
--- name: items_named
--- The cosines of some item vectors of the owner, by their ids, to a query vector; those deleted meanwhile are left out.
-SELECT array_agg(e.source_id), array_agg(e.item_number), array_agg(1 - (e.embedding <=> %(vector)s::halfvec)), array_agg(e.id)
-FROM search_itemembedding AS e
-WHERE e.id = ANY(%(ids)s::bigint[]) AND e.owner_id = %(owner)s AND e.space_id = %(space)s
-
 -- name: code_digest
--- A digest of an owner's current blocks of binary codes, read from the index alone.
+-- A digest of an owner's current blocks of codes, read from the index alone.
 SELECT count(*), coalesce(bit_xor(hashint8extended(b.id, 0)), 0)
 FROM search_binarycodeblock AS b
 WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s
-
--- name: item_codes
--- The binary codes of the owner's item vectors in some sources, packed source by source. Where all sources are asked for,
--- the covering index alone is read.
-SELECT
-    e.source_id,
-    string_agg(int8send(e.id) || int4send(e.item_number), ''::bytea ORDER BY e.id),
-    string_agg(substring(bit_send(e.code) FROM 5), ''::bytea ORDER BY e.id)
-FROM search_itemembedding AS e
-WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.source_id = ANY(%(sources)s::bigint[])
-GROUP BY e.source_id
 
 -- name: title_matches
 -- The owner's sources that pass the filters and whose title, or whose document's file name, contains all words; those with the

@@ -244,7 +244,7 @@ def explain_empty(*, archive_id: int, filters: Filters, pending: Pending) -> Exp
     if not of_kinds.exists():
         waiting = _unready(archive_id, None) if not filters.kinds or SECTIONS in filters.kinds else None
         return waiting or pending.explanation or Explanation(Reason.NOTHING_STORED)
-    condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""), document="d")
+    condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""))
     statement = load_sql("search", "passes_any").replace("{filters}", condition)
     ((found,),) = PendingQuery(statement, parameters | {"owner": archive_id}).rows()
     if not bool(found):

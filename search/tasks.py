@@ -1,14 +1,18 @@
 """Background tasks of search: each loads rows by id, calls one function and returns a small dict."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
-from search.indexing.active import index_source
+from convmemory.core.models import OwnerTask
+from convmemory.core.queue.fair_queue import end_more, enqueue_for, owner_task, slice_end, take_more
+from search.indexing.active import IndexResult
+from search.indexing.batches import ITEMS_PER_BATCH
 from search.indexing.building import build_beside
 from search.indexing.packing import pack_owner
 from search.indexing.sweeping import INDEX
+from search.indexing.together import index_together
 from search.models import Source
 
 # The pause before a source is tried again that another worker is indexing.
@@ -32,17 +36,39 @@ def enqueue_sources(source_ids: Collection[int]) -> None:
 
 @owner_task
 def index(source_id: int, *, archive_id: int) -> dict[str, Any]:
-    """Index one source until the slice ends, also in a space that is being built.
+    """Index one source until the slice ends, together with short ones that wait; also in a space that is being built.
 
     The postings of all of the owner's sources come first: searches are slower until they are packed.
     """
     deadline = slice_end()
     pack_owner(archive_id, deadline=deadline)
+    more = take_more(partial(_short_ones, source_id))
+    results: dict[int, IndexResult | Exception] = {}
+    finished: set[int] = set()
     try:
-        result = index_source(archive_id=archive_id, source_id=source_id, deadline=deadline)
+        source_ids = [source_id, *(task.args[0] for task in more)]
+        results = index_together(archive_id=archive_id, source_ids=source_ids, deadline=deadline)
+        beside = build_beside(archive_id=archive_id, source_ids=list(results), deadline=deadline)
+        finished = {number for number, result in results.items() if _is_finished(result) and beside[number].finished}
     finally:
-        beside = build_beside(archive_id=archive_id, source_id=source_id, deadline=deadline)
-    done = {"items": result.items, "computed": result.computed, "failed": result.failed}
-    if result.finished and beside.finished:
-        return done
-    return done | {"again_in_s": BUSY_PAUSE_S if result.busy or beside.busy else 0.0}
+        begun, done = ([task for task in more if task.args[0] in numbers] for numbers in (results, finished))
+        end_more(more, begun=begun, finished=done)
+    result = results[source_id]
+    if isinstance(result, Exception):
+        raise result
+    indexed = [each for each in results.values() if isinstance(each, IndexResult)]
+    totals = {name: sum(getattr(each, name) for each in indexed) for name in ("items", "computed", "failed")}
+    if source_id in finished:
+        return totals
+    return totals | {"again_in_s": BUSY_PAUSE_S if result.busy or beside[source_id].busy else 0.0}
+
+
+def _short_ones(source_id: int, tasks: Sequence[OwnerTask]) -> list[OwnerTask]:
+    """Return the tasks whose source is short, if the one with this id is: a long one takes the slice alone."""
+    numbers = [source_id, *(task.args[0] for task in tasks)]
+    short = set(Source.objects.filter(pk__in=numbers, item_count__lte=ITEMS_PER_BATCH).values_list("pk", flat=True))
+    return [task for task in tasks if source_id in short and task.args[0] in short]
+
+
+def _is_finished(result: IndexResult | Exception) -> bool:
+    return isinstance(result, IndexResult) and result.finished

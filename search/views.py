@@ -38,7 +38,7 @@ from convmemory.core.numbers import parse_number
 from convmemory.core.templatetags.shell import unusable_in
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Target, view_sections
-from search.home import home_values
+from search.home import home_values, period_of, period_values
 from search.indexing.status import index_status, indexing_pace
 from search.pages.answers import best_passage
 from search.pages.chips import choices_of, presets_of, with_full_names
@@ -114,7 +114,7 @@ def search_page(request: PageRequest) -> HttpResponse:
         remember_search(caller=request.caller, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
-    context |= _start(request, box) | _choices(request, box)
+    context |= _start(request, box, context.get("rows")) | _choices(request, box)
     if not request.caller.space:  # past searches are the person's, not the space's
         context["saved"], context["recent"] = past_searches(request.caller)
     return render(request, "search/search.html", context, status=status)
@@ -255,9 +255,15 @@ def _has_conversations(request: PageRequest) -> bool:
     return Conversation.objects.filter(archive_id=request.caller.archive_id).exists()
 
 
-def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    """Return the contents of the main area next to the list: the home page, or a hint while the caller searches."""
-    return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
+def _start(request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None) -> dict[str, Any]:
+    """Return the contents of the main area next to the list: the home page, or for a search by time alone that time.
+
+    Next to other searches it is a hint. `rows` are the conversations of the list.
+    """
+    if not (box.parameters and _has_conversations(request)):
+        return {"box": box} | home_values(request, None if box.parameters else rows)
+    period = period_of(box)
+    return {"box": box} | (period_values(request, period) if period else {})
 
 
 # --- hits in one conversation -----------------------------------------------------------------------
@@ -372,7 +378,8 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     window = window_around(found, turn, passage.message_id if passage else None)
     shown = [message for message in window.messages if message.turn_number == turn] or window.messages
     marks = marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk)
-    blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks))
+    views = view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks, outcomes=window.outcomes)
+    blocks = fold_steps(views)
     context = {
         "conversation": found,
         "window": window,

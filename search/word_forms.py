@@ -8,7 +8,7 @@ docs/adr/0122-compare-words-in-two-forms.md.
 import re
 from collections.abc import Iterable
 
-from convmemory.core.folding import WORD, folded, joined_words, normal
+from convmemory.core.folding import MARKS, WORD, folded, joined_words, normal
 from convmemory.core.text import quoted_lexeme
 from search.vectors.texts import LEXICAL_CHARS, searchable
 
@@ -18,6 +18,10 @@ MARK = "\u01bf"
 # Words behind these are not folded: with the folded forms of more, a text of distinct words would outgrow a tsvector.
 FOLDED_CHARS = 100_000
 _WORD = re.compile(WORD)
+# A word with a character outside of ASCII: of others, which are most, no folded form is stored.
+_FOREIGN_WORD = re.compile(
+    rf"(?<![0-9A-Za-z])(?:[0-9A-Za-z]++(?:[^\W_\x00-\x7f]|[{MARKS}])|[^\W_\x00-\x7f])(?:[^\W_]|[{MARKS}])*+"
+)
 # Vowels of two letters in which Germans and Scandinavians write one with a sign; and the other way round.
 _TWO_LETTERS = re.compile("([aou])e|a(a)")
 _IN_TWO_LETTERS = str.maketrans({
@@ -34,12 +38,14 @@ def indexed_text(text: str, language: str = "", *, has_joined: bool = True) -> t
         return "", ""
     plain = normal(text)[:LEXICAL_CHARS]
     indexed = _lower(searchable(plain, language))
+    marked = ""
+    if not indexed.isascii():
+        marked = _FOREIGN_WORD.sub(_marked, indexed[:FOLDED_CHARS]) + indexed[FOLDED_CHARS:]
+    is_folded = marked not in ("", indexed)
     if has_joined and (joined := dict.fromkeys(f"{MARK}{folded(word)}" for word, _ in joined_words(plain))):
-        indexed = f"{indexed}\n{' '.join(joined)}"
-    if indexed.isascii():
-        return indexed, ""
-    marked = _WORD.sub(_marked, indexed[:FOLDED_CHARS]) + indexed[FOLDED_CHARS:]
-    return indexed, marked if marked != indexed else ""
+        line = f"\n{' '.join(joined)}"
+        indexed, marked = indexed + line, marked + line
+    return indexed, marked if is_folded else ""
 
 
 def has_other_forms(text: str) -> bool:
@@ -53,9 +59,7 @@ def _lower(text: str) -> str:
 
 def _marked(match: re.Match[str]) -> str:
     word = match[0]
-    if word.isascii() or (plain := folded(word)) == word:
-        return word
-    return f"{MARK}{plain}"
+    return word if (plain := folded(word)) == word else f"{MARK}{plain}"
 
 
 def queried_text(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
@@ -73,10 +77,12 @@ def queried_text(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
 def folded_forms(word: str) -> tuple[str, ...]:
     """Return the other forms of a word in lower case: with `MARK` of those in the index, and as others may write it."""
     plain = folded(word)
-    forms = [f"{MARK}{plain}", plain, word.translate(_IN_TWO_LETTERS)]
+    forms = [f"{MARK}{plain}"]
+    if plain != word:
+        forms += dict.fromkeys((plain, word.translate(_IN_TWO_LETTERS)))
     if (one_letter := _TWO_LETTERS.sub(_one_letter, plain)) != plain:
         forms.append(f"{MARK}{one_letter}")
-    return tuple(form for form in dict.fromkeys(forms) if form != word)
+    return tuple(form for form in forms if form != word)
 
 
 def _one_letter(match: re.Match[str]) -> str:

@@ -221,8 +221,8 @@ class PersonFilter(InputFilter):
     hint = "user name"
 
     def condition(self, value: str) -> Q:
-        found = user_id_of(value)
-        return Q(person_id=found) | Q(about_id=found)
+        user_id = user_id_of(value)
+        return Q(person_id=user_id) | Q(about_id=user_id)
 
 
 class SinceFilter(InputFilter):

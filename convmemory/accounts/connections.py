@@ -92,9 +92,9 @@ def renew_connection(refresh: str, *, client_id: str) -> Tokens | None:
 
     A token that was used before revokes the key.
     """
-    if (place := _place_of(refresh)) is None:
+    if (person_and_key := _place_of(refresh)) is None:
         return None
-    person_id, key_id = place
+    person_id, key_id = person_and_key
     with acting_for(person_id), transaction.atomic():
         rows = ApiKey.objects.select_for_update().filter(
             person_id=person_id, pk=key_id, client_id=client_id, revoked_at=None, renewable_until__gt=timezone.now()
@@ -121,8 +121,8 @@ def _renewed(row: ApiKey) -> Tokens:
 
 def end_connection(token: str, *, client_id: str) -> None:
     """Revoke the connection of a key or a refresh token of this program; does nothing for any other token."""
-    if (place := _place_of(token)) is not None:
-        person_id, column = place[0], "refresh_token_hash"
+    if (person_and_key := _place_of(token)) is not None:
+        person_id, column = person_and_key[0], "refresh_token_hash"
     elif (caller := caller_of_key(token, writes=False)) is not None:
         person_id, column = caller.user.pk, "key_hash"
     else:

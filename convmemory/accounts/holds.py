@@ -47,16 +47,16 @@ def refuse_held(*, archive_id: int, conversation_ids: Iterable[int] | None = (),
         rows = rows.filter(Q(conversation_id=None) | Q(conversation_id__in=conversation_ids))
     account_first = rows.order_by(F("conversation_id").asc(nulls_first=True))
     for number in account_first.values_list("conversation_id", flat=True)[:1]:
-        said = gettext(_OF_ACCOUNT[act] if number is None else _OF_CONVERSATION[act])
-        raise OnLegalHold(said % {"number": number})
+        text = gettext(_OF_ACCOUNT[act] if number is None else _OF_CONVERSATION[act])
+        raise OnLegalHold(text % {"number": number})
 
 
 def not_held(*, conversation: str | None = None) -> Q:
     """Return the condition that neither a row's owner is held nor the conversation that the field names."""
-    held = Q(conversation_id=None)
+    of_conversation = Q(conversation_id=None)
     if conversation:
-        held |= Q(conversation_id=OuterRef(conversation))
-    return Q(~Exists(LegalHold.objects.filter(held, archive_id=OuterRef("archive_id"), lifted_at=None)))
+        of_conversation |= Q(conversation_id=OuterRef(conversation))
+    return Q(~Exists(LegalHold.objects.filter(of_conversation, archive_id=OuterRef("archive_id"), lifted_at=None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ def spaces_of(person_id: int) -> list[SpaceOfPerson]:
     named = {
         int(match[1]) for what in entries.values_list("what", flat=True).distinct() if (match := OF_SPACE.search(what))
     }
-    held = LegalHold.objects.filter(conversation_id=None, lifted_at=None).values("archive_id")
+    holds = LegalHold.objects.filter(conversation_id=None, lifted_at=None).values("archive_id")
     spaces = Archive.objects.filter(kind=Archive.Kind.SPACE, pk__in=named | set(roles)).order_by("pk")
     return [
         SpaceOfPerson(pk, roles.get(pk, ""), is_held)
-        for pk, is_held in spaces.values_list("pk", Exists(held.filter(archive_id=OuterRef("pk"))))
+        for pk, is_held in spaces.values_list("pk", Exists(holds.filter(archive_id=OuterRef("pk"))))
     ]

@@ -48,8 +48,8 @@ def account_of(provider: IdentityProvider, claims: Mapping[str, Any]) -> User:
     with acting_for(user.pk):
         identities = LinkedIdentity.objects.filter(person_id=user.pk, issuer=provider.issuer, subject=claims["sub"])
         identities.update(last_used_at=timezone.now())
-    given = claims.get(provider.groups_claim)
-    groups = {given} if isinstance(given, str) else set(map(str, given)) if isinstance(given, list) else set()
+    claimed = claims.get(provider.groups_claim)
+    groups = {claimed} if isinstance(claimed, str) else set(map(str, claimed)) if isinstance(claimed, list) else set()
     roles: dict[int, str] = {}
     for each in provider.space_groups:
         if each.group in groups:
@@ -80,8 +80,8 @@ def _provisioned(provider: IdentityProvider, claims: Mapping[str, Any]) -> User 
         return None
     with maintenance():
         rows = ProvisionedAccount.objects.filter(was_made=True, removed_at=None).select_related("person")
-        found = [row.person for row in rows.filter(Q(external_id=value) | Q(person__username__iexact=value))[:2]]
-    return _unlinked(provider, found)
+        users = [row.person for row in rows.filter(Q(external_id=value) | Q(person__username__iexact=value))[:2]]
+    return _unlinked(provider, users)
 
 
 def _at_address(provider: IdentityProvider, claims: Mapping[str, Any]) -> User | None:
@@ -125,11 +125,11 @@ def _link(provider: IdentityProvider, claims: Mapping[str, Any], existing: User 
     return user
 
 
-def _unlinked(provider: IdentityProvider, found: list[User]) -> User | None:
+def _unlinked(provider: IdentityProvider, users: list[User]) -> User | None:
     """Return the only account of those found; None without one. Raises: SignInRefused."""
-    if not found:
+    if not users:
         return None
-    (user, *others) = found
+    (user, *others) = users
     with acting_for(user.pk):
         is_linked = LinkedIdentity.objects.filter(person_id=user.pk, issuer=provider.issuer).exists()
     # An address can pass to another person, who must not get the account of the first.
@@ -140,10 +140,10 @@ def _unlinked(provider: IdentityProvider, found: list[User]) -> User | None:
 
 def _free_name(claims: Mapping[str, Any]) -> str:
     """Return a user name that is close to the person's own."""
-    said = next((claims[key] for key in ("preferred_username", "email", "name") if claims.get(key)), "")
-    start = storable(str(said))[:NAME_CHARS].partition("@")[0]
-    wanted = User.normalize_username(NOT_IN_NAMES.sub("-", start)) or "user"
-    alike = User.objects.filter(username__istartswith=wanted).values_list("username", flat=True)[:MOST_ALIKE]
+    claim = next((claims[key] for key in ("preferred_username", "email", "name") if claims.get(key)), "")
+    start = storable(str(claim))[:NAME_CHARS].partition("@")[0]
+    stem = User.normalize_username(NOT_IN_NAMES.sub("-", start)) or "user"
+    alike = User.objects.filter(username__istartswith=stem).values_list("username", flat=True)[:MOST_ALIKE]
     taken = {name.casefold() for name in alike}
-    names = (wanted, *(f"{wanted}-{number}" for number in range(2, MOST_ALIKE + 2)))
+    names = (stem, *(f"{stem}-{number}" for number in range(2, MOST_ALIKE + 2)))
     return next(name for name in names if name.casefold() not in taken)

@@ -32,10 +32,10 @@ def invitation_of(token: str) -> Invitation:
     """Return the invitation with this token, if it is still valid. Raises: NotFound."""
     number, _, signature = token.partition("-")
     is_number = number.isascii() and number.isdigit() and len(number) < 19
-    found = Invitation.objects.filter(pk=int(number)).first() if is_number else None
-    if found is None or found.is_expired or not constant_time_compare(signature, _signature(found)):
+    row = Invitation.objects.filter(pk=int(number)).first() if is_number else None
+    if row is None or row.is_expired or not constant_time_compare(signature, _signature(row)):
         raise NotFound(GONE)
-    return found
+    return row
 
 
 @transaction.atomic

@@ -50,18 +50,18 @@ class NewPasswordForm(EndsKeys, SetPasswordForm):  # type: ignore[type-arg]
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """Ask an invited person for a name and a password; a POST makes the account and signs it in."""
     try:
-        found = invitations.invitation_of(token)
+        invited = invitations.invitation_of(token)
         form = NewAccountForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
             user = form.save(commit=False)
-            invitations.accept(found, user)
+            invitations.accept(invited, user)
             return enter(request, user, next_page=reverse("home"))
     except NotFound:
         reason = _("It was used, was revoked, or has expired. Ask who invited you for a new one.")
         context = {"title": _("This invitation is not valid"), "reason": reason}
         return render(request, "refused.html", context, status=404)
     status = 422 if form.errors else 200
-    return render(request, "accounts/invitation.html", {"form": form, "email": found.email}, status=status)
+    return render(request, "accounts/invitation.html", {"form": form, "email": invited.email}, status=status)
 
 
 @never_cache

@@ -73,10 +73,10 @@ def active_keys(*, person: User) -> list[ApiKey]:
 
 def active_key(*, person: User, key_id: int) -> ApiKey:
     """Return a key of `owner` that was not revoked. Raises: NotFound."""
-    found = ApiKey.objects.filter(person_id=person.pk, pk=key_id, revoked_at=None).first()
-    if found is None:
+    key = ApiKey.objects.filter(person_id=person.pk, pk=key_id, revoked_at=None).first()
+    if key is None:
         raise NotFound(f"There is no active API key {key_id}.")
-    return found
+    return key
 
 
 @transaction.atomic

@@ -30,12 +30,12 @@ KNOWN_BROWSER_S = 180 * 24 * 3_600
 @require_safe
 def begin(request: HttpRequest, name: str) -> HttpResponse:
     """Lead to the provider. Raises: NotFound, ProviderFailed."""
-    wanted = request.GET.get("next", "")
-    is_here = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    next_page = request.GET.get("next", "")
+    is_here = url_has_allowed_host_and_scheme(next_page, {request.get_host()}, require_https=request.is_secure())
     address, kept = oidc.begin(
         oidc.provider_named(name),
         redirect_uri=absolute_address(request, reverse("provider-done", args=[name])),
-        next_page=iri_to_uri(wanted) if is_here else "",
+        next_page=iri_to_uri(next_page) if is_here else "",
     )
     response = HttpResponseRedirect(address)
     response.set_cookie(
@@ -56,10 +56,10 @@ def done(request: HttpRequest, name: str) -> HttpResponse:
     """
     provider, answer = oidc.provider_named(name), request.GET.dict()
     kept = oidc.begun(provider, cookie=request.COOKIES.get(oidc.COOKIE, ""), answer=answer)
-    known = request.get_signed_cookie(KNOWN_BROWSER, "", salt=name, max_age=KNOWN_BROWSER_S)
+    browser = request.get_signed_cookie(KNOWN_BROWSER, "", salt=name, max_age=KNOWN_BROWSER_S)
     with Attempt(
         username=kept["state"],
-        address=known or request.META.get("REMOTE_ADDR", ""),
+        address=browser or request.META.get("REMOTE_ADDR", ""),
         wrong=(oidc.SignInRefused, oidc.CodeRefused),
         counted="provider ",
         pause=SignInsPaused,
@@ -67,19 +67,19 @@ def done(request: HttpRequest, name: str) -> HttpResponse:
         if not connection.in_atomic_block:
             connection.close()  # database connections are few: none is held while the provider is waited for
         try:
-            found = oidc.finish(provider, kept=kept, answer=answer)
-            user = account_of(provider, found.claims)
+            outcome = oidc.finish(provider, kept=kept, answer=answer)
+            user = account_of(provider, outcome.claims)
         except oidc.SignInRefused:
             record_repeatable(Action.SIGN_IN_FAILED, what=f"provider {name}")
             raise
         attempt.passed()
     login(request, user)
-    if found.can_sign_out:
+    if outcome.can_sign_out:
         request.session[SIGNED_IN_BY] = name
-    response = HttpResponseRedirect(found.next_page or reverse("home"))
+    response = HttpResponseRedirect(outcome.next_page or reverse("home"))
     response.delete_cookie(oidc.COOKIE, path=_path(name), samesite="Lax")
     response.set_signed_cookie(
-        KNOWN_BROWSER, known or get_random_string(22), salt=name, max_age=KNOWN_BROWSER_S, path=_path(name),
+        KNOWN_BROWSER, browser or get_random_string(22), salt=name, max_age=KNOWN_BROWSER_S, path=_path(name),
         secure=request.is_secure(), httponly=True, samesite="Lax",
     )  # fmt: skip
     return response

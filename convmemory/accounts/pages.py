@@ -107,11 +107,11 @@ def archive_of_address(kwargs: Mapping[str, Any], objects: Mapping[str, str] = O
 
     One query, if the address names one of these `objects`.
     """
-    found = next(((kind, kwargs[name]) for name, kind in objects.items() if name in kwargs), None)
-    if found is None or found[1] > MAX_BIGINT:
+    kind_and_id = next(((kind, kwargs[name]) for name, kind in objects.items() if name in kwargs), None)
+    if kind_and_id is None or kind_and_id[1] > MAX_BIGINT:
         return None
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.accounts", "archive_of"), found)
+        cursor.execute(load_sql("convmemory.accounts", "archive_of"), kind_and_id)
         archive_id: int | None = cursor.fetchone()[0]
     return archive_id
 

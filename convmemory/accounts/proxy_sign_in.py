@@ -43,23 +43,23 @@ class ProxySignInMiddleware(MiddlewareMixin):
         """Runs in a thread, since it may use the database."""
         if request.path in HEALTH or request.path.startswith(config.static_url):
             return None
-        said = remote_user_of(request)
-        now = None if said is None else [said.name, said.is_staff]
+        remote = remote_user_of(request)
+        now = None if remote is None else [remote.name, remote.is_staff]
         has_session = config.session_cookie_name in request.COOKIES
         before = request.session.get(SIGNED_IN_AS) if has_session else None
         if before is not None and before != now:
             request.user = AnonymousUser()
         begins = request.method in ("GET", "HEAD") and not is_for_programs(request.path)
-        if said is None or not begins or request.path.startswith(STAYS_OUT) or request.user.is_authenticated:
+        if remote is None or not begins or request.path.startswith(STAYS_OUT) or request.user.is_authenticated:
             return None
-        decides = said.is_staff is not None
+        decides = remote.is_staff is not None
         described = IdentityProvider(
             name=PROXY, label="", issuer=ISSUER, client_id="", create_accounts=True,
             scim_claim="sub" if config.remote_user_scim else "", staff_groups=(STAFF_GROUP,) if decides else (),
         )  # fmt: skip
-        groups = [STAFF_GROUP] if said.is_staff else []
+        groups = [STAFF_GROUP] if remote.is_staff else []
         try:
-            user = account_of(described, {"sub": said.name, "preferred_username": said.name, "groups": groups})
+            user = account_of(described, {"sub": remote.name, "preferred_username": remote.name, "groups": groups})
         except SignInRefused as error:
             record_repeatable(Action.SIGN_IN_FAILED, what="proxy")
             context = {"title": _("You are not signed in"), "reason": str(error), "again": request.path}

@@ -111,12 +111,12 @@ def second_step(request: HttpRequest) -> HttpResponse:
             return _without_cookie(HttpResponseRedirect(kept["next"]))
         record_repeatable(Action.SIGN_IN_FAILED, what="second factor", about_id=user.pk)
         error = _("That code is wrong, or was used before. An app shows another one every half a minute.")
-    found = second_factor.factor_of(user)
+    factor = second_factor.factor_of(user)
     context = {
         "error": error,
         "next": kept["next"],
-        "factor": found,
-        "is_unreadable": found is not None and decrypt(found.app_secret_encrypted) is None,
+        "factor": factor,
+        "is_unreadable": factor is not None and decrypt(factor.app_secret_encrypted) is None,
         "has_passkeys": bool(passkeys.passkeys_of(user)),
         "passkey_options": passkeys.request_options(request.get_host()),
     }
@@ -143,17 +143,17 @@ def _without_cookie(response: HttpResponse) -> HttpResponse:
 @require_POST
 def passkey_sign_in(request: HttpRequest) -> HttpResponse:
     """Sign in by a passkey alone, from the log-in page or instead of a code."""
-    wanted = request.POST.get("next", "")
-    is_here = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    next_page = request.POST.get("next", "")
+    is_here = url_has_allowed_host_and_scheme(next_page, {request.get_host()}, require_https=request.is_secure())
     try:
         user = passkeys.owner_of_answer(request.POST.get("credential", ""), host=request.get_host())
     except passkeys.PasskeyRefused as error:
         if error.person_id is not None:
             record_repeatable(Action.SIGN_IN_FAILED, what="passkey", about_id=error.person_id)
         messages.error(request, str(error))
-        return redirect(f"{reverse('login')}?{urlencode({'next': wanted})}" if is_here else "login")
+        return redirect(f"{reverse('login')}?{urlencode({'next': next_page})}" if is_here else "login")
     login(request, user)
-    return _without_cookie(HttpResponseRedirect(iri_to_uri(wanted) if is_here else reverse("home")))
+    return _without_cookie(HttpResponseRedirect(iri_to_uri(next_page) if is_here else reverse("home")))
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -215,9 +215,9 @@ def confirm(request: PageRequest) -> HttpResponse:
             error = "" if is_right else _("That is not your password.")
         if is_right:
             request.session[CONFIRMED_AT] = time.time()
-            wanted = request.POST.get("next", "")
-            is_here = url_has_allowed_host_and_scheme(wanted, None)
-            return redirect(iri_to_uri(wanted) if is_here else "second-factor")
+            next_page = request.POST.get("next", "")
+            is_here = url_has_allowed_host_and_scheme(next_page, None)
+            return redirect(iri_to_uri(next_page) if is_here else "second-factor")
     context = {
         "error": error,
         "next": request.POST.get("next", request.GET.get("next", "")),
@@ -283,8 +283,10 @@ def remove_app(request: PageRequest) -> HttpResponse:
     """Ask for confirmation, then remove the app. Raises: InvalidInput if a second factor is required."""
     if request.method != "POST":
         title = gettext_lazy("Remove the authenticator app?")
-        said = gettext_lazy("Its codes are no longer asked for. Without a passkey, the password alone signs you in.")
-        return render(request, "accounts/remove_factor.html", {"title": title, "consequence": said})
+        consequence = gettext_lazy(
+            "Its codes are no longer asked for. Without a passkey, the password alone signs you in."
+        )
+        return render(request, "accounts/remove_factor.html", {"title": title, "consequence": consequence})
     second_factor.remove_app(request.user)
     record(Action.DELETED, what="authenticator app", person_id=request.user.pk, about_id=request.user.pk)
     warn(request.user, Change.APP_REMOVED)
@@ -333,14 +335,14 @@ def add_passkey(request: PageRequest) -> HttpResponse:
 @of_local_account
 def rename_passkey(request: PageRequest, passkey_id: int) -> HttpResponse:
     """Ask for another name, and give it to a passkey. Raises: NotFound."""
-    found = passkeys.passkey_of(request.user, passkey_id)
-    form = PasskeyForm(request.POST or None, initial={"name": found.name})
+    passkey = passkeys.passkey_of(request.user, passkey_id)
+    form = PasskeyForm(request.POST or None, initial={"name": passkey.name})
     if request.method == "POST" and form.is_valid():
         passkeys.rename_passkey(request.user, passkey_id, form.cleaned_data["name"] or _("Passkey"))
         record(Action.CHANGED, what=f"passkey {passkey_id}", person_id=request.user.pk, about_id=request.user.pk)
         messages.success(request, _("Saved."))
         return redirect("second-factor")
-    context = {"form": form, "title": _("Rename the passkey %(name)s") % {"name": found.name}}
+    context = {"form": form, "title": _("Rename the passkey %(name)s") % {"name": passkey.name}}
     return render(request, "accounts/rename_passkey.html", context, status=422 if form.errors else 200)
 
 
@@ -348,11 +350,11 @@ def rename_passkey(request: PageRequest, passkey_id: int) -> HttpResponse:
 @confirmed
 def remove_passkey(request: PageRequest, passkey_id: int) -> HttpResponse:
     """Ask for confirmation, then delete a passkey. Raises: NotFound; InvalidInput if a second factor is required."""
-    found = passkeys.passkey_of(request.user, passkey_id)
+    passkey = passkeys.passkey_of(request.user, passkey_id)
     if request.method != "POST":
-        title = _("Remove the passkey %(name)s?") % {"name": found.name}
-        said = gettext_lazy("It no longer signs you in. Delete it on your device, too, or it is offered again.")
-        return render(request, "accounts/remove_factor.html", {"title": title, "consequence": said})
+        title = _("Remove the passkey %(name)s?") % {"name": passkey.name}
+        consequence = gettext_lazy("It no longer signs you in. Delete it on your device, too, or it is offered again.")
+        return render(request, "accounts/remove_factor.html", {"title": title, "consequence": consequence})
     passkeys.remove_passkey(request.user, passkey_id)
     record(Action.DELETED, what=f"passkey {passkey_id}", person_id=request.user.pk, about_id=request.user.pk)
     warn(request.user, Change.PASSKEY_REMOVED)

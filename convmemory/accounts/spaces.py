@@ -56,19 +56,19 @@ def create_space(*, person: User, name: str) -> Archive:
 
 def get_membership(*, person: User, space_id: int) -> Membership:
     """Return the person's membership with its space. Raises: NotFound, also for a space of others."""
-    found = Membership.objects.filter(person_id=person.pk, archive_id=space_id).select_related("archive").first()
-    if found is None:
+    membership = Membership.objects.filter(person_id=person.pk, archive_id=space_id).select_related("archive").first()
+    if membership is None:
         raise _no_space(space_id)
-    return found
+    return membership
 
 
 def members_of(*, person: User, space_id: int) -> list[Membership]:
     """Return all members of a space that `person` is a member of, by name. Raises: NotFound."""
     rows = Membership.objects.filter(archive_id=space_id).select_related("person").order_by("person__username")
-    found = list(rows)
-    if person.pk not in {member.person_id for member in found}:
+    members = list(rows)
+    if person.pk not in {member.person_id for member in members}:
         raise _no_space(space_id)
-    return found
+    return members
 
 
 def rename_space(*, person: User, space_id: int, name: str) -> None:
@@ -122,35 +122,42 @@ def follow_groups(*, person: User, provider: str, roles: Mapping[int, str]) -> N
     left out; a space can lose its last manager, because a group that ended must not give access.
     """
     with acting.maintenance(), transaction.atomic():
-        given = {member.archive_id: member for member in Membership.objects.filter(person=person)}
-        changed = [number for number, role in roles.items() if number not in given or given[number].role != role]
-        ended = [number for number, member in given.items() if member.given_by == provider and number not in roles]
+        memberships = {member.archive_id: member for member in Membership.objects.filter(person=person)}
+        changed = [
+            number for number, role in roles.items() if number not in memberships or memberships[number].role != role
+        ]
+        ended = [
+            number for number, member in memberships.items() if member.given_by == provider and number not in roles
+        ]
         # In one order, so that two sign-ins that lock several spaces do not wait for each other.
         for number in sorted({*changed, *ended}):
             # As when a manager changes members: the row of the space is the lock.
             if not Archive.objects.select_for_update(no_key=True).filter(pk=number, kind=Archive.Kind.SPACE).exists():
                 logger.warning("The provider %s gives a role in space %s, which does not exist.", provider, number)
                 continue
-            known = Membership.objects.filter(archive_id=number, person=person).first()
-            if known is not None and known.given_by != provider:
+            membership = Membership.objects.filter(archive_id=number, person=person).first()
+            if membership is not None and membership.given_by != provider:
                 continue
             if number not in roles:
                 action, what = Action.REVOKED, "member"
-                if known is not None:
-                    known.delete()
+                if membership is not None:
+                    membership.delete()
                 if not Membership.objects.filter(archive_id=number, role=Membership.Role.MANAGER).exists():
                     logger.warning("The space %s has no manager: its last one left a group of %s.", number, provider)
-            elif known is None:
+            elif membership is None:
                 action, what = Action.MADE, roles[number]
-                if Membership.objects.filter(archive_id=number).count() >= MAX_MEMBERS or len(given) >= MAX_MEMBERSHIPS:
+                if (
+                    Membership.objects.filter(archive_id=number).count() >= MAX_MEMBERS
+                    or len(memberships) >= MAX_MEMBERSHIPS
+                ):
                     logger.warning("User %s gets no role in space %s: one of them is full.", person.pk, number)
                     continue
                 Membership.objects.create(archive_id=number, person=person, role=what, given_by=provider)
             else:
                 action, what = Action.CHANGED, roles[number]
-                Membership.objects.filter(pk=known.pk).update(role=what)
-            said = f"{what} of space {number} by provider {provider}"
-            record(action, what=said, person_id=None, about_id=person.pk)
+                Membership.objects.filter(pk=membership.pk).update(role=what)
+            text = f"{what} of space {number} by provider {provider}"
+            record(action, what=text, person_id=None, about_id=person.pk)
 
 
 @contextmanager

@@ -73,10 +73,10 @@ def appearance(request: PageRequest) -> HttpResponse:
 @signed_in
 def key_use(request: PageRequest, key_id: int) -> HttpResponse:
     """Render whether a key has been used yet: the line below a new key polls every two seconds until it was."""
-    found = ApiKey.objects.filter(person_id=request.user.pk, pk=key_id).first()
-    if found is None:
+    key = ApiKey.objects.filter(person_id=request.user.pk, pk=key_id).first()
+    if key is None:
         raise NotFound(f"There is no API key {key_id}.")
-    return render(request, "accounts/key_use.html", {"key": found})
+    return render(request, "accounts/key_use.html", {"key": key})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -140,8 +140,8 @@ def _salt_of(request: PageRequest) -> str:
 def revoke(request: PageRequest, key_id: int) -> HttpResponse:
     """Ask for confirmation, then revoke one key; programs that use it are refused from then on."""
     if request.method != "POST":
-        found = active_key(person=request.user, key_id=key_id)
-        return render(request, "accounts/revoke_key.html", {"key": found})
+        key = active_key(person=request.user, key_id=key_id)
+        return render(request, "accounts/revoke_key.html", {"key": key})
     revoke_key(person=request.user, key_id=key_id)
     messages.success(request, _("The key is revoked."))
     return redirect("keys")
@@ -185,10 +185,10 @@ class ChangePassword(PasswordChangeView):
             ended = form.end_keys_if_asked(form.user)
             record(Action.CHANGED, what="password", person_id=form.user.pk, about_id=form.user.pk)
             warn(form.user, Change.PASSWORD)
-        said = _("Your password is changed. Other browsers are signed out.")
+        text = _("Your password is changed. Other browsers are signed out.")
         if form.cleaned_data["end_keys"]:
-            said += " " + ngettext("%(count)s API key ended.", "%(count)s API keys ended.", ended) % {"count": ended}
-        messages.success(self.request, said)
+            text += " " + ngettext("%(count)s API key ended.", "%(count)s API keys ended.", ended) % {"count": ended}
+        messages.success(self.request, text)
         return answer
 
 

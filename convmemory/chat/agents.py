@@ -62,16 +62,16 @@ def agents_of(caller: Caller) -> list[Agent]:
 
 def get_agent(*, caller: Caller, agent_id: int) -> Agent:
     """Return the caller's agent. Raises: NotFound, the same for unknown and for foreign agents."""
-    found = Agent.objects.filter(archive_id=caller.archive_id, pk=agent_id).first()
-    if found is None:
+    agent = Agent.objects.filter(archive_id=caller.archive_id, pk=agent_id).first()
+    if agent is None:
         raise NotFound(f"There is no agent {agent_id}.")
-    return found
+    return agent
 
 
 def agent_for(*, caller: Caller, conversation_id: int | None, agent_id: int | None) -> Agent | None:
     """Return the requested agent, otherwise the usual one; None for the server's own (id 0). Raises: NotFound."""
-    wanted = usual_agent_id(caller=caller, conversation_id=conversation_id) if agent_id is None else agent_id
-    return get_agent(caller=caller, agent_id=wanted) if wanted else None
+    chosen_id = usual_agent_id(caller=caller, conversation_id=conversation_id) if agent_id is None else agent_id
+    return get_agent(caller=caller, agent_id=chosen_id) if chosen_id else None
 
 
 def usual_agent_id(*, caller: Caller, conversation_id: int | None) -> int:
@@ -90,8 +90,8 @@ def options_of(agent: Agent | None, *, caller: Caller) -> AgentOptions:
         raise SwitchedOff(f"An administrator has switched “{agent.name}” off: choose another agent, or ask them why.")
     agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in chat_tools()])
     endpoint = _endpoint(agent, caller)
-    known = {tool.name for tool in chat_tools()}
-    tools = tuple(name for name in agent.tools if name in known)
+    names = {tool.name for tool in chat_tools()}
+    tools = tuple(name for name in agent.tools if name in names)
     reply_tokens = agent.reply_tokens or min(DEFAULT_REPLY_TOKENS, endpoint.context_window // 4)
     recipe = ContextRecipe(
         window=endpoint.context_window,
@@ -185,13 +185,13 @@ def delete_agent(*, caller: Caller, agent_id: int) -> None:
 
 
 def _set_values(agent: Agent, values: Mapping[str, Any], *, caller: Caller) -> None:
-    given = dict(values)
-    key = given.pop("api_key", None)
-    single = given.pop("context_strategy", None)
-    if single and not given.get("context_strategies"):
-        given["context_strategies"] = single
+    fields = dict(values)
+    key = fields.pop("api_key", None)
+    single = fields.pop("context_strategy", None)
+    if single and not fields.get("context_strategies"):
+        fields["context_strategies"] = single
     address_before = agent.base_url
-    for name, value in given.items():
+    for name, value in fields.items():
         setattr(agent, name, value)
     check_agent(agent, caller=caller)
     if key is not None:
@@ -239,11 +239,11 @@ def _check_numbers(agent: Agent) -> None:
 def _clean_tools(names: Sequence[str]) -> list[str]:
     """Return the names in the registry's order, each once. Raises: InvalidInput."""
     # Includes tools that a setting turns off now: the agent keeps them for later.
-    known = [tool.name for tool in TOOLS]
-    unknown = [name for name in names if name not in known]
+    offered = [tool.name for tool in TOOLS]
+    unknown = [name for name in names if name not in offered]
     if unknown:
-        raise InvalidInput(f"There is no tool {unknown[0]!r}: use any of {', '.join(known)}.")
-    return [name for name in known if name in names]
+        raise InvalidInput(f"There is no tool {unknown[0]!r}: use any of {', '.join(offered)}.")
+    return [name for name in offered if name in names]
 
 
 def _save(agent: Agent) -> Agent:

@@ -82,8 +82,8 @@ def show_agent(request: HttpRequest, agent_id: int) -> Agent:
 
 @router.patch("/agents/{int:agent_id}", response=AgentOut, summary="Change an agent")
 def change_agent(request: HttpRequest, agent_id: int, body: AgentPatch) -> Agent:
-    given = body.model_dump(exclude_unset=True)
-    values = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
+    fields = body.model_dump(exclude_unset=True)
+    values = {name: value for name, value in fields.items() if value is not None or name in NULLABLE}
     return agents.change_agent(caller=caller_of(request), agent_id=agent_id, values=values)
 
 

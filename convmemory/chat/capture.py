@@ -126,8 +126,8 @@ def _is_errand(messages: Sequence[MessageDraft]) -> bool:
 
     A client may send its request as a message of its own, before the question that it is about.
     """
-    said = [draft for draft in messages if draft.role != "system"]
-    from_last = dropwhile(lambda draft: draft.role != "user", reversed(said))
+    spoken = [draft for draft in messages if draft.role != "system"]
+    from_last = dropwhile(lambda draft: draft.role != "user", reversed(spoken))
     last_asked = takewhile(lambda draft: draft.role == "user", from_last)
     return any(spoken_text(draft.parts).lstrip().startswith(ERRANDS) for draft in last_asked)
 
@@ -141,19 +141,19 @@ def _read_messages(wire: Wire, asked: Mapping[str, Any], refusals: list[str]) ->
     def refused(reason: str, *, kept: bool) -> None:
         refusals.extend([reason] * kept)
 
-    held: MessageDraft | None = None
+    pending: MessageDraft | None = None
     for value in wire.messages(asked):
         draft = kept_message(mapping_of(value), unknown=lambda kind: None, refused=refused)
         if not draft.parts:
             continue
-        if held and wire.joins_answers and held.role == draft.role == "assistant":
-            held = replace(held, parts=(*held.parts, *draft.parts))
+        if pending and wire.joins_answers and pending.role == draft.role == "assistant":
+            pending = replace(pending, parts=(*pending.parts, *draft.parts))
             continue
-        if held:
-            yield from _without_harness(held)
-        held = draft
-    if held:
-        yield from _without_harness(held)
+        if pending:
+            yield from _without_harness(pending)
+        pending = draft
+    if pending:
+        yield from _without_harness(pending)
 
 
 def _without_harness(draft: MessageDraft) -> Iterator[MessageDraft]:
@@ -207,13 +207,13 @@ class ReplyReader:
 
     def _note_whole(self, event: Mapping[str, Any]) -> None:
         """Keep the usage, the id, and the whole reply, if the event contains them."""
-        for place in (event, mapping_of(event.get("message")), mapping_of(event.get("response"))):
-            usage = mapping_of(place.get("usage"))
+        for level in (event, mapping_of(event.get("message")), mapping_of(event.get("response"))):
+            usage = mapping_of(level.get("usage"))
             self._usage |= {
                 name: usage[name] for name in (*TOKEN_PARTS, "total_tokens") if type(usage.get(name)) is int
             }
-            if place.get("object") == "response":
-                self._response_id = text_of(place.get("id"))[:ID_CHARS]
+            if level.get("object") == "response":
+                self._response_id = text_of(level.get("id"))[:ID_CHARS]
         if (whole := self._wire.whole(event)) is None:
             return
         draft = message_draft(whole, unknown=lambda kind: None)
@@ -278,13 +278,13 @@ def record_exchange(*, caller: Caller, captured: Captured) -> int:
             recent = bytes(row.recent_hashes)
             if after[-1] in (recent[at : at + HASH_BYTES] for at in range(0, len(recent), HASH_BYTES)):
                 return row.conversation_id
-        known = previous or _known_history(caller, hashes)
-        if known is None:
+        history = previous or _known_history(caller, hashes)
+        if history is None:
             conversation_id, has_grown = _store_new(caller, captured, answer), True
         else:
-            conversation_id = known.conversation_id
-            said = [draft for draft in captured.messages if draft.role != "system"]
-            fresh = said if previous else messages_after(captured.messages, hashes, bytes(known.history_hash))
+            conversation_id = history.conversation_id
+            spoken = [draft for draft in captured.messages if draft.role != "system"]
+            fresh = spoken if previous else messages_after(captured.messages, hashes, bytes(history.history_hash))
             has_grown = bool(fresh or answer)
             try:
                 with transaction.atomic():
@@ -324,9 +324,9 @@ def _named_response(caller: Caller, response_id: str) -> CapturedHistory | None:
 
 def _known_history(caller: Caller, hashes: list[bytes]) -> CapturedHistory | None:
     """Return the longest recorded history that the request begins with, its row locked."""
-    place = {digest: number for number, digest in enumerate(hashes) if digest}
-    found = list(_histories_of(caller).filter(history_hash__in=list(place)).order_by("conversation_id"))
-    return max(found, key=lambda row: (place[bytes(row.history_hash)], row.conversation_id), default=None)
+    numbers = {digest: number for number, digest in enumerate(hashes) if digest}
+    rows = list(_histories_of(caller).filter(history_hash__in=list(numbers)).order_by("conversation_id"))
+    return max(rows, key=lambda row: (numbers[bytes(row.history_hash)], row.conversation_id), default=None)
 
 
 def _store_new(caller: Caller, captured: Captured, answer: list[MessageDraft]) -> int:

@@ -25,10 +25,10 @@ def with_citations(answer: Mapping[str, Any], *, first: int) -> dict[str, Any]:
     numbered: list[Any] = []
     number = first
     for result in results:
-        place = _place_of(result)
-        given = {name: value for name, value in result.items() if name != "cite"}
-        numbered.append({"cite": f"[{number}]({place})", **given} if place else result)
-        number += bool(place)
+        address = _place_of(result)
+        fields = {name: value for name, value in result.items() if name != "cite"}
+        numbered.append({"cite": f"[{number}]({address})", **fields} if address else result)
+        number += bool(address)
     hint = {"how_to_cite": HOW_TO_CITE} if number > first else {}
     return {**answer, "results": numbered, **hint}
 
@@ -37,16 +37,16 @@ def _place_of(result: Any) -> str:
     """Return the result's place in the archive; the place in its own `cite` takes precedence over its URL."""
     if not isinstance(result, Mapping):
         return ""
-    own = _CITED_PLACE.fullmatch(str(result.get("cite", "")))
+    cited = _CITED_PLACE.fullmatch(str(result.get("cite", "")))
     url = str(result.get("url", ""))
-    if own:
-        return own[1]
+    if cited:
+        return cited[1]
     return url if _PLACES.fullmatch(url) else ""
 
 
 def sources_in(texts: Iterable[str]) -> dict[int, str]:
     """Return the addresses by number in tools' answers, including answers that were cut."""
-    return {int(number): place for text in texts for number, place in _CITE.findall(text)}
+    return {int(number): address for text in texts for number, address in _CITE.findall(text)}
 
 
 def link_citations(text: str, sources: Mapping[int, str]) -> str:

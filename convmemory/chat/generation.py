@@ -182,13 +182,13 @@ async def _complete(
     job: ReplyJob, context: FilterResult, progress: ReplyProgress, publish: Publish, *, may_call: bool
 ) -> tuple[list[FinishedCall], str]:
     """Run one completion; return its tool calls, and a remark if it was cut, which leaves no calls."""
-    own = [
+    steps = [
         ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)
         for number, draft in enumerate(progress.messages)
     ]
-    messages = wire_messages(context.system_prompt, [*context.messages, *own])
+    messages = wire_messages(context.system_prompt, [*context.messages, *steps])
     draft = progress.current = CompletionDraft(
-        call_id_prefix=f"call_{job.reply_id}_{len(own)}", chars=progress.chars, call_count=progress.call_count
+        call_id_prefix=f"call_{job.reply_id}_{len(steps)}", chars=progress.chars, call_count=progress.call_count
     )
     body = request_body(job.agent, messages, may_call=may_call)
     skipped, first_fault = 0, ""
@@ -372,8 +372,8 @@ def _chunk(data: bytes, response: "httpx2.Response") -> object:
     except (ValueError, RecursionError):
         return data[:SHOWN_BYTES].decode("utf-8", "replace")
     if isinstance(value, dict) and (error := value.get("error")):
-        said = error.get("message") if isinstance(error, dict) else error
-        raise APIError(said if isinstance(said, str) else "an error", request=response.request, body=error)
+        text = error.get("message") if isinstance(error, dict) else error
+        raise APIError(text if isinstance(text, str) else "an error", request=response.request, body=error)
     return value
 
 

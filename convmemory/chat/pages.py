@@ -107,15 +107,15 @@ def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int,
         current = by_question.get(message.pk, None if message.is_real_user else current)
         if current is None:
             continue
-        found = notes.setdefault(message.pk, [])
+        of_message = notes.setdefault(message.pk, [])
         if message.pk == current.question_id:
-            found += _context_notes(current)
+            of_message += _context_notes(current)
         if index + 1 == len(messages) or messages[index + 1].is_real_user:
             raw = _RAW.search(current.error)
             error = _RAW.sub("", current.error, count=1)
             text = f"{ENDINGS.get(current.status, '')} {error}".strip()
             is_warning = current.status != Reply.Status.STOPPED
-            found += [Note(text, is_warning=is_warning, raw=raw[1] if raw else "")] if text else []
+            of_message += [Note(text, is_warning=is_warning, raw=raw[1] if raw else "")] if text else []
     return notes
 
 

@@ -23,8 +23,8 @@ RESOLVE_TIMEOUT_S = 10.0
 async def public_addresses(host: str, port: int) -> list[str]:
     """Return the addresses of `host`. Raises: AddressRefused if one of them is not public; OSError if it has none."""
     async with asyncio.timeout(RESOLVE_TIMEOUT_S):
-        found = await asyncio.to_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        infos = await asyncio.to_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in infos))
     if not all(is_public(ipaddress.ip_address(address)) for address in addresses):
         raise AddressRefused(private_message(host))
     return addresses

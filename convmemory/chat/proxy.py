@@ -102,16 +102,16 @@ async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     speaks_anthropic = path.split("/", maxsplit=1)[0] == MESSAGES.path or "Anthropic-Version" in request.headers
     wire = MESSAGES if speaks_anthropic else (route and route.wire) or CHAT
     if route is None:
-        said = f"The capture proxy has no {request.method} /v1/{path[:100]}: it serves {SERVED}."
-        return _error(wire, HTTPStatus.NOT_FOUND, said)
+        text = f"The capture proxy has no {request.method} /v1/{path[:100]}: it serves {SERVED}."
+        return _error(wire, HTTPStatus.NOT_FOUND, text)
     writes = request.method not in SAFE_METHODS
     try:
         caller = await in_thread(caller_of_header, request.headers.get("Authorization", ""), writes=writes)
     except ReadOnlyKey as error:
         return _error(wire, HTTPStatus.FORBIDDEN, f"The proxy takes keys that may write. {error}")
     if caller is None:
-        said = "Incorrect API key: send a key that was made on the page API keys."
-        return _error(wire, HTTPStatus.UNAUTHORIZED, said)
+        text = "Incorrect API key: send a key that was made on the page API keys."
+        return _error(wire, HTTPStatus.UNAUTHORIZED, text)
     acting.authenticated(caller.archive_id)
     endpoint = endpoint_from_settings()
     if endpoint is None:
@@ -147,8 +147,8 @@ async def _or_error(
         return _error(wire, HTTPStatus.GATEWAY_TIMEOUT, f"{endpoint.where} gave no answer in time.")
     except httpx2.HTTPError as error:
         logger.warning("The proxy cannot reach its endpoint: %r", error)
-        said = f"{endpoint.where} cannot be reached: check {endpoint.names.base_url}."
-        return _error(wire, HTTPStatus.BAD_GATEWAY, said)
+        text = f"{endpoint.where} cannot be reached: check {endpoint.names.base_url}."
+        return _error(wire, HTTPStatus.BAD_GATEWAY, text)
     except Exception as error:
         refusal = problems.refusal_of(error)
         if refusal is None:
@@ -223,9 +223,9 @@ async def _send(request: HttpRequest, endpoint: Endpoint, route: Route, body: by
     status = upstream.status_code
     if status != HTTPStatus.OK and failure_kind(status) is FailureKind.OURS:
         await upstream.aclose()
-        said = explain_status(status, message="", where=endpoint.where, names=endpoint.names)
-        logger.warning("The proxy cannot use its endpoint: %s", said)
-        raise NotFound(said) if status == HTTPStatus.NOT_FOUND else EndpointMisconfigured(said)
+        text = explain_status(status, message="", where=endpoint.where, names=endpoint.names)
+        logger.warning("The proxy cannot use its endpoint: %s", text)
+        raise NotFound(text) if status == HTTPStatus.NOT_FOUND else EndpointMisconfigured(text)
     return upstream
 
 

@@ -226,11 +226,11 @@ def request_stop(*, caller: Caller, conversation_id: int) -> int:
     running = Reply.objects.filter(
         archive_id=caller.archive_id, conversation_id=conversation_id, status=Reply.Status.RUNNING
     )
-    found = running.values_list("pk", flat=True).first()
-    if found is None:
+    reply_id = running.values_list("pk", flat=True).first()
+    if reply_id is None:
         raise NotFound(f"Nothing is being written in conversation {conversation_id}.")
-    running.filter(pk=found).update(stop_requested=True)
-    return found
+    running.filter(pk=reply_id).update(stop_requested=True)
+    return reply_id
 
 
 def replies_of(*, caller: Caller, conversation_id: int, limit: int) -> list[Reply]:

@@ -52,13 +52,13 @@ class Threads:
 
     def versions(self) -> dict[int, Versions]:
         """Return the versions of the questions in the thread that have several."""
-        found = {}
+        versions = {}
         for ids in self.siblings.values():
             for index, question in enumerate(ids):
                 if question in self.live and len(ids) > 1:
                     before, after = ([None, *ids, None][index + offset] for offset in (0, 2))
-                    found[question] = Versions(index + 1, len(ids), before, after)
-        return found
+                    versions[question] = Versions(index + 1, len(ids), before, after)
+        return versions
 
     def left_out(self, messages: Sequence[Message]) -> set[int]:
         """Return the superseded messages to which a version leads."""
@@ -72,14 +72,16 @@ def threads_of(conversation: Conversation) -> Threads | None:
     replies = Reply.objects.filter(
         archive_id=conversation.archive_id, conversation=conversation, question__isnull=False
     )
-    known: dict[Any, Any] = dict(replies.exclude(follows=None).order_by("pk").values_list("question_id", "follows"))
-    if len(set(known.values())) == len(known):
+    orders: dict[Any, Any] = dict(replies.exclude(follows=None).order_by("pk").values_list("question_id", "follows"))
+    if len(set(orders.values())) == len(orders):
         return None
     asked = list(
         conversation.messages.filter(is_real_user=True).order_by("position").values_list("pk", "position", "superseded")
     )
-    places = dict(conversation.messages.filter(pk__in=set(known.values())).values_list("pk", "position"))
-    follows = {question: places.get(before, -1) for question, before in known.items() if before in places or not before}
+    places = dict(conversation.messages.filter(pk__in=set(orders.values())).values_list("pk", "position"))
+    follows = {
+        question: places.get(before, -1) for question, before in orders.items() if before in places or not before
+    }
     siblings: dict[int, list[int]] = defaultdict(list)
     for question, position in follows.items():
         siblings[position].append(question)
@@ -95,14 +97,16 @@ def threads_of(conversation: Conversation) -> Threads | None:
 
 def note_order(*, caller: Caller, conversation_id: int) -> None:
     """Store what each question in the thread follows, before the thread is left."""
-    own = Message.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id)
-    place = own.filter(pk=OuterRef(OuterRef("question_id"))).values("position")[:1]
-    before = own.filter(superseded=False, position__lt=Subquery(place)).order_by("-position").values("pk")[:1]
+    of_conversation = Message.objects.filter(archive_id=caller.archive_id, conversation_id=conversation_id)
+    position = of_conversation.filter(pk=OuterRef(OuterRef("question_id"))).values("position")[:1]
+    before = (
+        of_conversation.filter(superseded=False, position__lt=Subquery(position)).order_by("-position").values("pk")[:1]
+    )
     Reply.objects.filter(
         archive_id=caller.archive_id,
         conversation_id=conversation_id,
         follows=None,
-        question__in=own.filter(superseded=False).values("pk"),
+        question__in=of_conversation.filter(superseded=False).values("pk"),
     ).update(follows=Coalesce(Subquery(before, output_field=BigIntegerField()), Value(0)))
 
 

@@ -71,7 +71,7 @@ async def send(request: HttpRequest, conversation_id: int | None = None) -> Http
             return problems.problem(HTTPStatus.UNAUTHORIZED, "You are signed out: sign in again.")
         return to_login(request, "/chat" if conversation_id is None else f"/conversations/{conversation_id}")
     text, replaces = request.POST.get("message", ""), _number(request, "replaces")
-    files = tuple(number for given in request.POST.getlist("document") if (number := parse_number(given)) is not None)
+    files = tuple(number for field in request.POST.getlist("document") if (number := parse_number(field)) is not None)
     agent_id = _number(request, "agent")
     asked = Request(caller, conversation_id, text, agent_id=agent_id, replaces=replaces, document_ids=files)
     try:
@@ -211,11 +211,11 @@ def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> Htt
 @require_safe
 @signed_in
 def list_agents(request: PageRequest) -> HttpResponse:
-    own = agents.agents_of(request.caller)
+    of_caller = agents.agents_of(request.caller)
     context = {
-        "agents": own,
+        "agents": of_caller,
         "server_endpoint": agents.has_endpoint(None, caller=request.caller),
-        "can_chat": any(agents.has_endpoint(agent, caller=request.caller) for agent in [None, *own]),
+        "can_chat": any(agents.has_endpoint(agent, caller=request.caller) for agent in [None, *of_caller]),
         "how_to_set_up": HOW_TO_SET_UP,
     }
     return render(request, "chat/agents.html", context)
@@ -227,19 +227,19 @@ async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> H
     caller = await caller_of_session(request)
     if caller is None:
         return to_login(request, "/agents")
-    given = request.POST
-    trial = Trial(given.get("base_url", ""), given.get("api_key", ""), given.get("model", ""), agent_id)
-    found: dict[str, Any] = {"models": None}
+    fields = request.POST
+    trial = Trial(fields.get("base_url", ""), fields.get("api_key", ""), fields.get("model", ""), agent_id)
+    outcome: dict[str, Any] = {"models": None}
     try:
-        found["models"] = await list_models(caller=caller, trial=trial)
+        outcome["models"] = await list_models(caller=caller, trial=trial)
     except ConvMemoryError as error:
-        found["problem"] = str(error)
+        outcome["problem"] = str(error)
 
     def show() -> HttpResponse:
         model = trial.model.strip()
         form = AgentForm(caller=caller, initial={"model": model})
         typed = {"form": form, "model": model, "base_url": trial.base_url.strip(), "agent_id": agent_id}
-        return render(request, "chat/model_field.html", found | typed)
+        return render(request, "chat/model_field.html", outcome | typed)
 
     return await in_thread(show)
 
@@ -310,8 +310,8 @@ def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
 def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the dry run of `?agent=ID`, or of the agent that would answer next; 0 is the server's own."""
     conversation = get_conversation(caller=request.caller, conversation_id=conversation_id)
-    given = request.GET.get("agent", "")
-    agent_id = number_or_refuse(given, f"agent={given[:40]!r} is not the number of an agent.")
+    text = request.GET.get("agent", "")
+    agent_id = number_or_refuse(text, f"agent={text[:40]!r} is not the number of an agent.")
     context: dict[str, Any] = {
         "conversation": conversation,
         "agents": agents_of(request.caller),

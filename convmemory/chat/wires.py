@@ -87,10 +87,10 @@ CHAT = Wire("chat/completions", _chat_messages, _chat_chunks, _chat_whole, _open
 def _responses_messages(asked: Values) -> Iterator[Values]:
     if asked.get("instructions"):
         yield {"role": "system", "content": asked["instructions"]}
-    given = asked.get("input")
-    if isinstance(given, str):
-        yield {"role": "user", "content": given}
-    yield from _listed(given)
+    entries = asked.get("input")
+    if isinstance(entries, str):
+        yield {"role": "user", "content": entries}
+    yield from _listed(entries)
 
 
 def _responses_chunks(event: Values) -> Iterator[Values]:

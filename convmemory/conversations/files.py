@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import connection
-from django.db.models import Count, Max, QuerySet, TextField, Value
+from django.db.models import Count, Max, Q, QuerySet, TextField, Value
 from django.db.models.functions import Concat
 
 from convmemory.accounts.callers import Caller
@@ -20,12 +20,12 @@ from convmemory.conversations.messages.edits import Edit, edits_of, path_in_proj
 from convmemory.conversations.messages.file_versions import Line, Version, carried, versions_of
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.messages.parts import ToolCallPart, part_from_json
-from convmemory.conversations.models import FileEdit, Message
+from convmemory.conversations.models import Conversation, FileEdit, Message
 from convmemory.conversations.names import with_known_names
 from convmemory.conversations.reading import visible_conversations
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
-from convmemory.push.repositories import Repository, parted
+from convmemory.push.repositories import Repository, folder_key, is_in, parted, spelled
 
 MAX_EDITS = 400  # the newest ones of a file that are read
 MAX_CHARS = 20_000_000  # of their messages
@@ -106,20 +106,59 @@ class FileHistory:
 
 
 def history_of(*, caller: Caller, file: str, project: str = "", repository: Repository | None = None) -> FileHistory:
-    """Return the turns that edited a file, which is named by its path, or by the end of it. Four to eight queries."""
-    roots = (repository.root, repository.main) if repository else ()
-    path = path_in_project(storable(file.strip()), *roots, *parted(project)[::-1])
-    return history_in(caller, edits_in_project(caller, project, repository), path)
+    """Return the turns that edited a file, which is named by its path, or by the end of it. Six to ten queries."""
+    roots = tuple(filter(None, ((repository.root, repository.main) if repository else ()) + parted(project)[::-1]))
+    path = path_in_project(storable(file.strip()), *roots)
+    return history_in(caller, edits_in_project(caller, project, repository), path, roots)
 
 
-def history_in(caller: Caller, edits: QuerySet[FileEdit], path: str) -> FileHistory:
-    """Return the turns with some of these edits of a file. Three queries."""
+def history_in(caller: Caller, edits: QuerySet[FileEdit], path: str, roots: Sequence[str] = ()) -> FileHistory:
+    """Return the turns with some of these edits of a file, whose path is seen from one of the roots. Five queries."""
     of_name = edits.filter(name=path.rpartition("/")[2])
-    paths = matching_paths(path, of_name.order_by().values_list("path", flat=True).distinct()[: 10 * MAX_PATHS])
+    stored = of_name.order_by().values_list("path", "conversation_id").distinct()[:MAX_EDITS]
+    seen = _seen_from_roots(caller, list(stored), roots)
+    paths = matching_paths(path, seen)
     if not paths:
         return FileHistory(path)
-    rows = tuple(of_name.filter(path=paths[0]).order_by("-created_at", "-pk")[:MAX_EDITS])
+    rows = tuple(of_name.filter(seen[paths[0]]).order_by("-created_at", "-pk")[:MAX_EDITS])
     return FileHistory(paths[0], turns_of(caller, rows), tuple(paths[1:MAX_PATHS]), rows)
+
+
+def _seen_from_roots(caller: Caller, stored: Sequence[tuple[str, int]], roots: Sequence[str]) -> dict[str, Q]:
+    """Return the condition of the edits of each file by its path in its repository; two queries.
+
+    A session that began in a sub-folder stores paths as seen from there.
+    """
+    own = Conversation.objects.filter(archive_id=caller.archive_id)
+    sessions = own.filter(pk__in={conversation for _, conversation in stored}).values_list(
+        "pk", "project", "worktree", "repository"
+    )
+    homes = {pk: (project, worktree, repository) for pk, project, worktree, repository in sessions}
+    identities = {repository for _, _, repository in homes.values()} - {""}
+    folders: dict[str, list[str]] = {}
+    for repository, project in own.filter(repository__in=identities).values_list("repository", "project").distinct():
+        folders.setdefault(repository, []).append(project)
+    seen: dict[str, Q] = {}
+    for path, conversation in stored:
+        project, worktree, repository = homes.get(conversation, ("", "", ""))
+        around = (*roots, *folders.get(repository, ()))
+        known = path if worktree else path_in_repository(path, project, repository, around)
+        seen[known] = seen.get(known, Q()) | Q(path=path, conversation_id=conversation)
+    return seen
+
+
+def path_in_repository(path: str, folder: str, repository: str, folders: Iterable[str]) -> str:
+    """Return a path that is seen from a session's folder as it is seen from its repository's root, as far as known.
+
+    The root is the outermost of the folders around the session's, else the part of it with the repository's name.
+    """
+    key = folder_key(folder)
+    root = min((each for each in folders if each and is_in(key, folder_key(each))), key=len, default=folder)
+    parts = spelled(folder).split("/")
+    name = repository.rpartition("/")[2]
+    if folder_key(root) == key and name in parts:
+        root = "/".join(parts[: parts.index(name) + 1])
+    return path_in_project(path if path.startswith("/") else f"{spelled(folder)}/{path}", root) if root else path
 
 
 def edits_in_project(caller: Caller, project: str, repository: Repository | None = None) -> QuerySet[FileEdit]:
@@ -186,7 +225,7 @@ def versions_of_history(*, caller: Caller, history: FileHistory) -> FileVersions
             number = number_of[edit.conversation_id, edit.turn_number]
             turn = history.turns[-1 - number]
             read += [
-                (number, each) for each in edits_of(call) if is_at(each.path, history.path, turn.worktree, turn.project)
+                (number, each) for each in edits_of(call) if is_at(each.path, edit.path, turn.worktree, turn.project)
             ]
     versions = versions_of(read)
     is_cut = is_cut or len(history.edits) >= MAX_EDITS or len(history.turns) >= MAX_TURNS

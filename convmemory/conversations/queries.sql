@@ -247,13 +247,105 @@ ORDER BY times DESC, named.key
 LIMIT %s
 
 -- name: activity_of_owner
--- Messages and characters of an owner's conversations by day, the days in order.
-SELECT day.key, sum((day.value ->> 0)::bigint)::bigint, sum((day.value ->> 1)::bigint)::bigint
+-- Characters of an owner's conversations by day, the days in order.
+SELECT day.key, sum((day.value ->> 1)::bigint)::bigint
 FROM conversations_figures AS figures
 CROSS JOIN LATERAL jsonb_each(figures.days) AS day
 WHERE figures.owner_id = %s
 GROUP BY day.key
 ORDER BY day.key
+
+-- name: messages_by_time
+-- Messages of an owner's conversations by month or day (the first characters of the day), project and program, without
+-- archived conversations and the trash. A conversation that names no agent counts for its source, as in the filter.
+SELECT
+    left(day.key, %(chars)s) AS period,
+    c.project,
+    CASE c.agent WHEN '' THEN c.source ELSE c.agent END AS program,
+    sum((day.value ->> 0)::bigint)::bigint
+FROM conversations_figures AS f
+INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
+CROSS JOIN LATERAL jsonb_each(f.days) AS day
+WHERE
+    f.owner_id = %(owner)s AND c.trashed_at IS NULL AND c.archived_at IS NULL
+    AND day.key COLLATE "C" BETWEEN %(first)s AND %(last)s
+GROUP BY period, c.project, program
+
+-- name: worked_on
+-- The conversations of an owner with the most messages in a period, with their number, and of each the last turn then
+-- that has an outcome, and the files that it changed most. Without archived conversations and the trash.
+WITH active AS (
+    SELECT
+        c.id, c.title, CASE c.agent WHEN '' THEN c.source ELSE c.agent END AS program, c.project,
+        counted.messages, counted.last_day, count(*) OVER () AS conversations
+    FROM conversations_conversation AS c
+    INNER JOIN conversations_figures AS f ON f.owner_id = c.owner_id AND f.conversation_id = c.id
+    CROSS JOIN LATERAL (
+        SELECT sum((day.value ->> 0)::bigint)::bigint AS messages, max(day.key) AS last_day
+        FROM jsonb_each(f.days) AS day
+        WHERE day.key COLLATE "C" BETWEEN %(first)s AND %(last)s
+    ) AS counted
+    WHERE
+        c.owner_id = %(owner)s AND c.updated_at >= %(begin)s AND c.trashed_at IS NULL AND c.archived_at IS NULL
+        AND counted.messages > 0
+    ORDER BY counted.messages DESC, c.id
+    LIMIT %(limit)s
+)
+
+SELECT
+    a.id, a.title, a.program, a.project, a.messages, a.last_day, ended.turn_number, ended.outcome,
+    ARRAY(
+        SELECT e.path
+        FROM conversations_fileedit AS e
+        WHERE
+            e.owner_id = %(owner)s AND e.conversation_id = a.id
+            AND e.created_at >= %(begin)s AND e.created_at < %(end)s
+        GROUP BY e.path
+        ORDER BY count(*) DESC, e.path
+        LIMIT %(files)s
+    ),
+    a.conversations
+FROM active AS a
+LEFT JOIN LATERAL (
+    SELECT m.turn_number, m.outcome
+    FROM conversations_message AS m
+    WHERE
+        m.owner_id = %(owner)s AND m.conversation_id = a.id AND m.outcome IS NOT NULL AND NOT m.superseded
+        AND m.turn_number IS NOT NULL
+        AND coalesce(m.created_at >= %(begin)s AND m.created_at < %(end)s, true)
+    ORDER BY m."position" DESC
+    LIMIT 1
+) AS ended ON true
+ORDER BY a.messages DESC, a.id
+
+-- name: points_in_time
+-- The newest starred conversations and marked turns of an owner in a period, without archived conversations and the trash.
+SELECT p.kind, p.id, p.turn_number, p.title, p.note, p.at
+FROM (
+    (
+        SELECT 'star' AS kind, c.id, NULL::int AS turn_number, c.title, '' AS note, c.updated_at AS at
+        FROM conversations_conversation AS c
+        WHERE
+            c.owner_id = %(owner)s AND c.starred_at IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
+            AND c.updated_at >= %(begin)s AND c.updated_at < %(end)s
+        ORDER BY c.updated_at DESC
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT k.kind, c.id, m.turn_number, c.title, k.note, coalesce(m.created_at, c.updated_at) AS at
+        FROM conversations_turnmark AS k
+        INNER JOIN conversations_message AS m ON m.owner_id = k.owner_id AND m.id = k.message_id
+        INNER JOIN conversations_conversation AS c ON c.owner_id = m.owner_id AND c.id = m.conversation_id
+        WHERE
+            k.owner_id = %(owner)s AND m.turn_number IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
+            AND coalesce(m.created_at, c.updated_at) >= %(begin)s AND coalesce(m.created_at, c.updated_at) < %(end)s
+        ORDER BY at DESC
+        LIMIT %(limit)s
+    )
+) AS p
+ORDER BY p.at DESC, p.id DESC
+LIMIT %(limit)s
 
 -- name: count_stored
 -- Add to the sums of a space or a person: what their archive stores, and (`added_…`) what the person added to spaces. No row

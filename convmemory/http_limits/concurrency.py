@@ -6,9 +6,10 @@ counts idle ones too, so that one client could shut out all others by opening co
 While the body of a request arrives (`bodies.py`), the request counts among those that are being received, which have a
 limit of their own, because each keeps a part of its body in memory. Then it takes a place of its caller until its
 answer is made. An answer that streams, or is long, counts as a stream, of which a user may have more; the pieces of a
-caller's streams are made one after the other. Callers without an account are one caller for their streams, of which few
-are sent at once. While other users are active, a caller with a line, or with almost constant requests lately, has fewer
-places, and callers that keep the process busy pause between requests and between pieces (`used_time.py`).
+caller's streams are made one after the other. Callers without an account have places of their addresses, and are one
+caller together for the requests that are worked on and for their streams, of which few are sent at once. While other
+users are active, a caller with a line, or with almost constant requests lately, has fewer places, and callers that keep
+the process busy pause between requests and between pieces (`used_time.py`).
 """
 
 import asyncio
@@ -59,6 +60,11 @@ _TOO_MANY = Refusal(
 _TOO_MANY_STREAMS = Refusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "The server is sending as many pages as it sends at once to people without an account: try again in a moment.",
+    retry_after_s=RETRY_AFTER_S,
+)
+_TOO_MANY_OF_STRANGERS = Refusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "The server is answering as many people without an account as it can at once: try again in a moment.",
     retry_after_s=RETRY_AFTER_S,
 )
 _TOO_MANY_OF_CALLER = Refusal(
@@ -197,10 +203,13 @@ class ConcurrencyLimit:
     async def _name_of(self, scope: Scope) -> str:
         """Return the caller's name.
 
-        A credential that is new to this process is looked up if its address is busy, or has few places for the request.
+        A credential that is new to this process is looked up if its address is busy, or has few places for the request,
+        or if people without an account wait in a line.
         """
         name = caller_of(scope)
         is_busy = self.receiving.is_busy(name) or self.running.is_busy(name) or waits_for_others(scope)
+        strangers = self.callers.get(STRANGERS)
+        is_busy = is_busy or (strangers is not None and bool(strangers.requests.line))
         if is_user(name) or not is_busy or self._lookups >= LOOKUPS_AT_ONCE:
             return name
         self._lookups += 1
@@ -261,6 +270,7 @@ class _Request:
         self._places = caller.streams if waits_for_others(scope) else caller.requests
         self._stage = ExitStack()
         self._work: tuple[Caller, Places] | None = None  # of which it has a place: requests, or pieces
+        self._turn: Caller | None = None  # the callers without an account, if it has one of their places for requests
         self._works_since = 0.0
         self._waited_s = 0.0  # in line for that place
         self._has_stream = False  # a place of the caller's streams
@@ -316,6 +326,7 @@ class _Request:
         is_start = message["type"] == "http.response.start"
         if is_start:
             self._is_answered = True
+            self._end_turn()  # from here on the client's speed decides how long it takes
             if self._work is not None and _is_streamed(message):
                 await self._begin_streaming()
         elif self._streams_since is not None:
@@ -368,15 +379,32 @@ class _Request:
     async def _take_place(self) -> Refusal | None:
         """Take a place, after a wait in line if need be; return a refusal if that took too long."""
         arrived = self._limit.clock()
-        if not self._places.take():
-            self._ahead = asyncio.ensure_future(self._body.receive())  # after the body, only http.disconnect can come
-            if not await self._wait_in_line(self._places, self._ahead):
-                return _TOO_MANY_OF_CALLER
+        if not await self._wait_for(self._places):
+            return _TOO_MANY_OF_CALLER
         if self._places is self._caller.streams:
             self._has_stream = True
-        else:
-            self._begin_work(self._caller, self._places, arrived)
+            return None
+        if not is_user(self._caller.name):
+            strangers = self._limit.caller(STRANGERS)
+            if not await self._wait_for(strangers.requests):
+                self._leave(self._caller, self._places)
+                return _TOO_MANY_OF_STRANGERS
+            self._turn = strangers
+        self._begin_work(self._caller, self._places, arrived)
         return None
+
+    async def _wait_for(self, places: Places) -> bool:
+        """Take a place, after a wait in line if need be; return False if that took too long, or the client left."""
+        if places.take():
+            return True
+        # After the body, only http.disconnect can come.
+        self._ahead = self._ahead or asyncio.ensure_future(self._body.receive())
+        return await self._wait_in_line(places, self._ahead)
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            strangers, self._turn = self._turn, None
+            self._leave(strangers, strangers.requests)
 
     def _begin_work(self, caller: Caller, places: Places, arrived: float) -> None:
         self._work, self._works_since = (caller, places), self._limit.clock()
@@ -421,6 +449,7 @@ class _Request:
             seconds = self._limit.clock() - self._streams_since
             report(Measurement("stream", kind, seconds, failed=self._is_refused))
         self._places.entered -= 1
+        self._end_turn()
         self._end_work()
         if self._strangers:
             self._leave(self._strangers, self._strangers.streams)

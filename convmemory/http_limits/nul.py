@@ -32,13 +32,13 @@ class NulMiddleware(EitherMiddleware):
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         # The part of the address that contains a NUL, empty if none does.
         if NUL in request.path:
-            place = "The address"
+            part = "The address"
         else:
             query = request.META.get("QUERY_STRING", "")
-            place = "The query" if "%00" in query or NUL in query else ""
-        if not place:
+            part = "The query" if "%00" in query or NUL in query else ""
+        if not part:
             return self.get_response(request)
-        response = _refused(request, place)
+        response = _refused(request, part)
         return _ready(response) if self._async else response
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
@@ -63,8 +63,8 @@ def _check_form(request: HttpRequest) -> HttpResponse | None:
     return None
 
 
-def _refused(request: HttpRequest, place: str) -> HttpResponse:
-    detail = f"{place} holds the character NUL (%00), which cannot be stored or searched for: leave it out."
+def _refused(request: HttpRequest, part: str) -> HttpResponse:
+    detail = f"{part} holds the character NUL (%00), which cannot be stored or searched for: leave it out."
     return refusal_response(request.path, Refusal(HTTPStatus.BAD_REQUEST, detail))
 
 

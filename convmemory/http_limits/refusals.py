@@ -97,8 +97,8 @@ class PrivateResponses:
                 started = True
                 if is_private:
                     headers: Any = message.get("headers", ())
-                    given = [(bytes(name), bytes(value)) for name, value in headers]
-                    kept = [(name, value) for name, value in given if name.lower() not in (NO_STORE[0], NO_SNIFF[0])]
+                    pairs = [(bytes(name), bytes(value)) for name, value in headers]
+                    kept = [(name, value) for name, value in pairs if name.lower() not in (NO_STORE[0], NO_SNIFF[0])]
                     message = {**message, "headers": [*kept, NO_STORE, NO_SNIFF]}
                 if stopping.is_stopping():
                     message = {**message, "headers": [*message.get("headers", ()), CLOSE]}

@@ -26,12 +26,12 @@ class Setup:
 def commands(*, server: str, command: Sequence[str], user: str, key: str = "") -> tuple[Setup, ...]:
     """Return the commands that connect all agents of a machine. `command` runs `manage.py`."""
     port = urlsplit(server).port
-    own = [*command, "connect", "--user", user, *(["--server", server] if port else [])]
+    connect = [*command, "connect", "--user", user, *(["--server", server] if port else [])]
     fetch = f"curl -fsSO {shlex.quote(f'{server}/client.pyz')}"
     other = f"{fetch} && {KEY_VARIABLE}={key or KEY_PLACE} python3 client.pyz connect --server {shlex.quote(server)}"
     return (
         Setup(
-            "connect", "Every agent of this machine", "on the machine of the server", shlex.join(own),
+            "connect", "Every agent of this machine", "on the machine of the server", shlex.join(connect),
             "It makes a key, and finds the agents. --dry-run only says what it would write.",
         ),
         Setup(
@@ -45,7 +45,7 @@ def setups(*, server: str, command: Sequence[str], user: str, key: str = "") -> 
     """Return the lines for each agent, for a server at this address. `key` replaces the placeholder `KEY_PLACE`."""
     wires = Wires(tuple(command), server, key or KEY_PLACE, "off", is_direct=True, arguments=("mcp", "--user", user))
     stdio = shlex.join([*command, *wires.arguments])
-    found = []
+    rows = []
     for agent in AGENTS:
         if agent.local is not None:
             entry = next(iter(entries_of(agent, wires)))
@@ -53,8 +53,8 @@ def setups(*, server: str, command: Sequence[str], user: str, key: str = "") -> 
             note = ""
             if not agent.remote:
                 note = "It starts the server itself, so this is for the machine that convmemory runs on."
-            found.append(Setup(agent.slug, agent.name, shown_path(agent), text, note))
-    return (*found, Setup("other", "Any other agent", "As a command on this machine", stdio))
+            rows.append(Setup(agent.slug, agent.name, shown_path(agent), text, note))
+    return (*rows, Setup("other", "Any other agent", "As a command on this machine", stdio))
 
 
 def shown_path(agent: Agent) -> str:

@@ -41,8 +41,8 @@ def authorize(request: PageRequest) -> HttpResponse:
     asked = request.GET.dict()
     program = _program(asked.get("client_id", ""))
     try:
-        given = AnyUrl(asked["redirect_uri"]) if "redirect_uri" in asked else None
-        redirect_uri = str(program.validate_redirect_uri(given))
+        uri = AnyUrl(asked["redirect_uri"]) if "redirect_uri" in asked else None
+        redirect_uri = str(program.validate_redirect_uri(uri))
     except (InvalidRedirectUriError, ValidationError) as error:
         raise InvalidInput("The program wants to be led to an address that it has not registered.") from error
 
@@ -52,19 +52,19 @@ def authorize(request: PageRequest) -> HttpResponse:
         return HttpResponse(status=302, headers={"Location": address, "Cache-Control": "no-store"})
 
     try:
-        wanted = AuthorizationRequest.model_validate(asked)
+        authorization = AuthorizationRequest.model_validate(asked)
     except ValidationError:
-        said = "response_type has to be code, with a code_challenge of the method S256"
-        return lead_back(error="invalid_request", error_description=said)
-    if wanted.resource and wanted.resource.partition("?")[0].rstrip("/") not in (site, f"{site}/mcp"):
+        description = "response_type has to be code, with a code_challenge of the method S256"
+        return lead_back(error="invalid_request", error_description=description)
+    if authorization.resource and authorization.resource.partition("?")[0].rstrip("/") not in (site, f"{site}/mcp"):
         return lead_back(error="invalid_target", error_description=f"this server is {site}/mcp")
     name = one_line(visible(program.client_name or ""), 100) or urlsplit(redirect_uri).hostname or "A program"
     if request.method != "POST":
-        place = urlsplit(redirect_uri)
+        target = urlsplit(redirect_uri)
         context = {
             "name": name,
             "publisher": urlsplit(program.client_id).hostname if program.client_id.startswith("https://") else "",
-            "place": place.hostname if place.scheme in ("http", "https") else f"{place.scheme}:",
+            "place": target.hostname if target.scheme in ("http", "https") else f"{target.scheme}:",
         }
         response = render(request, "mcp/consent.html", context)
         # Browsers apply the page's policy to the redirect that answers its form.
@@ -80,7 +80,7 @@ def authorize(request: PageRequest) -> HttpResponse:
         client_name=name,
         redirect_uri=redirect_uri,
         names_redirect_uri="redirect_uri" in asked,
-        code_challenge=wanted.code_challenge,
+        code_challenge=authorization.code_challenge,
     )
     return lead_back(code=code_for(consent))
 

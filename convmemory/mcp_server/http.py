@@ -53,8 +53,8 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if is_oauth(scope["path"]):
             _check_host(headers.get("host", ""))
             if not can_authorize(site):
-                said = {"error": "not_found", "error_description": OFF}
-                raise Refused(JsonResponse(said, status=HTTPStatus.NOT_FOUND))
+                body = {"error": "not_found", "error_description": OFF}
+                raise Refused(JsonResponse(body, status=HTTPStatus.NOT_FOUND))
             inner = await in_thread(_oauth_application, site)
             await inner(scope, receive, send)
             return

@@ -47,16 +47,18 @@ class Program(OAuthClientInformationFull):
     """A program that asks for access. A port of the loopback address is the program's own choice (RFC 8252)."""
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
-        if redirect_uri is not None and any(_is_alike(redirect_uri, known) for known in self.redirect_uris or ()):
+        if redirect_uri is not None and any(
+            _is_alike(redirect_uri, registered) for registered in self.redirect_uris or ()
+        ):
             return redirect_uri
         return super().validate_redirect_uri(redirect_uri)
 
 
-def _is_alike(given: AnyUrl, known: AnyUrl) -> bool:
+def _is_alike(uri: AnyUrl, registered: AnyUrl) -> bool:
     """Return whether two addresses of a loopback interface differ in their port alone."""
-    is_loopback = given.scheme == "http" and (given.host or "").strip("[]") in LOOPBACK
+    is_loopback = uri.scheme == "http" and (uri.host or "").strip("[]") in LOOPBACK
     parts = ("scheme", "host", "path", "query", "fragment", "username", "password")
-    return is_loopback and all(getattr(given, part) == getattr(known, part) for part in parts)
+    return is_loopback and all(getattr(uri, part) == getattr(registered, part) for part in parts)
 
 
 def require_safe_redirects(redirect_uris: list[AnyUrl] | None) -> None:
@@ -242,8 +244,8 @@ async def _revoke(request: Request) -> Response:
     try:
         client = await ClientAuthenticator(PROVIDER).authenticate_request(request)
     except AuthenticationError as error:
-        said = {"error": "invalid_client", "error_description": error.message}
-        return JSONResponse(said, status_code=HTTPStatus.UNAUTHORIZED)
+        body = {"error": "invalid_client", "error_description": error.message}
+        return JSONResponse(body, status_code=HTTPStatus.UNAUTHORIZED)
     token = (await request.form()).get("token")
     if isinstance(token, str):
         await in_thread(connections.end_connection, token, client_id=client.client_id)
@@ -252,5 +254,5 @@ async def _revoke(request: Request) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", HTTPStatus.NOT_FOUND)
-    said = f"There is no {request.method} {request.url.path[:100]} here: {SERVER_METADATA} lists what there is."
-    return JSONResponse({"error": "not_found", "error_description": said}, status_code=status)
+    description = f"There is no {request.method} {request.url.path[:100]} here: {SERVER_METADATA} lists what there is."
+    return JSONResponse({"error": "not_found", "error_description": description}, status_code=status)

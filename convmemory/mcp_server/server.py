@@ -79,13 +79,13 @@ def build_server(
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
 
     async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        place = _TURN.fullmatch(str(params.uri))
-        if place is None:
+        turn_link = _TURN.fullmatch(str(params.uri))
+        if turn_link is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no such resource: they are {TURN_TEMPLATE.uri_template}.")
-        turn = {"from_turn": int(place[2]), "to_turn": int(place[2])}
-        answer = await run(context, READ_CONVERSATION, {"conversation_id": int(place[1]), **turn})
-        said = "\n\n".join(f"{message['role']}: {message['text']}" for message in answer["messages"])
-        text = f"{answer['title']} {answer['url']}\n\n{said or answer.get('note', '')}"
+        turn = {"from_turn": int(turn_link[2]), "to_turn": int(turn_link[2])}
+        answer = await run(context, READ_CONVERSATION, {"conversation_id": int(turn_link[1]), **turn})
+        texts = "\n\n".join(f"{message['role']}: {message['text']}" for message in answer["messages"])
+        text = f"{answer['title']} {answer['url']}\n\n{texts or answer.get('note', '')}"
         contents = types.TextResourceContents(uri=params.uri, text=text, mime_type="text/plain")
         return types.ReadResourceResult(contents=[contents])
 

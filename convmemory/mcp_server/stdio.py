@@ -60,7 +60,7 @@ class _Answering:
 
 def _refusal(error: Exception) -> types.JSONRPCError:
     is_json = isinstance(error, ValidationError) and all(item["type"] != "json_invalid" for item in error.errors())
-    code, said = (types.INVALID_REQUEST, "not a JSON-RPC message") if is_json else (types.PARSE_ERROR, "not JSON")
+    code, reason = (types.INVALID_REQUEST, "not a JSON-RPC message") if is_json else (types.PARSE_ERROR, "not JSON")
     return types.JSONRPCError(
-        jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=f"The line is {said}: send one a line.")
+        jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=f"The line is {reason}: send one a line.")
     )

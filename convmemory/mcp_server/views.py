@@ -64,7 +64,7 @@ def connect(request: PageRequest) -> HttpResponse:
         key = create_key(person=request.user, name=name, days=KEY_DAYS, read_only="imports" not in request.POST)
         return redirect_with_new_key(request, key)
     new_key = new_key_of(request)
-    given: Any = {
+    site: Any = {
         "server": request.build_absolute_uri("/").rstrip("/"),
         "command": program.command(),
         "user": request.user.get_username(),
@@ -74,10 +74,8 @@ def connect(request: PageRequest) -> HttpResponse:
     # Commands that start the server are for those who can log in to its machine.
     context = {
         "address": request.build_absolute_uri(PATH),
-        "commands": [
-            setup for setup in commands(**given) if request.user.is_staff or sys.executable not in setup.lines
-        ],
-        "setups": [setup for setup in setups(**given) if request.user.is_staff or sys.executable not in setup.lines],
+        "commands": [setup for setup in commands(**site) if request.user.is_staff or sys.executable not in setup.lines],
+        "setups": [setup for setup in setups(**site) if request.user.is_staff or sys.executable not in setup.lines],
         "tools": mcp_tools(),
         "marks": any(tool.writes for tool in mcp_tools()),
         "new_key": new_key,

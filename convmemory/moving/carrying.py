@@ -81,7 +81,7 @@ def carry(*, caller: Caller, kind: Kind, object_id: int, space_id: int | None, i
 
 def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is_copy: bool) -> int:
     of_messages = Q(archive_id=caller.archive_id, message__conversation_id=conversation_id)
-    own = Q(archive_id=caller.archive_id, conversation_id=conversation_id)
+    of_conversation = Q(archive_id=caller.archive_id, conversation_id=conversation_id)
     with transaction.atomic():
         if not is_copy:
             # Before the row is locked, as when `ingest` deletes it.
@@ -92,12 +92,12 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
             same = Conversation.with_trash.filter(
                 archive_id=target.archive_id, source=conversation.source, source_id=conversation.source_id
             )
-            if conversation.source_id and (known := same.first()) is not None:
-                raise _already_there(known.pk, is_trashed=known.trashed_at is not None)
+            if conversation.source_id and (existing := same.first()) is not None:
+                raise _already_there(existing.pk, is_trashed=existing.trashed_at is not None)
         _take(
             Conversation.objects.filter(archive_id=caller.archive_id, pk=conversation_id),
-            *(model.objects.filter(own) for model in (Message, Tag, Event)),
-            ConversationSummary.objects.filter(own, status=ConversationSummary.Status.COMPLETED),
+            *(model.objects.filter(of_conversation) for model in (Message, Tag, Event)),
+            ConversationSummary.objects.filter(of_conversation, status=ConversationSummary.Status.COMPLETED),
             *(model._default_manager.filter(of_messages) for model in OF_MESSAGES),
         )
         _take_vectors("conversation", conversation_id, caller)
@@ -136,16 +136,16 @@ def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: b
         raise ConversationBusy(gettext("The document is still being read: try again when it is ready."))
     with caller.in_(target) as there:
         library.require_capacity(caller=there, size=document.size)
-        known = Document.with_trash.filter(archive_id=target.archive_id, digest=document.digest).first()
-        if known is not None:
-            raise _already_there(known.pk, is_trashed=known.trashed_at is not None)
+        existing = Document.with_trash.filter(archive_id=target.archive_id, digest=document.digest).first()
+        if existing is not None:
+            raise _already_there(existing.pk, is_trashed=existing.trashed_at is not None)
     try:
         file = document.file.open()
     except FileNotFoundError:
         raise NotFound(gettext("The document's file is not on this server.")) from None
     with file:
         stored = library.store_file(archive_id=target.archive_id, file=file, name=document.name)
-    place = stored.place_for(target.archive_id)
+    file_name = stored.place_for(target.archive_id)
     try:
         with transaction.atomic():
             locked = Document.objects.select_for_update().filter(archive_id=caller.archive_id, pk=document_id).first()
@@ -164,7 +164,7 @@ def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: b
             change.add(amounts, archive_id=target.archive_id, added_by=adder)
             with caller.in_(target) as there:
                 values: Values = {"owner_id": target.archive_id}
-                new_id = _put(Document, values | {"file": place, "added_by": adder}, is_copy)
+                new_id = _put(Document, values | {"file": file_name, "added_by": adder}, is_copy)
                 _put(Section, values | {"document_id": new_id}, is_copy)
                 _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
                 _forget(Document, Section, SetAsidePassage)
@@ -174,17 +174,17 @@ def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: b
                 count_changes(change)
     except BaseException:
         with caller.in_(target):
-            library.drop_file(archive_id=target.archive_id, stored_name=place)
+            library.drop_file(archive_id=target.archive_id, stored_name=file_name)
         raise
     return new_id
 
 
 def _already_there(known_id: int, *, is_trashed: bool) -> InvalidInput:
     if is_trashed:
-        said = gettext("That archive has it already, in the trash, as number %(number)s: put it back or delete it.")
+        text = gettext("That archive has it already, in the trash, as number %(number)s: put it back or delete it.")
     else:
-        said = gettext("That archive has it already, as number %(number)s.")
-    return InvalidInput(said % {"number": known_id})
+        text = gettext("That archive has it already, as number %(number)s.")
+    return InvalidInput(text % {"number": known_id})
 
 
 def _record(kind: Kind, old_id: int, new_id: int, caller: Caller, target: Access, is_copy: bool) -> None:

@@ -21,23 +21,23 @@ from convmemory.moving.carrying import Kind, carry, find_archive
 SAID_REFUSALS = 5
 
 
-def said_carried(count: int, place: str, *, is_copy: bool) -> str:
+def said_carried(count: int, archive_name: str, *, is_copy: bool) -> str:
     """Return the sentence for things that were copied or moved to an archive."""
     if is_copy:
         text = ngettext("Copied to %(place)s", "%(count)s copied to %(place)s", count)
     else:
         text = ngettext("Moved to %(place)s", "%(count)s moved to %(place)s", count)
-    return text % {"count": count, "place": place}
+    return text % {"count": count, "place": archive_name}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def move(request: PageRequest) -> HttpResponse:
     """Ask where the things that `conversation` or `document` names go; a POST moves them, or copies them (`copy=1`)."""
-    given = request.POST if request.method == "POST" else request.GET
-    kind: Kind = "document" if "document" in given else "conversation"
+    parameters = request.POST if request.method == "POST" else request.GET
+    kind: Kind = "document" if "document" in parameters else "conversation"
     refusal = f"{kind} takes the number of one, and can be repeated."
-    numbers = list(dict.fromkeys(number_or_refuse(text, refusal) or 0 for text in given.getlist(kind)))
+    numbers = list(dict.fromkeys(number_or_refuse(text, refusal) or 0 for text in parameters.getlist(kind)))
     if not 1 <= len(numbers) <= MAX_CHOSEN:
         raise InvalidInput(_("Choose 1 to %(most)s to move or copy.") % {"most": MAX_CHOSEN})
     back = f"/{kind}s/{numbers[0]}" if len(numbers) == 1 else "/library"
@@ -55,10 +55,11 @@ def move(request: PageRequest) -> HttpResponse:
         if done:
             address = f"/{kind}s/{done[0]}" if len(done) == 1 or target is None else reverse("space", args=[target])
             name = next((access.name for access in request.caller.spaces if access.archive_id == target), "")
-            said = said_carried(len(done), name or _("Your own archive"), is_copy=is_copy)
+            sentence = said_carried(len(done), name or _("Your own archive"), is_copy=is_copy)
             later = _("Search finds it as soon as it is indexed.")
             link = format_html('<a href="{}">{}</a>', address, pgettext("verb", "Open"))
-            messages.success(request, format_html("{} · {} {}", said, link, later) if is_copy else f"{said}. {later}")
+            shown = format_html("{} · {} {}", sentence, link, later) if is_copy else f"{sentence}. {later}"
+            messages.success(request, shown)
         for reason in refusals[:SAID_REFUSALS]:
             messages.warning(request, reason)
         if more := len(refusals[SAID_REFUSALS:]):

@@ -74,8 +74,8 @@ class Estimate:
         return sum(line.total for line in self.lines)
 
 
-# Vectors are counted separately, so that other dimensions can be estimated: those of items 2 bytes a dimension, their
-# codes one bit, codes of passages six bits; and so are the contents of blocks of codes.
+# Vectors are counted separately, so that other dimensions can be estimated: those of items 2 bytes a dimension, codes
+# of passages six bits; and so are the contents of blocks of codes.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
@@ -84,14 +84,14 @@ MEASURED: Mapping[str, Cost] = {
     "search_sourceindex": Cost(200, 130),
     "search_item": Cost(250, 120),
     "search_postingblock": Cost(250, 130),
-    "search_itemembedding": Cost(216, 188),
+    "search_itemembedding": Cost(216, 132),
     "search_passage": Cost(143, 88),
     "search_binarycodeblock": Cost(764, 124),
     "search_tokenvectors": Cost(98, 23),
 }
 TOKENS_PER_PASSAGE = 20
 POSTING_BYTES = 0.5  # per character of text in a block of postings
-ENTRY_BYTES = 4.2  # per passage in a block of codes, compressed
+ENTRY_BYTES = 14.0  # per vector in a block of codes, compressed
 
 
 def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
@@ -117,7 +117,6 @@ class _Size:
 
 
 def _tables(load: Load) -> Iterable[_Size]:
-    vector, code = 2.0 * load.dimensions, load.dimensions / 8
     message_chars = load.chars_per_turn / load.messages_per_turn
     conversations = _rows(load, 1 / load.turns_per_conversation)
     messages, passages = _rows(load, load.messages_per_turn), _rows(load, load.passages_per_turn)
@@ -128,14 +127,13 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_source", conversations)
     yield _Size("search_sourceindex", conversations)
     yield _Size("search_item", load.turns, load.chars_per_turn * 2.1)
-    yield _Size("search_itemembedding", chunks, vector + code, code)  # the code in the row and in its owner's index
+    yield _Size("search_itemembedding", chunks, 2.0 * load.dimensions)
     yield _Size("search_passage", passages, code_bytes(load.dimensions))
     blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
     words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
     yield _Size("search_postingblock", 2 * blocks, words)  # of spoken and of other text
-    yield _Size(
-        "search_binarycodeblock", blocks, passages / max(blocks, 1) * (short_bytes(load.dimensions) + ENTRY_BYTES)
-    )
+    coded = (passages + chunks) / max(blocks, 1)
+    yield _Size("search_binarycodeblock", blocks, coded * (short_bytes(load.dimensions) + ENTRY_BYTES))
     if load.token_dimensions:
         yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.token_dimensions / 8)
 
@@ -164,14 +162,14 @@ def measured_costs(load: Load) -> dict[str, Cost]:
             load_sql("convmemory.ops", "bytes_per_row"),
             [list(extras), MIN_ROWS_TO_MEASURE],
         )
-        found = cursor.fetchall()
+        rows = cursor.fetchall()
     return {
         name: Cost(max(table - extras[name].table_extra, 0.0), max(indexes - extras[name].index_extra, 0.0))
-        for name, table, indexes in found
+        for name, table, indexes in rows
     }
 
 
 def with_measured(load: Load) -> tuple[Estimate, list[str]]:
     """Return the estimate with this installation's own bytes per row where known, and the tables concerned."""
-    own = measured_costs(load)
-    return estimate(load, {**MEASURED, **own}), sorted(own)
+    measured = measured_costs(load)
+    return estimate(load, {**MEASURED, **measured}), sorted(measured)

@@ -93,9 +93,11 @@ QUESTION_CHARS = 300
 # of 595, and the right turns of three questions; 0.08 would leave out 344, and those of five.
 TAIL_SHARE = 0.06
 SNIPPET_CHARS = 200
-LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 60, 160, 320
+LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 120, 340
+SAME_CHARS = 80  # with which a text begins that is another one
+BOTH_CHARS = 190  # of a passage and of an answer in one line
 # Of the hits behind the first one, which is the likeliest: a question and a passage.
-LATER_LINE_CHARS, LATER_CHARS = 90, 120
+LATER_LINE_CHARS, LATER_CHARS = 55, 120
 _NO_BRACKETS = str.maketrans("[]", "()")
 
 
@@ -114,6 +116,8 @@ class FoundTurn(BaseModel):
     project: str
     user_question: str
     passage: str
+    # The answer around its best sentence; behind the first hit from this sentence on, if it is not the passage.
+    excerpt: str | Optional = None
     copies: int | Optional = None
     # What the turn came to: `conclusion`, `files`, `passed` and `failed` of `messages/outcomes.py`, as far as known.
     outcome: Any = None
@@ -142,8 +146,13 @@ class ConversationSearchOutput(TitledOutput):
     next_cursor: str | Optional = None
 
 
-def found_turn(hit: Hit) -> FoundTurn:
-    """Return a hit as the tools list it."""
+def found_turn(hit: Hit, place: int = 0) -> FoundTurn:
+    """Return a hit as the tools list it, at its place of the page."""
+    excerpt = hit.turn.excerpt
+    if place:
+        excerpt = one_line(excerpt[hit.turn.excerpt_from :], LINE_CHARS)
+    if hit.passage in excerpt and (place or hit.passage == excerpt):
+        excerpt = ""
     return FoundTurn(
         conversation_id=hit.object_id,
         conversation_title=hit.title,
@@ -151,7 +160,8 @@ def found_turn(hit: Hit) -> FoundTurn:
         agent=hit.agent,
         project=hit.project,
         user_question=one_line(hit.heading, QUESTION_CHARS),
-        passage=hit.passage,
+        passage=one_line(hit.passage, LINE_CHARS) if hit.turn.is_call else hit.passage,
+        excerpt=excerpt or None,
         copies=hit.turn.copies or None,
         outcome=hit.turn.outcome.to_json() or None,
         similarity=hit.similarity,
@@ -176,16 +186,12 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
     found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
     return ConversationSearchOutput(
         titles=named_like_query(found.titles),
-        results=[found_turn(hit) for hit in found.hits],
+        results=[found_turn(hit, place) for place, hit in enumerate(found.hits)],
         next_cursor=found.next_cursor,
         note=" ".join(found.notes) or None,
         reason=found.reason,
         pending=found.pending or None,
     )
-
-
-def _is_repeated(passage: str, question: str) -> bool:
-    return one_line(passage, PASSAGE_CHARS).rstrip("…") in one_line(question, QUESTION_CHARS)
 
 
 CONVERSATION_SEARCH = Tool(
@@ -224,7 +230,7 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
 def search_as_text(answer: dict[str, Any]) -> str:
     """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
     lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
-    headed: set[int] = set()
+    headed: dict[int, str] = {}
     for place, turn in enumerate(answer["results"]):
         copies = turn.get("copies", 0)
         also = f"also in {copies} other session{'s' * (copies > 1)}" if copies else ""
@@ -232,16 +238,16 @@ def search_as_text(answer: dict[str, Any]) -> str:
         date, title = turn["created_at"][:10], turn["conversation_title"]
         about = [date, project_name(turn["project"]), turn["agent"], space, also]
         where = f"conversation_id {turn['conversation_id']}, turn {turn['turn_number']}"
-        name = title
-        if turn["conversation_id"] in headed:  # an earlier line says the rest, and the link the conversation
-            name, about, where = f"turn {turn['turn_number']}", [date, also], ""
-        headed.add(turn["conversation_id"])
+        name = markdown_link(title, turn["url"])
+        if day := headed.get(turn["conversation_id"]):  # an earlier line says the rest, and has a link of this form
+            name, about, where = f"turn {turn['turn_number']}", ["" if date == day else date, also], ""
+        headed[turn["conversation_id"]] = date
         marked = f"**{turn['mark']}** | " if "mark" in turn else ""
         question = one_line(turn["user_question"], LATER_LINE_CHARS if place else LINE_CHARS)
         asked = "" if question.startswith(title.rstrip("…")) and len(question) <= len(title) else f"asked: {question}"
         said = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
         lines.append(
-            f"- {markdown_link(name, turn['url'])} ({said}) "
+            f"- {name} {f'({said}) ' if said else ''}"
             f"{marked}{asked}{_answering(turn, is_first=not place)}{_overturned(turn)}"
         )
     note = [answer["note"]] if "note" in answer else []
@@ -252,15 +258,20 @@ def search_as_text(answer: dict[str, Any]) -> str:
 def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
     """Return the passage found, or what the turn concluded if that is in the question; of the first hit both."""
     outcome = Outcome.from_json(turn.get("outcome"))
-    conclusion, passage = outcome.conclusion, turn["passage"]
-    is_repeated = _is_repeated(passage, turn["user_question"])
-    said = "" if is_repeated else f" | found: {one_line(passage, PASSAGE_CHARS if is_first else LATER_CHARS)}"
-    if conclusion and (is_repeated or (is_first and one_line(passage, LATER_CHARS) not in conclusion)):
-        said += f" | answer: {conclusion if is_first else one_line(conclusion, LATER_CHARS)}"
+    room = PASSAGE_CHARS if is_first else LATER_CHARS
+    conclusion, found = outcome.conclusion, turn.get("excerpt") or turn["passage"]
+    found = found.lstrip("*#- \n")
+    begins = [one_line(text, SAME_CHARS).rstrip("…") for text in (found, turn["passage"])]
+    if begins[0] in one_line(turn["user_question"], QUESTION_CHARS) or any(each in conclusion for each in begins):
+        found = ""
+    both = BOTH_CHARS if conclusion and is_first else room
+    said = f" | found: {one_line(found, both)}" if found else ""
+    if conclusion and (is_first or not found):
+        said += f" | answer: {one_line(conclusion, both if found or not is_first else PASSAGE_CHARS)}"
     if is_first and outcome.files:
         changed = (path.removeprefix(turn["project"]).lstrip("/") for path in outcome.files)
         said += f" | changed: {one_line(', '.join(changed), LINE_CHARS)}"
-    if is_first and outcome.failed:
+    if is_first and outcome.failed and not outcome.passed:
         said += f" | failed: {one_line(outcome.failed, LABEL_CHARS)}"
     return said
 

@@ -9,24 +9,32 @@ source at once.
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from django.db import transaction
-from django.db.models import Case, F, Sum, When
+from django.db import connection, transaction
 from django.utils import timezone
 
 from convmemory.core.errors import EmbeddingError
+from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import unknown_texts
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
-from search.indexing.documents import drop_words, store_missing_words, store_words
-from search.indexing.layouts import bring_up_layout
+from search.indexing.documents import bring_up_layout, drop_words, store_missing_words, store_words
 from search.indexing.packing import pack_source
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Source, SourceIndex
 from search.sources import ItemText, adapter_of
 from search.vectors.locking import derivation_lock, lock_for_writing, locked, unless_deleted
-from search.vectors.passages import drop_passages, new_passage_texts, store_ahead, store_passages
+from search.vectors.passages import (
+    EmbeddingSteps,
+    draft_passages,
+    drop_passages,
+    new_passage_texts,
+    run_alone,
+    store_ahead,
+    store_passages,
+)
 from search.vectors.texts import ItemTexts, item_texts
 
 
@@ -46,6 +54,11 @@ class IndexResult:
 
 
 def index_source(*, archive_id: int, source_id: int, deadline: float = float("inf")) -> IndexResult:
+    """Index one source alone, as `index_steps` describes."""
+    return run_alone(index_steps(archive_id=archive_id, source_id=source_id, deadline=deadline))
+
+
+def index_steps(*, archive_id: int, source_id: int, deadline: float) -> EmbeddingSteps[IndexResult]:
     """Index each item of the source that is new, changed or missing in the active space.
 
     Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable,
@@ -57,7 +70,8 @@ def index_source(*, archive_id: int, source_id: int, deadline: float = float("in
         if not held:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
-            bring_up_layout(source)
+            if source.layout < Source.LAYOUT:
+                bring_up_layout(source)
             if source.words_missing_from is not None:
                 if not store_missing_words(source, deadline=deadline):
                     result.finished = False
@@ -69,7 +83,10 @@ def index_source(*, archive_id: int, source_id: int, deadline: float = float("in
             state = state_of(source, space)
             if state.indexed_version == source.version and not state.error:
                 break
-            if not _index_from(source, state, space, result, deadline):
+            progress = yield from _index_from(source, state, space, result, deadline)
+            if progress == "current":
+                break
+            if progress == "out of time":
                 result.finished = False
                 break
     return result
@@ -83,9 +100,8 @@ def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
 
 def _index_from(
     source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
-) -> bool:
-    """Index from the first item that may have changed; return False if time ran out."""
-    version = source.version
+) -> EmbeddingSteps[Literal["current", "changed", "out of time"]]:
+    """Index from the first item that may have changed; return "changed" if the source has changed meanwhile."""
     # A change that is noted while this runs must not be overwritten: the next round indexes it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
     _drop_deleted_items(source, state)
@@ -95,51 +111,54 @@ def _index_from(
     try:
         for batch in batches_of_items(source, first_dirty):
             done = result.items
-            if not _index_items(source, space, batch, result, deadline):
-                return False
+            if not (yield from _index_items(source, space, batch, result, deadline)):
+                return "out of time"
             if batch.last < source.item_count - 1:
                 unchanged.update(last_item=batch.last, dirty_from=batch.last + 1, updated_at=timezone.now())
             if result.items > done and batch.last < source.item_count - 1 and time.monotonic() > deadline:
                 # Only after a batch that computed something: a run that stops without progress would repeat itself.
-                return False
+                return "out of time"
     except EmbeddingError as error:
         SourceIndex.objects.filter(pk=state.pk).update(
             error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
         )
         raise
-    length = Item.objects.filter(source=source).aggregate(sum=Sum("length"))["sum"] or 0
-    # A version that was stored meanwhile is not indexed yet.
-    behind_since = Case(When(version=version, then=None), default=F("behind_since"))
-    passages = Passage.objects.filter(source=source, space=space).count()
-    with transaction.atomic():
-        Source.objects.filter(pk=source.pk).update(spoken_length=length, behind_since=behind_since)
-        unchanged.update(
-            indexed_version=version,
-            noted_version=version,
-            dirty_from=None,
-            last_item=source.item_count - 1,
-            passages=passages,
-            attempts=0,
-            error="",
-            updated_at=timezone.now(),
-        )
-    return True
+    parameters = {
+        "owner": source.archive_id,
+        "source": source.pk,
+        "space": space.pk,
+        "state": state.pk,
+        "version": source.version,
+        "noted_version": state.noted_version,
+        "last_item": source.item_count - 1,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.indexing", "finish_index"), parameters)
+        return "current" if cursor.fetchone() == (True,) else "changed"
 
 
 def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
     """Delete the rows of items that the source no longer has, in all spaces."""
     first = source.item_count
-    if Item.objects.filter(source=source, number__gte=first).exists():
+    parameters = {"owner": source.archive_id, "source": source.pk, "first": first}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.indexing", "rows_past_end"), parameters)
+        has_words, has_vectors, has_passages = cursor.fetchone()
+    if has_words:
         with transaction.atomic():
             if (current := locked(source)) is not None:
                 drop_words(current)
-    ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
-    if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
+    vectors = 0
+    if has_vectors:
+        vectors, _ = ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
+    if vectors or state.last_item >= first or has_passages:
         packed = BinaryCodeBlock.objects.filter(source=source).values("space")
         drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
 
 
-def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result: IndexResult, deadline: float) -> bool:
+def _index_items(
+    source: Source, space: EmbeddingSpace, batch: ItemBatch, result: IndexResult, deadline: float
+) -> EmbeddingSteps[bool]:
     """Index a batch; return False if it is one long item and time ran out within it."""
     texts = {item.number: item_texts(item) for item in batch.items}
     stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
@@ -151,7 +170,7 @@ def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result
             result.items += repaired
     if not adapter_of(source.kind).is_embedded:
         return True
-    outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
+    outcomes = yield from embed_missing(source, space, batch.items, texts, result, deadline)
     if outcomes is None:
         return False
     _store_failures(source, outcomes, failed_before={number for number, _, error in rows if error})
@@ -173,7 +192,7 @@ def embed_missing(
     texts: dict[int, ItemTexts],
     result: IndexResult,
     deadline: float = float("inf"),
-) -> dict[int, str] | None:
+) -> EmbeddingSteps[dict[int, str] | None]:
     """Embed those of `items` that the space lacks or has with other content.
 
     Returns the error of each embedded item, "" on success, or None if `deadline` passed within a long item; finished
@@ -186,12 +205,13 @@ def embed_missing(
         return {}
     wanted = [item for item in items if item.number in missing]
     elements = [element for item in wanted for element in item.elements]
-    ahead = store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline)
+    drafts = list(draft_passages(elements))
+    ahead = yield from store_ahead(source, space, drafts, out_of_time=lambda: time.monotonic() > deadline)
     result.computed += ahead.computed
     if not ahead.finished:
         return None
     hashes = {number: text.content_hash for number, text in missing.items()}
-    passages = store_passages(source, space, wanted, hashes)
+    passages = yield from store_passages(source, space, wanted, hashes, drafts)
     result.computed += passages.computed
     result.items += len(missing)
     result.failed += len(passages.errors)

@@ -7,6 +7,7 @@ docs/adr/0015-build-new-embedding-space-online.md.
 
 import logging
 import time
+from collections.abc import Sequence
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
@@ -20,7 +21,7 @@ from search.indexing.batches import ITEMS_PER_BATCH, batches_of_items
 from search.models import ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import adapter_of
 from search.vectors.locking import derivation_lock, unless_deleted
-from search.vectors.passages import drop_passages
+from search.vectors.passages import drop_passages, run_alone
 from search.vectors.texts import item_texts
 
 # In items. New content of a longer source that the build has not reached is left to the build (ADR 15).
@@ -56,23 +57,23 @@ def build_source(
     return result
 
 
-def build_beside(*, archive_id: int, source_id: int, deadline: float) -> IndexResult:
-    """Embed new content in the space that is being built, if there is one and the build will not reach the source.
+def build_beside(*, archive_id: int, source_ids: Sequence[int], deadline: float) -> dict[int, IndexResult]:
+    """Embed new content of each source in the space that is being built, if there is one; return the results.
 
-    A failure is only recorded in the source's state.
+    A source that the build will reach is left to it. A failure is only recorded in the source's state.
     """
+    results = {number: IndexResult() for number in source_ids}
     space = building_space()
-    source = Source.objects.filter(pk=source_id, archive_id=archive_id).first()
-    if space is None or source is None:
-        return IndexResult()
-    reached = SourceIndex.objects.filter(source=source, space=space, indexed_version__gt=0)
-    if source.item_count > SMALL and not reached.exists():
-        return IndexResult()
-    try:
-        return build_source(archive_id=archive_id, source_id=source_id, space=space, deadline=deadline)
-    except EmbeddingError as error:
-        logger.warning("Source %s is not embedded in the space that is being built: %s", source_id, error)
-        return IndexResult()
+    if space is None:
+        return results
+    reached = SourceIndex.objects.filter(source=OuterRef("pk"), space=space, indexed_version__gt=0)
+    sources = Source.objects.filter(pk__in=source_ids, archive_id=archive_id)
+    for number in sources.filter(Q(item_count__lte=SMALL) | Exists(reached)).values_list("pk", flat=True):
+        try:
+            results[number] = build_source(archive_id=archive_id, source_id=number, space=space, deadline=deadline)
+        except EmbeddingError as error:
+            logger.warning("Source %s is not embedded in the space that is being built: %s", number, error)
+    return results
 
 
 def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float) -> bool:
@@ -89,7 +90,7 @@ def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: In
             if not adapter_of(source.kind).is_embedded:
                 break
             texts = {item.number: item_texts(item) for item in batch.items}
-            outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
+            outcomes = run_alone(embed_missing(source, space, batch.items, texts, result, deadline))
             if outcomes is None:
                 return False
             refused |= {number: error for number, error in outcomes.items() if error}

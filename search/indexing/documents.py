@@ -14,13 +14,13 @@ from django.db.models import F, Value
 from django.db.models.functions import Least
 
 from convmemory.core.sql import load_sql
-from search.indexing.batches import ITEMS_PER_BATCH, read_items
+from search.indexing.batches import ITEMS_PER_BATCH, batches_of_items, read_items
 from search.languages import configuration_of
 from search.models import Item, Source
 from search.postings.cached import unpack_from
 from search.vectors.locking import lock_for_writing, locked
 from search.vectors.texts import IN_ENGLISH, ItemTexts, item_texts
-from search.word_forms import indexed_text
+from search.word_forms import has_other_forms, indexed_text
 
 WEIGHTS = "ABCDS"
 
@@ -29,10 +29,8 @@ def store_words(source: Source, *, first: int, last: int | None = None, is_new: 
     """Store the lexical documents of the source's items from `first` on that differ; return how many did.
 
     Call it in a transaction that has locked the source's row, so that two writers never meet. Items are read 64 at a
-    time. A new source has none to compare with. A source of an older layout is left to `bring_up_layout`.
+    time. A new source has none to compare with.
     """
-    if source.layout < Source.IN_LANGUAGES:
-        return 0
     end = source.item_count if last is None else last + 1
     stored: list[int] = []
     longer = 0
@@ -52,6 +50,25 @@ def store_words(source: Source, *, first: int, last: int | None = None, is_new: 
     if stored:
         _note(source, languages, longer=longer, unpacked_from=0 if is_new else unpack_from(source, min(stored)))
     return len(stored)
+
+
+def bring_up_layout(source: Source) -> None:
+    """Store the words of the source's items once more that an earlier version stored in one form. This embeds nothing.
+
+    Only the worker that indexes the source calls this; until then the source is searched as it is.
+    """
+    for batch in batches_of_items(source, 0):
+        texts = {item.number: item_texts(item) for item in batch.items}
+        store_documents(
+            source,
+            {
+                number: text
+                for number, text in texts.items()
+                if text.languages or any(map(has_other_forms, text.lexical.values()))
+            },
+        )
+    Source.objects.filter(pk=source.pk).update(layout=Source.LAYOUT)
+    source.refresh_from_db(fields=["unpacked_from", "layout"])
 
 
 def store_missing_words(source: Source, *, deadline: float) -> bool:

@@ -6,10 +6,11 @@ Source: docs/adr/0097-pack-postings-in-the-worker.md.
 import time
 from collections.abc import Collection
 
-from django.db import transaction
+from django.db import connection, transaction
 
+from convmemory.core.sql import load_sql
 from search.models import PostingBlock, Source
-from search.postings.cached import ITEMS_PER_BLOCK, pack_postings
+from search.postings.cached import HOMES, ITEM, ITEMS_PER_BLOCK, pack_postings
 from search.vectors.locking import lock_for_writing, locked
 
 # Items in a transaction: a conversation is locked for milliseconds at a time.
@@ -30,6 +31,8 @@ def pack_source(source: Source) -> None:
             pack_postings(current, range(first, until))
             rest = until if until < current.item_count else None
             Source.objects.filter(pk=source.pk).update(unpacked_from=rest)
+            if rest is None:
+                return
 
 
 def pack_owner(archive_id: int, *, deadline: float) -> None:
@@ -48,3 +51,15 @@ def pack_again(source_ids: Collection[int]) -> int:
     with transaction.atomic():
         PostingBlock.objects.filter(source__in=source_ids).delete()
         return Source.objects.filter(pk__in=source_ids).update(unpacked_from=0)
+
+
+def find_lost_postings() -> list[int]:
+    """Return the sources whose blocks of postings do not match their items. Reads all items and blocks."""
+    parameters = {
+        "items": ITEMS_PER_BLOCK,
+        "item_bytes": ITEM.itemsize,
+        "homes": len(HOMES),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.indexing", "postings_lost"), parameters)
+        return [row[0] for row in cursor.fetchall()]

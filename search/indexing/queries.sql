@@ -41,17 +41,6 @@ ON CONFLICT (source_id, number, owner_id) DO UPDATE SET
     spoken = EXCLUDED.spoken,
     unspoken = EXCLUDED.unspoken
 
--- name: mark_asking
--- Record which passages of some elements of one source ask; in every space.
-UPDATE search_passage AS p
-SET asks = asking.part_index IS NOT NULL
-FROM search_passage AS mine
-LEFT JOIN unnest(%(elements)s::bigint[], %(parts)s::int[], %(starts)s::int[], %(ends)s::int[])
-    AS asking (element_id, part_index, "start", "end") USING (element_id, part_index, "start", "end")
-WHERE
-    mine.id = p.id AND mine.source_id = %(source)s AND mine.owner_id = %(owner)s
-    AND mine.item_number BETWEEN %(first)s AND %(last)s AND mine.asks <> (asking.part_index IS NOT NULL)
-
 -- name: postings_lost
 -- Sources whose blocks of postings do not belong to their owner, or do not match their items.
 WITH stored AS (
@@ -232,8 +221,8 @@ FROM search_sourceindex AS p, jsonb_each_text(p.refused) AS refusal
 WHERE p.space_id = %(space)s AND d.source_id = p.source_id AND d.number = refusal.key::int
 
 -- name: put_source
--- Insert a source or update its facts; its id, its layout and its languages, and whether it is new. The transaction stores
--- the words of its items from the first changed one on (null: of none), unless the source is of an older layout.
+-- Insert a source or update its facts; its id and its languages, and whether it is new. The transaction stores the words of
+-- its items from the first changed one on (null: of none).
 INSERT INTO search_source AS s
     (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
      element_count, version, spoken_length, words_missing_from, behind_since)
@@ -256,11 +245,10 @@ ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     version = EXCLUDED.version,
     words_missing_from = CASE
         WHEN %(first)s::int IS NULL AND EXCLUDED.version > s.version THEN 0
-        WHEN s.layout < %(in_languages)s THEN least(s.words_missing_from, %(first)s::int)
         WHEN s.words_missing_from < coalesce(%(first)s::int, EXCLUDED.item_count) THEN s.words_missing_from
     END,
     behind_since = CASE WHEN EXCLUDED.version > s.version THEN coalesce(s.behind_since, EXCLUDED.behind_since) ELSE s.behind_since END
-RETURNING s.id, s.layout, s.languages, s.xmax = 0
+RETURNING s.id, s.languages, s.xmax = 0
 
 -- name: mark_changed
 -- Record in every space that a source changed from some item on; if an earlier change was not recorded, from the first.
@@ -299,3 +287,41 @@ WHERE EXISTS (
         s.owner_id = a.owner_id AND s.kind = a.kind AND s.object_id = a.object_id AND i.space_id = a.space_id
         AND i.indexed_version = s.version
 )
+
+-- name: rows_past_end
+-- Whether a source has words, vectors or passages of items that it no longer has, in any space.
+SELECT
+    EXISTS (SELECT FROM search_item WHERE owner_id = %(owner)s AND source_id = %(source)s AND number >= %(first)s),
+    EXISTS (
+        SELECT FROM search_itemembedding WHERE owner_id = %(owner)s AND source_id = %(source)s AND item_number >= %(first)s
+    ),
+    EXISTS (
+        SELECT FROM search_passage WHERE owner_id = %(owner)s AND source_id = %(source)s AND item_number >= %(first)s
+    )
+
+-- name: finish_index
+-- Record that a version of a source is indexed in the active space, unless another change was noted meanwhile; and whether
+-- it is still the current version.
+WITH source AS (
+    UPDATE search_source SET
+        spoken_length = (
+            SELECT coalesce(sum(length), 0) FROM search_item WHERE owner_id = %(owner)s AND source_id = %(source)s
+        ),
+        behind_since = CASE WHEN version <> %(version)s THEN behind_since END
+    WHERE owner_id = %(owner)s AND id = %(source)s
+    RETURNING version
+)
+UPDATE search_sourceindex SET
+    indexed_version = %(version)s,
+    noted_version = %(version)s,
+    dirty_from = NULL,
+    last_item = %(last_item)s,
+    passages = (
+        SELECT count(*) FROM search_passage
+        WHERE owner_id = %(owner)s AND source_id = %(source)s AND space_id = %(space)s
+    ),
+    attempts = 0,
+    error = '',
+    updated_at = now()
+WHERE owner_id = %(owner)s AND id = %(state)s AND noted_version = %(noted_version)s
+RETURNING (SELECT version FROM source) = %(version)s

@@ -21,8 +21,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.indexing.building import sources_to_build
-from search.indexing.layouts import find_lost_postings
-from search.indexing.packing import pack_again
+from search.indexing.packing import find_lost_postings, pack_again
 from search.models import ItemEmbedding, Passage, Source, SourceIndex, TokenVectors
 from search.sources import kinds_without_vectors, registered
 

@@ -19,12 +19,12 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
     """
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         values = asdict(facts)
-        parameters: dict[str, Any] = {"first": first_changed, "in_languages": Source.IN_LANGUAGES}
+        parameters: dict[str, Any] = {"first": first_changed}
         cursor.execute(load_sql("search.indexing", "put_source"), values | parameters)
-        source_id, layout, languages, is_new = cursor.fetchone()
+        source_id, languages, is_new = cursor.fetchone()
         if first_changed is None:
             return int(source_id)
-        source = Source(pk=source_id, layout=layout, languages=languages, **values)
+        source = Source(pk=source_id, languages=languages, **values)
         if not is_new:
             parameters = {"source": source_id, "version": facts.version, "first": first_changed}
             cursor.execute(load_sql("search.indexing", "mark_changed"), parameters)

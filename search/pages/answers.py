@@ -14,7 +14,6 @@ from search.results.hits import Hit, SectionPlace
 from search.searching import SearchResults
 from search.steering import is_steering
 
-SHOWN_FILES = 3
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
 
 
@@ -29,12 +28,6 @@ class BestPassage:
     @property
     def view(self) -> HitView:
         return self.group.shown[0]
-
-    @property
-    def files(self) -> str:
-        """Return the names of the first files that the turn changed."""
-        names = [path.rstrip("/").rpartition("/")[2] for path in self.outcome.files]
-        return ", ".join(names[:SHOWN_FILES]) + (" …" if len(names) > SHOWN_FILES else "")
 
 
 def asks(query: SearchQuery) -> bool:

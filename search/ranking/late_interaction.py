@@ -7,19 +7,19 @@ docs/adr/0008-late-interaction.md.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import Span
 from convmemory.embeddings.embedder import TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import best_similarities
-from search.retrieval.candidates import Feature, ItemKeys, Scores, group_starts
+from search.retrieval.candidates import ITEM_BITS, Feature, ItemKeys, Scores, group_starts
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
-from search.vectors.small_owners import ComparedPassages
+from search.vectors.blocks import PendingTokens
 
 # The five nearest to the query (ADR 10).
 PASSAGES_PER_ITEM = 5
@@ -55,7 +55,7 @@ class PassageMatches:
         weights: Scores,
         *,
         items: Sequence[int] | NDArray[np.int64],
-        elements: Sequence[int],
+        elements: Sequence[int] | NDArray[np.int64],
         asks: Sequence[bool] | NDArray[np.bool_],
         kinds: Sequence[str],
     ) -> "PassageMatches":
@@ -106,37 +106,34 @@ class PassageMatches:
 
 @dataclass(frozen=True, slots=True)
 class LatePassages:
-    """The query's tokens with their weights, and passages near it (p,) as the statement `late_passages` gives them.
+    """The query's tokens with their weights, and passages near it (p,): the places of their items among the requested
+    keys, their coded token vectors, their entries in blocks of codes, and the kinds of their sources.
 
-    `items` are the places of their items among the requested keys, from 1. `coded` are the token vectors of all
-    passages, joined, and `sizes` the bytes of each. Comparing them takes a while, during which PostgreSQL can look up
-    their elements.
+    Comparing them takes a while, during which PostgreSQL can look up their elements.
     """
 
     tokens: Vector
     weights: Scores
-    items: Sequence[int] | NDArray[np.int64]
-    coded: bytes
-    sizes: Sequence[int] | NDArray[np.int64]
-    elements: Sequence[int]
-    asks: Sequence[bool] | NDArray[np.bool_]
+    items: NDArray[np.int64]
+    coded: Sequence[bytes]
+    entries: NDArray[Any]
     kinds: Sequence[str]
 
     def elements_by_kind(self) -> dict[str, set[int]]:
         """Return the elements of the passages, by the kind of their sources."""
-        pairs = set(zip(self.kinds, self.elements, strict=True))
+        pairs = set(zip(self.kinds, self.entries["element"].tolist(), strict=True))
         return {kind: {element for own, element in pairs if own == kind} for kind in {kind for kind, _ in pairs}}
 
     def matched(self) -> PassageMatches:
         """Compare the query's tokens with the passages."""
         return PassageMatches.of_tokens(
-            self.coded,
-            self.sizes,
+            b"".join(self.coded),
+            [len(tokens) for tokens in self.coded],
             self.tokens,
             self.weights,
-            items=np.asarray(self.items, np.int64) - 1,
-            elements=self.elements,
-            asks=self.asks,
+            items=self.items,
+            elements=self.entries["element"],
+            asks=self.entries["asks"] != 0,
             kinds=self.kinds,
         )
 
@@ -149,49 +146,15 @@ def find_passages(state: SearchState, keys: ItemKeys, for_questions: NDArray[np.
     query = state.query
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return None
-    if state.compared is not None:
-        tokens, weights = weighted_query_tokens(query, state.word_weights)
-        return _compared_passages(query, keys, for_questions, state.compared, tokens, weights)
-    if state.scanned is None:
+    if state.compared is None:
         return None
-    near = state.scanned.nearest_of_items(keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions)
-    parameters = {
-        "owner": query.archive_id,
-        "space": query.active_space.pk,
-        "ids": near.ids.tolist(),
-        "items": (near.of_item + 1).tolist(),
-    }
-    pending = PendingQuery(load_sql("search.ranking", "late_passages"), parameters, keeps_plan=True)
+    near = state.compared.nearest_of_items(keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions)
+    blocks = state.compared.blocks
+    pending = PendingTokens(query.archive_id, blocks, near.ids.tolist())
     tokens, weights = weighted_query_tokens(query, state.word_weights)
-    ((items, *found),) = pending.rows()
-    return LatePassages(tokens, weights, items, *found) if items else None
-
-
-def _compared_passages(
-    query: PreparedQuery,
-    keys: ItemKeys,
-    for_questions: NDArray[np.bool_],
-    compared: ComparedPassages,
-    tokens: Vector,
-    weights: Scores,
-) -> LatePassages | None:
-    """Return the same for a small owner, whose passages were all compared."""
-    owner, entries = compared.owner, compared.owner.entries
-    places, of_item = compared.places_of_items(keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions)
-    filled = entries["token_bytes"][places] > 0
-    places, of_item = places[filled], of_item[filled]
-    if not len(places):
-        return None
-    return LatePassages(
-        tokens,
-        weights,
-        of_item + 1,
-        owner.tokens_of(places, tokens.shape[1] // 8),
-        entries["token_bytes"][places],
-        entries["element"][places].tolist(),
-        entries["asks"][places] != 0,
-        owner.source_kinds[places].tolist(),
-    )
+    coded = pending.read()
+    kinds = [blocks.source_kinds[source] for source in (keys[near.of_item] >> ITEM_BITS).tolist()]
+    return LatePassages(tokens, weights, near.of_item, coded, near.entries, kinds) if any(coded) else None
 
 
 def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:

@@ -1,17 +1,3 @@
--- name: mean_cosines
--- The cosine of a query and the mean vector of the items of each of some sources.
-SELECT e.source_id, 1 - (avg(e.embedding) <=> %(vector)s::halfvec)
-FROM search_itemembedding AS e
-WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.source_id = ANY(%(sources)s::bigint[])
-GROUP BY e.source_id
-
--- name: item_vectors
--- The vectors of some items, each by its first chunk, in PostgreSQL's binary form of half precision.
-SELECT array_agg(t.place), string_agg(substring(halfvec_send(e.embedding) FROM 5), ''::bytea)
-FROM unnest(%(sources)s::bigint[], %(items)s::int[]) WITH ORDINALITY AS t (source_id, item_number, place)
-INNER JOIN search_itemembedding AS e USING (source_id, item_number)
-WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.chunk_number = 0
-
 -- name: items_without_vectors
 -- Those of some items of one owner that have no vector of their current text in a space.
 SELECT array_agg(d.source_id), array_agg(d.number)
@@ -21,22 +7,6 @@ LEFT JOIN search_itemembedding AS e
     ON e.source_id = d.source_id AND e.space_id = %(space)s AND e.item_number = d.number AND e.chunk_number = 0
     AND e.owner_id = d.owner_id
 WHERE d.owner_id = %(owner)s AND (e.id IS NULL OR e.content_hash <> d.content_hash)
-
--- name: late_passages
--- Some passages of one owner, by their ids, in one row: of each the place of its item, the size of its token vectors, its
--- element, whether it asks and the kind of its source; and all token vectors joined.
-SELECT
-    array_agg(t.item),
-    string_agg(k.vectors, ''::bytea),
-    array_agg(octet_length(k.vectors)),
-    array_agg(e.element_id),
-    array_agg(e.asks),
-    array_agg(s.kind)
-FROM unnest(%(ids)s::bigint[], %(items)s::int[]) AS t (id, item)
-INNER JOIN search_passage AS e ON e.id = t.id
-INNER JOIN search_source AS s ON s.id = e.source_id AND s.owner_id = e.owner_id
-INNER JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
-WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s
 
 -- name: item_moments
 -- When each of some items of one owner was written: sources, numbers and moments, each column as the bytes of its values.

@@ -1,19 +1,17 @@
 """Ranks whole conversations for a query that asks for conversations about a topic.
 
-A conversation counts by its best turn and by the mean of its turns' vectors, which is computed from the stored ones.
+A conversation counts by its best turn and by the mean of its turns' vectors, which is computed from their codes.
 Source: docs/adr/0096-rank-conversations-about-a-topic.md.
 """
 
 import re
-from typing import Any
 
 import numpy as np
 
-from convmemory.core.sql import PendingQuery, load_sql
 from search.query_text import QueryText
 from search.ranking.rankers import Order
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores
-from search.retrieval.prepared import PreparedQuery
+from search.vectors.blocks import ComparedVectors
 
 # The conversations with the best turns, whose vectors are read: 25 ms for 200 of 20 turns each.
 MOST_RANKED = 200
@@ -31,31 +29,21 @@ def topic_of(text: QueryText) -> str:
     return found[1].rstrip("?!. ") if found else ""
 
 
-def one_of_each_source(query: PreparedQuery, keys: ItemKeys, scores: Scores, order: Order) -> Order:
+def one_of_each_source(keys: ItemKeys, scores: Scores, order: Order, compared: ComparedVectors | None) -> Order:
     """Return the best item of each source, in the order of the sources: by its score and by the mean vector.
 
-    At most one query; without vectors the score decides alone.
+    Without vectors the score decides alone; a source without any counts like the one that is least like the query.
     """
     _, places = np.unique(keys[order] >> ITEM_BITS, return_index=True)
     firsts = order[np.sort(places)[:MOST_RANKED]]
     total = _scaled(scores[firsts])
-    if query.space is not None and len(firsts):
-        total = total + _scaled(_mean_cosines(query, (keys[firsts] >> ITEM_BITS).tolist()))
+    if compared is not None and len(firsts):
+        sources = (keys[firsts] >> ITEM_BITS).tolist()
+        cosines = compared.mean_cosines(sources)
+        least = min(cosines.values(), default=0.0)
+        total = total + _scaled(np.array([cosines.get(source, least) for source in sources], np.float32))
     best_first: Order = firsts[np.argsort(-total, kind="stable")]
     return best_first
-
-
-def _mean_cosines(query: PreparedQuery, sources: list[int]) -> Scores:
-    """Return the cosines of the query and the mean vectors of some sources; the least for one without vectors."""
-    parameters: dict[str, Any] = {
-        "owner": query.archive_id,
-        "space": query.active_space.pk,
-        "vector": query.vector_text,
-        "sources": sources,
-    }
-    found = dict(PendingQuery(load_sql("search.ranking", "mean_cosines"), parameters).rows())
-    least = min(found.values(), default=0.0)
-    return np.array([found.get(source, least) for source in sources], np.float32)
 
 
 def _scaled(values: Scores) -> Scores:

@@ -19,10 +19,8 @@ from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
 from search.results.overturned import Overturning, Said, overturning
 from search.results.passages import (
-    PASSAGES_PER_HIT,
     ShownPassage,
     best_passages,
-    compared_places,
     near_places,
     with_similarities,
 )
@@ -53,9 +51,10 @@ class TurnPlace:
     """Where a hit is in a conversation, or in a source of a kind that has no place of its own.
 
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
-    the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `digest` is
-    that of the message that opens it, and `copies` the number of other sessions whose copy of the turn was folded into
-    this hit.
+    the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `excerpt` is
+    the answer around the sentence that answers best, which begins at `excerpt_from`; an empty string if none does.
+    `digest` is that of the message that opens it, and `copies` the number of other sessions whose copy of the turn was
+    folded into this hit.
     """
 
     message_id: int
@@ -64,6 +63,8 @@ class TurnPlace:
     mark: Mark | None = None
     is_call: bool = False
     outcome: Outcome = NO_OUTCOME
+    excerpt: str = ""
+    excerpt_from: int = 0
     digest: bytes = b""
     copies: int = 0
     overturned: Overturning | None = None
@@ -166,12 +167,8 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         rows = {(source, item): _Row(*row) for source, item, *row in pending.rows()}
         marks = {turn: mark for marks_of in marking for turn, mark in marks_of().items()}
         overturned = overturned_by(later)
-    candidates = {}
-    if query.space and ranked.compared:
-        candidates = compared_places(query, ranked.table.keys[page], ranked.compared)
-    elif query.space and ranked.scanned:
-        near = ranked.scanned.nearest_of_items(ranked.table.keys[page], query.shown_kinds, PASSAGES_PER_HIT)
-        candidates = near_places(query, near)
+    compared = ranked.compared if query.space else None
+    candidates = near_places(compared, ranked.table.keys[page], query.shown_kinds) if compared else {}
     passages = best_passages(
         query,
         candidates=candidates,
@@ -181,8 +178,8 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         weights=ranked.word_weights,
         held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(ranked.table.keys[page]), strict=True)),
     )
-    if query.space is not None:
-        passages = with_similarities(query, passages)
+    if compared:
+        passages = with_similarities(compared, passages)
     # A feature is shown from this value on: a share of its best value in these results.
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
@@ -277,6 +274,8 @@ def _hit(
             mark=mark,
             is_call=passage is not None and passage.is_call,
             outcome=Outcome.from_json(row.outcome),
+            excerpt=passages[1].text if len(passages) > 1 else "",
+            excerpt_from=passages[1].marks[0][0] if len(passages) > 1 and passages[1].marks else 0,
             digest=bytes(row.digest or b""),
             overturned=overturned,
         ),

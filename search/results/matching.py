@@ -40,6 +40,7 @@ class QueryStems:
             stems[stem(plain)] = max(weight, stems.get(stem(plain), 0.0))
             self._with_separators |= {stem(joined): stem(plain) for joined, _ in joined_words(plain)}
         self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
+        self._numbers = {word for word in self._telling if any(map(str.isdigit, word))}
         self._total = sum(weights.values()) or 1.0
         self._unmarked = {word for word, _ in _stems_with_places(folded(unmarked))}
         stems_of_phrases = ([word for word, _ in _stems_with_places(folded(phrase))] for phrase in phrases)
@@ -83,7 +84,7 @@ class QueryStems:
     def held_in(self, text: str) -> list[str]:
         """Return the query's stems that the text contains, except those of little weight."""
         plain = folded(text)
-        joined = {stem(word) for word, _ in joined_words(plain)}
+        joined = self._joined_in(plain)
         # A stem is the beginning of its word, so a substring test excludes most stems at once.
         likely = tuple([word for word in self._telling if word in plain or word in joined])
         separated = {form: word for form, word in self._with_separators.items() if form in plain}
@@ -99,6 +100,12 @@ class QueryStems:
             contained.update(pairs_of(plain), map(stem, _AMONG_UNSPACED.findall(plain)))
             contained.update(sign for sign in self._signs if sign in plain)
         return [word for word in self._telling if word in contained]
+
+    def _joined_in(self, plain: str) -> set[str]:
+        """Return the stems of words that have separators in a folded text, if any of the query's may be among them."""
+        bare = plain.replace("-", "").replace(".", "").replace("'", "")
+        may_join = self._numbers or any(word in bare and bare.count(word) > plain.count(word) for word in self._telling)
+        return {stem(word) for word, _ in joined_words(plain)} if may_join else set()
 
     def phrases_in(self, text: str) -> int:
         """Return the number of phrases that the text contains."""

@@ -1,7 +1,7 @@
 """Chooses the passage of a turn that a hit shows: its place, its text, and the marks of the query's words."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,12 +12,10 @@ from convmemory.core.text import Span
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
-from search.retrieval.candidates import ItemKeys
+from search.retrieval.candidates import ItemKeys, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
-from search.vectors.blocks import NearPassages
-from search.vectors.codes import Parts
-from search.vectors.small_owners import ComparedPassages
+from search.vectors.blocks import ComparedVectors
 from search.vectors.splitting import split_parts
 
 PASSAGES_PER_HIT = 8
@@ -25,6 +23,7 @@ PASSAGES_PER_HIT = 8
 # query of documents uses their words (ADR 49).
 WORD_SHARE = 0.6
 MAX_CHARS = 400
+EXCERPT_CHARS = 400  # of an answer around its best sentence, for readers who open no page
 DOCUMENT_WORD_SHARE = 1.0
 LEAD_CHARS = 80
 # At most this many hits are searched for a rare word that their nearest passages lack: each costs reading its messages
@@ -72,27 +71,15 @@ class _Judged(NamedTuple):
         return self.phrases, self.rare, self.score, self.place[-1]
 
 
-def near_places(query: PreparedQuery, near: NearPassages) -> dict[Turn, list[PassagePlace]]:
-    """Return where the passages stand, by turn, nearest first. One query."""
-    parameters = {"owner": query.archive_id, "space": query.active_space.pk, "ids": near.ids.tolist()}
-    rows = PendingQuery(load_sql("search.results", "hit_passages"), parameters, keeps_plan=True).rows()
-    cosine_of = dict(zip(near.ids.tolist(), near.cosines.tolist(), strict=True))
-    found: dict[Turn, list[PassagePlace]] = {}
-    for pk, source, item, *place in sorted(rows, key=lambda row: (-cosine_of[row[0]], row[0])):
-        found.setdefault((source, item), []).append((*place, cosine_of[pk]))
-    return found
-
-
-def compared_places(query: PreparedQuery, keys: ItemKeys, compared: ComparedPassages) -> dict[Turn, list[PassagePlace]]:
-    """Return the same as `near_places`, of a small owner, whose passages were all compared."""
-    places, _ = compared.places_of_items(keys, query.shown_kinds, PASSAGES_PER_HIT)
-    found: dict[Turn, list[PassagePlace]] = {}
-    entries = compared.owner.entries[places]
-    turns = zip(entries["source"].tolist(), entries["item"].tolist(), strict=True)
-    columns = [entries[name].tolist() for name in ("element", "part", "start", "end")]
-    for turn, *place in zip(turns, *columns, compared.cosines[places].tolist(), strict=True):
-        found.setdefault(turn, []).append(tuple(place))
-    return found
+def near_places(compared: ComparedVectors, keys: ItemKeys, kinds: Sequence[int]) -> dict[Turn, list[PassagePlace]]:
+    """Return where the nearest passages of some items stand, by turn, nearest first."""
+    near = compared.nearest_of_items(keys, kinds, PASSAGES_PER_HIT)
+    turns = zip(*split_keys(keys[near.of_item]), strict=True)
+    columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]
+    places: dict[Turn, list[PassagePlace]] = {}
+    for turn, *place in zip(turns, *columns, near.cosines.tolist(), strict=True):
+        places.setdefault(turn, []).append(tuple(place))
+    return places
 
 
 def best_passages(
@@ -107,8 +94,8 @@ def best_passages(
 
     It is one of the item's candidates. If none of them contains a rare word that the item contains (`held` are the
     query's words in each item), it is one of all passages in elements with such a word. Further passages follow if the
-    item belongs to a document. Without candidates, all passages of an item are judged. One query for each kind of
-    source, and up to two more if candidates are missing or lack a rare word.
+    item belongs to a document; the `_excerpt` if it is a turn. Without candidates, all passages of an item are judged.
+    One query for each kind of source, and up to two more if candidates are missing or lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
     weighed = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
@@ -134,7 +121,10 @@ def best_passages(
     found = _found_near(query, known, turns, words, rare_stems) | found
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
-        turn: tuple(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn]))
+        turn: (
+            *(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn])),
+            *_excerpt(judged, elements),
+        )
         for turn, (judged, elements) in found.items()
         if judged
     }
@@ -217,30 +207,16 @@ def _parts(elements: Mapping[int, Element]) -> dict[tuple[int, int], ElementPart
 
 
 def with_similarities(
-    query: PreparedQuery, shown: Mapping[Turn, tuple[ShownPassage, ...]]
+    compared: ComparedVectors, shown: Mapping[Turn, tuple[ShownPassage, ...]]
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
-    """Return the passages, each first one with its cosine even if it was chosen by its words. At most one query."""
-    unknown = [turn for turn, passages in shown.items() if passages and not passages[0].similarity]
-    if not unknown:
-        return dict(shown)
-    first = [shown[turn][0] for turn in unknown]
-    parameters = {
-        "owner": query.archive_id,
-        "space": query.active_space.pk,
-        "elements": [passage.message_id for passage in first],
-        "parts": [passage.part_index for passage in first],
-        "starts": [passage.start for passage in first],
-        "ends": [passage.end for passage in first],
-    }
-    rows = PendingQuery(load_sql("search.results", "shown_codes"), parameters, keeps_plan=True).rows()
-    found = {
-        unknown[place - 1]: round(float(Parts.of(codes, len(query.vector)).cosines(query.rotated_vector).max()), 4)
-        for place, codes in rows
-    }
-    return {
-        turn: (replace(passages[0], similarity=found[turn]), *passages[1:]) if turn in found else passages
-        for turn, passages in shown.items()
-    }
+    """Return the passages, each first one with its cosine even if it was chosen by its words."""
+    similar = dict(shown)
+    for turn, (first, *rest) in shown.items():
+        if not first.similarity:
+            (key,) = item_keys([turn[0]], [turn[1]]).tolist()
+            cosine = compared.cosine_within(key, first.message_id, first.part_index, first.start, first.end)
+            similar[turn] = (replace(first, similarity=round(cosine or 0.0, 4)), *rest)
+    return similar
 
 
 def _missing(judged: Sequence[_Judged], stems: Collection[str], phrases: Sequence[str]) -> frozenset[str]:
@@ -276,6 +252,27 @@ def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) 
     if _is_of_document(texts[judged[0].place[0]]):
         return marked_runs([(passage.phrases + passage.score, passage.place) for passage in judged], room=room)
     return [max(judged, key=lambda passage: passage.rank).place]
+
+
+def _excerpt(judged: Sequence[_Judged], elements: Mapping[int, Element]) -> Iterator[ShownPassage]:
+    """Yield what an answer says around its best sentence, if the query's words do not point at another speaker's text.
+
+    It begins with the paragraph if that is near, and goes on to the length of an excerpt. The sentence is marked.
+    """
+    parts = _parts(elements)
+    best = max(judged, key=lambda passage: passage.rank)
+    answering = [passage for passage in judged if parts[passage.place[:2]].kind == "assistant"]
+    answer = max(answering, key=lambda passage: passage.rank, default=None)
+    asked = parts[best.place[:2]].kind == "user"
+    if answer is None or not (asked or (answer.phrases, answer.rare) >= (best.phrases, best.rare)):
+        return
+    element, part, at, end, similarity = answer.place
+    text = parts[element, part].text
+    paragraph = text.rfind("\n\n", 0, at) + 2 if "\n\n" in text[:at] else 0
+    start = 0 if len(text) <= EXCERPT_CHARS else paragraph if end - paragraph <= EXCERPT_CHARS // 2 else at
+    end = max(end, min(start + EXCERPT_CHARS, len(text)))
+    marks = ((at - start, answer.place[3] - start),)
+    yield ShownPassage(element, part, start, end, text[start:end], marks, round(similarity, 4))
 
 
 def _is_of_document(element: Element) -> bool:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,32 +22,23 @@ from search.word_forms import MARK, queried_text
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's sources: ids (sorted), numbers of items, spoken words and passages, object ids, newest item vectors.
+    """The owner's sources: ids (sorted), numbers of items and of spoken words.
 
     `spoken_in` are the ids of sources with texts in a language other than English, by language; `behind` are those with
-    items that may not be in the space yet. `all_passages` counts those of sources of other kinds, too.
+    items that may not be in the space yet.
     With `is_incomplete` a search may miss something of the owner's that waits for a worker.
     """
 
     sources: NDArray[np.int64]
     item_counts: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    passage_counts: NDArray[np.int64]
-    objects: NDArray[np.int64]
-    newest_vectors: NDArray[np.int64]
     spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
     behind: Sequence[int] = ()
-    all_passages: int = 0
     is_incomplete: bool = False
 
     @property
     def items(self) -> int:
         return int(self.item_counts.sum())
-
-    def passages_of(self, object_id: int | None) -> int:
-        """Return the number of passages in the source of one object, or in all sources."""
-        counts = self.passage_counts
-        return int((counts if object_id is None else counts[self.objects == object_id]).sum())
 
     def of_sources(self, sources: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the values of a column for these sources, 0 for a source that was stored after the corpus was read."""
@@ -75,7 +66,7 @@ def send_moments_query(archive_id: int) -> PendingQuery:
 class PendingCorpus:
     """A query over the owner's sources that has been sent; its result is read once and kept.
 
-    Passages and vectors are those of `space`; without a space there are none. With `kinds` only sources of these kinds
+    Vectors are those of `space`; without a space there are none. With `kinds` only sources of these kinds
     count: other sources do not affect the results. If the items' times are wanted (`with_moments`), their query
     follows.
     """
@@ -96,14 +87,12 @@ class PendingCorpus:
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
         (found,) = self._pending.rows()
-        *numbers, foreign, languages, behind, all_passages, is_incomplete = found
+        *numbers, foreign, languages, behind, is_incomplete = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
-        sources, items, lengths, passages, objects, newest = (column[order] for column in columns)
+        sources, items, lengths = (column[order] for column in columns)
         spoken_in = _by_language(foreign or [], languages or [])
-        return Corpus(
-            sources, items, lengths, passages, objects, newest, spoken_in, behind or (), all_passages, is_incomplete
-        )
+        return Corpus(sources, items, lengths, spoken_in, behind or (), is_incomplete)
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:
@@ -144,6 +133,20 @@ class QueryWord:
     title_lexeme: str = ""
 
 
+class _WordRow(NamedTuple):
+    """A row of the statement `query_words`; `marked` and `also_marked` are the lexemes of the word behind `MARK`."""
+
+    word: str
+    lexeme: str
+    is_stop_word: bool
+    also: Sequence[str]
+    stop_word_in: Sequence[str]
+    languages: Sequence[str]
+    marked: str | None
+    also_marked: Sequence[str]
+    is_form: bool
+
+
 class PendingQueryWords:
     """A query for the words of a text that has been sent; its rows are read once, when first needed, and kept."""
 
@@ -153,52 +156,61 @@ class PendingQueryWords:
             "owner": archive_id,
             "kinds": sorted(kinds),
             "text": queried,
-            "forms": list(dict.fromkeys(chain.from_iterable(self._forms.values()))),
+            "mark": MARK,
+            "forms": asked_forms(self._forms),
         }
         self._pending = PendingQuery(load_sql("search.retrieval", "query_words"), parameters, keeps_plan=True)
 
     @cached_property
     def words(self) -> tuple[QueryWord, ...]:
         """Return the words in the order of the query."""
-        rows = [row for row in self._rows if not row[6]]
-        language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
-        forms = {row[0]: row for row in self._rows if row[6]}
+        rows = [row for row in self._rows if not row.is_form]
+        in_english = sum(row.is_stop_word for row in rows)
+        language = _language_of_query([row.stop_word_in for row in rows], in_english=in_english)
+        forms = {row.word: row for row in self._rows if row.is_form}
         return tuple(
             QueryWord(
-                written,
-                lexeme,
-                in_english or language in stop_word_in,
-                dict(zip(spoken, also, strict=False)),  # `also` may be empty
-                *_folded([forms[form] for form in self._forms.get(written, ()) if form in forms], lexeme),
+                row.word,
+                row.lexeme,
+                row.is_stop_word or language in row.stop_word_in,
+                dict(zip(row.languages, row.also, strict=False)),  # `also` may be empty
+                *_folded(row, self._forms.get(row.word, ()), forms),
             )
-            for written, lexeme, in_english, also, stop_word_in, spoken, _ in rows
+            for row in rows
         )
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Return the languages, other than English, of the owner's sources of these kinds."""
-        return tuple(self._rows[0][5]) if self._rows else ()
+        return tuple(self._rows[0].languages) if self._rows else ()
 
     @cached_property
-    def _rows(self) -> list[tuple[Any, ...]]:
-        return self._pending.rows()
+    def _rows(self) -> list[_WordRow]:
+        return list(starmap(_WordRow, self._pending.rows()))
 
 
-def _folded(rows: Sequence[tuple[Any, ...]], lexeme: str) -> tuple[dict[str, frozenset[str]], str]:
+def asked_forms(forms: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the forms of words that PostgreSQL is asked for in rows of their own: all but the words behind `MARK`."""
+    return list(dict.fromkeys(form for word, of_word in forms.items() for form in of_word if form != f"{MARK}{word}"))
+
+
+def _folded(row: _WordRow, forms: Sequence[str], rows: Mapping[str, _WordRow]) -> tuple[dict[str, frozenset[str]], str]:
     """Return the lexemes of the other forms of a word with their languages, and the word's lexeme in titles.
 
     A word without accents that is a stop word counts only where it is typed: German "sch\u00f6n" does not find "schon".
     """
     lexemes: dict[str, frozenset[str]] = {}
-    title_lexeme = lexeme
-    for form, in_english, *others in rows:
-        (is_stop_word, also, stop_word_in, spoken, _) = others
-        if not form.startswith(MARK):
-            title_lexeme = in_english
-            if is_stop_word or stop_word_in:
-                continue
+    title_lexeme = row.lexeme
+    for form in forms:
+        in_english, also = row.marked or form, row.also_marked
+        if other := rows.get(form):
+            in_english, also = other.lexeme, other.also
+            if not form.startswith(MARK):
+                title_lexeme = in_english
+                if other.is_stop_word or other.stop_word_in:
+                    continue
         lexemes[in_english] = frozenset()
-        for language, foreign in zip(spoken, also, strict=False):
+        for language, foreign in zip(row.languages, also, strict=False):
             if foreign != in_english:
                 lexemes[foreign] = lexemes.get(foreign, frozenset((language,))) | {language}
     return lexemes, title_lexeme

@@ -20,30 +20,17 @@ from search.word_forms import phrase_query
 CONVERSATION = "kind = 'conversation' AND object_id = %(filter_conversation)s"
 
 
-def filter_sql(
-    filters: Filters, text: QueryText, *, languages: Sequence[str] = (), document: str | None
-) -> tuple[str, dict[str, Any]]:
-    """Return a condition and its parameters, for a query whose parameters include `owner`.
-
-    `document` is the alias of the item's lexical document in the query, or None if the query reads vectors `e` and the
-    document must be looked up.
-    """
-    row = document or "e"
-    conditions, parameters = source_conditions(filters, row)
-    number = "number" if document else "item_number"
+def filter_sql(filters: Filters, text: QueryText) -> tuple[str, dict[str, Any]]:
+    """Return a condition on the lexical document `d` of an item, and its parameters without the `owner`."""
+    conditions, parameters = source_conditions(filters, "d")
     if filters.turns is not None:
-        conditions.append(f"{row}.{number} BETWEEN %(first_item)s AND %(last_item)s")
+        conditions.append("d.number BETWEEN %(first_item)s AND %(last_item)s")
         parameters |= {"first_item": filters.turns[0], "last_item": filters.turns[1]}
     if filters.except_turns:
-        conditions.append(f"({row}.source_id, {row}.{number}) NOT IN ({excepted_sql()})")
+        conditions.append(f"(d.source_id, d.number) NOT IN ({excepted_sql()})")
         parameters |= excepted_parameters(filters)
-    on_item, item_parameters = item_conditions(filters, text, languages)
-    if on_item:
-        joined = " AND ".join(on_item)
-        conditions.append(
-            joined if document else load_sql("search.retrieval", "item_of_vector").format(condition=joined)
-        )
-    return " AND ".join(["TRUE", *conditions]), parameters | item_parameters
+    on_item, item_parameters = item_conditions(filters, text, ())
+    return " AND ".join(["TRUE", *conditions, *on_item]), parameters | item_parameters
 
 
 def excepted_sql() -> str:

@@ -5,7 +5,7 @@ BM25 and its variants are computed in `word_scores.py`. Source: docs/adr/0005-bm
 0044-cache-postings-in-memory.md.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -102,9 +102,7 @@ def _counts(
         )
         for keys, lengths, found in find_words(query.archive_id, HOMES[column], pending, lexemes):
             stands = _in_their_languages(found, every_form, keys, spoken_in)
-            counts, said_aside = _counted(stands, every_form, keys, letters)
-            typed, folded = counts[: len(terms)], counts[len(terms) :]
-            counts = np.where((typed == 0) & (folded > 0), np.float32(FOLDED_COUNT), typed)
+            counts, said_aside = _counted(stands, every_form, len(terms), keys, letters)
             if not query.eligibility.admits_all:
                 counts[:, ~query.eligibility.admitted(keys)] = 0
             counted.append(WordCounts.of_matrix(keys, lengths, counts))
@@ -112,7 +110,7 @@ def _counts(
     if not aside:
         return joined_counts(counted, len(terms)), None
     items, numbers = zip(*aside, strict=True)
-    return joined_counts(counted, len(terms)), (np.concatenate(items), np.concatenate(numbers) % len(terms))
+    return joined_counts(counted, len(terms)), (np.concatenate(items), np.concatenate(numbers))
 
 
 def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
@@ -147,19 +145,33 @@ def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: i
 # --- counting -------------------------------------------------------------------------------------
 
 
-def _counted(stands: Occurrences, terms: Collection[Forms], keys: ItemKeys, letters: str) -> tuple[Scores, list[Aside]]:
-    """Return the terms' counts (terms, n) in the items, each the sum of its forms, and the terms aside."""
-    term_of = np.repeat(np.arange(len(terms)), [len(forms) for forms in terms])
-    cells = term_of[stands.words] * len(keys) + stands.places  # indices into the flattened `counts`
-    counts = np.zeros((len(terms), len(keys)), np.float32)
+def _counted(
+    stands: Occurrences, forms: Sequence[Forms], term_count: int, keys: ItemKeys, letters: str
+) -> tuple[Scores, list[Aside]]:
+    """Return the terms' counts (terms, n) in the items, each the sum of its forms, and the terms aside.
+
+    `forms` are the typed forms of the terms, then the folded ones, which count where no typed form does.
+    """
+    form_of = np.repeat(np.arange(len(forms)), [len(of_term) for of_term in forms])[stands.words]
+    cells = form_of % term_count * len(keys) + stands.places  # indices into the flattened `counts`
+    is_typed = form_of < term_count
+    counts = np.zeros((term_count, len(keys)), np.float32)
+    flat, is_counted = counts.reshape(-1), np.zeros(len(cells), np.bool_)
     for letter in letters:
-        own = stands.letters == ord(letter) - ord("A")
-        np.add.at(counts.reshape(-1), cells[own], stands.counts[own].astype(np.float32))
-    if letters != "AB":
-        return counts, []
-    beside = np.unique(cells[stands.letters == ord(SYSTEM_LETTER) - ord("A")])
-    counts.reshape(-1)[beside] = np.maximum(counts.reshape(-1)[beside], 1)
-    return counts, [(keys[beside % len(keys)], beside // len(keys))] if len(beside) else []
+        is_own = stands.letters == ord(letter) - ord("A")
+        is_counted |= is_own
+        np.add.at(flat, cells[is_own & is_typed], stands.counts[is_own & is_typed].astype(np.float32))
+    aside: list[Aside] = []
+    if letters == "AB":
+        is_beside = stands.letters == ord(SYSTEM_LETTER) - ord("A")
+        is_counted |= is_beside
+        beside = np.unique(cells[is_beside])
+        typed_beside = cells[is_beside & is_typed]
+        flat[typed_beside] = np.maximum(flat[typed_beside], 1)
+        aside = [(keys[beside % len(keys)], beside // len(keys))] if len(beside) else []
+    folded = cells[is_counted & ~is_typed]
+    flat[folded[flat[folded] == 0]] = FOLDED_COUNT
+    return counts, aside
 
 
 def _coverage_aside(aside: Aside, keys: ItemKeys, weights: Scores) -> Scores:

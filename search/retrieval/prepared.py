@@ -12,8 +12,7 @@ import numpy as np
 
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.core.sql import PendingQuery
-from convmemory.embeddings.embedder import TokenEmbedding, Vector, unit_rows
+from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, read_space, send_active_space_query
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
@@ -22,10 +21,9 @@ from search.ranking.times.reading import TimeReading
 from search.retrieval.corpus import PendingQueryWords, QueryWord
 from search.retrieval.filters import Eligibility, PendingEligibility
 from search.sources import registered
+from search.vectors.blocks import Blocks, PendingBlocks
 from search.vectors.codes import rotated
-from search.vectors.item_vectors import vector_text
 from search.vectors.passages import KINDS
-from search.vectors.small_owners import PendingSmallOwner
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +48,7 @@ class PreparedQuery:
     time: TimeReading | None = None
     pending_words: PendingQueryWords | None = field(default=None, repr=False)
     pending_eligibility: PendingEligibility | None = field(default=None, repr=False)
-    pending_digest: PendingQuery | None = field(default=None, repr=False)  # of blocks to be scanned, if any
-    small_owner: PendingSmallOwner | None = field(default=None, repr=False)  # read only if the owner is small
+    pending_blocks: PendingBlocks | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, archive_id: int, query: SearchQuery) -> "PreparedQuery":
@@ -107,19 +104,14 @@ class PreparedQuery:
         return self.embedding.vector
 
     @cached_property
-    def vector_text(self) -> str:
-        """Return the query's vector in pgvector's text form."""
-        return vector_text(self.vector)
-
-    @cached_property
     def rotated_vector(self) -> Vector:
-        """Return the query's vector as codes of passages are compared with it."""
+        """Return the query's vector as codes are compared with it."""
         return np.asarray(rotated(self.vector[None])[0], np.float32)
 
-    @cached_property
-    def half_vector(self) -> Vector:
-        """Return the query's vector as PostgreSQL compares it: rounded to half precision, and of unit length."""
-        return unit_rows(self.vector.astype(np.float16).astype(np.float32))
+    @property
+    def blocks(self) -> Blocks | None:
+        """Return the codes of the owner's vectors, None if there are none; waits for them the first time."""
+        return self.pending_blocks.blocks if self.pending_blocks else None
 
     def looked_up(self) -> "PreparedQuery":
         """Send the queries for the words and for the items that pass the filters; return the query with both."""

@@ -30,8 +30,7 @@ from search.retrieval.prepared import PreparedQuery
 from search.retrieval.typing_errors import Correction
 from search.retrieval.word_scores import MatchedTerms
 from search.steering import is_steering
-from search.vectors.blocks import NearPassages, ScannedPassages
-from search.vectors.small_owners import ComparedPassages
+from search.vectors.blocks import ComparedVectors, NearPassages
 
 # A word is rare if its idf is this share of that of a word in no item.
 RARE_SHARE = 0.5
@@ -52,12 +51,11 @@ class SearchState:
 
     Retrievers `add` items, of which `merge` makes the `table`; ranking fills in `scores`, `order` (indices into the
     table's keys, best first) and `relevance`. `word_weights` gives the idf of the query's words, and `matched` which
-    items contain them. `compared` are all of a small owner's passages, `scanned` the codes of a
-    larger one's. `moments` are the times of all of the owner's items, if they were read ahead
-    (`search/ranking/in_time.py`); `behind` are the sources with items that may not be in the space yet;
-    `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were compared. With a
-    `correction`, words of the query were searched for as they were probably meant. `repeated` are the keys of items
-    that only ask the question again (`search/ranking/repeated.py`).
+    items contain them. `compared` are the codes of the owner's vectors, and `moments` the times of all of the owner's
+    items, if they were read ahead (`search/ranking/in_time.py`); `behind` are the sources with items that may not be in
+    the space yet; `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were
+    compared. With a `correction`, words of the query were searched for as they were probably meant. `repeated` are the
+    keys of items that only ask the question again (`search/ranking/repeated.py`).
     """
 
     query: PreparedQuery
@@ -67,8 +65,7 @@ class SearchState:
     relevance: Relevance = field(default_factory=Relevance)
     word_weights: Mapping[str, float] = field(default_factory=dict)
     matched: MatchedTerms = field(default_factory=MatchedTerms)
-    scanned: ScannedPassages | None = None
-    compared: ComparedPassages | None = None
+    compared: ComparedVectors | None = None
     moments: tuple[Any, ...] | None = None
     behind: Sequence[int] = ()
     space: EmbeddingSpace | None = None
@@ -107,8 +104,7 @@ class SearchState:
 
     def nearest_passages(self, keys: ItemKeys, kinds: Sequence[int], limit: int) -> NearPassages | None:
         """Return the nearest passages of some items, at most `limit` of each; None if the owner has no passages."""
-        compared = self.compared or self.scanned
-        return compared.nearest_of_items(keys, kinds, limit) if compared else None
+        return self.compared.nearest_of_items(keys, kinds, limit) if self.compared else None
 
     def note(self, *notes: str) -> None:
         """Add notes for the caller to those of the query."""

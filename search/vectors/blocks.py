@@ -1,11 +1,11 @@
-"""The codes of passages' vectors, packed into few large rows, and cached as arrays for large owners.
+"""The codes of an owner's vectors, of passages and of items, packed into few large rows, and cached as arrays.
 
 Each search asks PostgreSQL for a digest of the owner's current blocks; if it differs from that of the cached ones, the
 missing blocks are fetched. The cache cannot be outdated: a block that changed has another id.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,96 +14,220 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.token_codes import encode_vectors, similarities
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
 from search.models import BinaryCodeBlock, Source
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, ranks_within
-from search.vectors.codes import Parts, short_bytes
+from search.vectors.codes import HALF, Codes, LongCodes, ShortCodes, decoded, encode, rotated, short_bytes
 
-Words = NDArray[np.unsignedinteger[Any]]
-_WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np.uint16, np.uint8)
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
+
+# With each item the last block of a source is written again: some 50 KB if an item has eight passages (ADR 10).
+ITEMS_PER_BLOCK = 32
+ENTRY = np.dtype([
+    ("id", ">i8"), ("element", ">i8"), ("item", ">i4"), ("start", ">i4"), ("end", ">i4"), ("part", ">i2"),
+    ("kind", "u1"), ("asks", "u1"),
+])  # fmt: skip
+"""The entry of each vector in a block, in PostgreSQL's byte order: of a passage, or of an item (`OF_ITEM`)."""
+OF_ITEM = 255
+"""Stands in place of a passage's kind; the `part` is then the number of the item's chunk."""
+# Of an owner with more vectors, only the first parts of the codes are cached (ADR 10): so many whole ones take 13 MB.
+LONG_UP_TO = 8_000
+# The passages of an owner whose token vectors stay in memory: some 1.1 KB each.
+TOKENS_CACHED, TOKENS_BYTES = 8_000, 1_100
 
 
-@dataclass(frozen=True, slots=True)
-class Codes:
-    """Passages (n,) by id, item and kind, whether they ask, and their codes.
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of one owner in one space, (b,): ids, sources, sizes, kinds of sources; and all their vectors, (n,).
 
-    Of the codes only first parts are known: the bits of the first weight as machine words (words, n), `fine` (n,
-    bytes) those of the second one, and `scales` (n,).
+    `tokens` are the token vectors of passages that were read so far, by the passages' ids.
     """
 
+    digest: Digest
     ids: NDArray[np.int64]
-    items: NDArray[np.int32]
-    kinds: NDArray[np.uint8]
-    asks: NDArray[np.bool_]
-    words: Words
-    fine: NDArray[np.uint8]
-    scales: Vector
-
-    @classmethod
-    def unpacked(cls, entries: bytes, codes: bytes, dimensions: int) -> "Codes":
-        """Create the values from the contents of blocks, concatenated."""
-        entry = np.frombuffer(entries, ENTRY)
-        parts = Parts.of(codes, dimensions, is_short=True)
-        return cls(
-            entry["id"].astype(np.int64), entry["item"].astype(np.int32), entry["kind"].copy(), entry["asks"] != 0,
-            as_words(parts.planes[0]), parts.planes[1], parts.scales,
-        )  # fmt: skip
-
-    def __len__(self) -> int:
-        return len(self.ids)
+    sources: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    source_kinds: Mapping[int, str]
+    entries: NDArray[Any]
+    codes: Codes
+    tokens: dict[int, bytes] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """Return the size in bytes."""
-        arrays = (self.ids, self.items, self.kinds, self.asks, self.words, self.fine, self.scales)
-        return sum(array.nbytes for array in arrays)
+        own = self.entries.nbytes + self.codes.size + len(self.tokens) * TOKENS_BYTES
+        return own + 3 * self.ids.nbytes + 3 * 8 * len(self.entries)
 
-    def those(self, wanted: NDArray[np.bool_] | NDArray[np.int64]) -> "Codes":
-        return Codes(
-            self.ids[wanted], self.items[wanted], self.kinds[wanted], self.asks[wanted], self.words[:, wanted],
-            self.fine[wanted], self.scales[wanted],
-        )  # fmt: skip
+    @cached_property
+    def items(self) -> ItemKeys:
+        """Return the item of each vector."""
+        return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.entries["item"].astype(np.int64)
 
-    def cosines(self, places: NDArray[np.int64], question: Vector) -> Scores:
-        """Return the approximate cosines of a question (dim,), rotated, to the passages at these places."""
-        coarse = np.ascontiguousarray(self.words[:, places].T).view(np.uint8)
-        return Parts((coarse, self.fine[places]), self.scales[places]).cosines(question)
+    @cached_property
+    def kinds(self) -> NDArray[np.uint8]:
+        """Return the kind of each vector."""
+        return np.ascontiguousarray(self.entries["kind"])
+
+    @cached_property
+    def by_item(self) -> tuple[ItemKeys, Places]:
+        """Return the items of the vectors, sorted, and the vectors' places in this order."""
+        order = np.argsort(self.items, kind="stable")
+        return self.items[order], order
 
     def are_of(self, kinds: Sequence[int]) -> NDArray[np.bool_]:
-        """Return which passages are of one of these kinds."""
-        wanted = np.zeros(256, np.bool_)
-        wanted[list(kinds)] = True
-        return wanted[self.kinds]
+        """Return which of the kinds, 0 to 255, are among these."""
+        among = np.zeros(256, np.bool_)
+        among[list(kinds)] = True
+        return among
 
-    def followed_by(self, other: "Codes") -> "Codes":
-        return Codes(
+    def places_of(self, keys: ItemKeys) -> tuple[Places, Places]:
+        """Return the places of all vectors of these items, item by item, and the number of each one's item."""
+        ordered, places = self.by_item
+        starts = np.searchsorted(ordered, keys)
+        counts = np.searchsorted(ordered, keys, side="right") - starts
+        return places[np.repeat(starts, counts) + ranks_within(counts)], np.repeat(np.arange(len(keys)), counts)
+
+    def without(self, ids: Sequence[int]) -> "Blocks":
+        """Return the blocks with these ids alone."""
+        stays = np.isin(self.ids, ids)
+        rows = np.repeat(stays, self.counts)
+        entries = self.entries[rows]
+        kept = [(number, self.tokens[number]) for number in entries["id"].tolist() if number in self.tokens]
+        return Blocks(
+            self.digest, self.ids[stays], self.sources[stays], self.counts[stays], self.source_kinds, entries,
+            self.codes.of(rows), dict(kept),
+        )  # fmt: skip
+
+    def joined(self, other: "Blocks") -> "Blocks":
+        """Join both, which have no block in common; the digest is that of the other."""
+        return Blocks(
+            other.digest,
             np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.items, other.items]),
-            np.concatenate([self.kinds, other.kinds]),
-            np.concatenate([self.asks, other.asks]),
-            np.concatenate([self.words, other.words], axis=1),
-            np.concatenate([self.fine, other.fine]),
-            np.concatenate([self.scales, other.scales]),
+            np.concatenate([self.sources, other.sources]),
+            np.concatenate([self.counts, other.counts]),
+            {**self.source_kinds, **other.source_kinds},
+            np.concatenate([self.entries, other.entries]),
+            self.codes.joined(other.codes),
+            self.tokens | other.tokens,
         )
 
 
-def hamming_distances(words: Words, question: Vector) -> NDArray[np.uint16]:
-    """Return the distances of binary codes (words, n) from the code of the question (dim,): (n,)."""
-    code = np.frombuffer(encode_vectors(question[None]), np.uint8)
-    differing = np.zeros(words.shape[1], np.uint16)
-    for column, word in zip(words, as_words(code[None])[:, 0], strict=True):
-        differing += np.bitwise_count(column ^ word)
-    return differing
+@dataclass(frozen=True, slots=True)
+class NearPassages:
+    """Passages of some items, item by item, the nearest to the question first: entries, numbers of items, cosines."""
+
+    entries: NDArray[Any]
+    of_item: NDArray[np.int64]
+    cosines: Scores
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        return self.entries["id"].astype(np.int64)
 
 
-def code_similarities(words: Words, question: Vector) -> Scores:
-    """Return the approximate cosines (n,) of the question (dim,) to vectors given by their binary codes (words, n)."""
-    rows = np.ascontiguousarray(words.T).view(np.uint8)
-    (found,) = similarities(question[None], rows)
-    return np.asarray(found, np.float32)
+@dataclass(frozen=True, slots=True)
+class ComparedVectors:
+    """The vectors of an owner, and a question (dim,), rotated, with which they are compared."""
+
+    blocks: Blocks
+    question: Vector
+
+    def nearest(self, kinds: Sequence[int], limit: int, admitted: Mask | None) -> tuple[ItemKeys, Scores]:
+        """Return the items and the cosines of at most `limit` of the nearest vectors of these kinds, in any order.
+
+        Short codes are compared by their first bits, and of the `limit` nearest the cosines are computed; of equally
+        distant ones, the newest are taken. Items that are not `admitted` (n,) are left out.
+        """
+        blocks, codes = self.blocks, self.blocks.codes
+        chosen = blocks.are_of(kinds)[blocks.kinds]
+        if admitted is not None:
+            chosen &= admitted
+        if isinstance(codes, ShortCodes):
+            distances = codes.distances(self.question)
+            distances[~chosen] = beyond = distances.max(initial=0) + 1
+            rows = least(distances, blocks.entries["id"], limit)
+            rows = rows[distances[rows] < beyond]
+            return blocks.items[rows], codes.cosines(self.question, rows)
+        rows, cosines = np.flatnonzero(chosen), codes.cosines(self.question)[chosen]
+        if len(rows) > limit:
+            first = np.argpartition(-cosines, limit)[:limit]
+            rows, cosines = rows[first], cosines[first]
+        return blocks.items[rows], cosines
+
+    def nearest_of_items(
+        self, keys: ItemKeys, kinds: Sequence[int], limit: int, *, asking_alone: Mask | None = None
+    ) -> NearPassages:
+        """Return the nearest passages of each item, at most `limit`.
+
+        Of items for which `asking_alone` (n,) is true, only passages that ask count.
+        """
+        blocks = self.blocks
+        places, of_item = blocks.places_of(keys)
+        chosen = blocks.are_of(kinds)[blocks.kinds[places]]
+        if asking_alone is not None:
+            chosen &= (blocks.entries["asks"][places] != 0) | ~asking_alone[of_item]
+        places, of_item = places[chosen], of_item[chosen]
+        cosines = blocks.codes.cosines(self.question, places)
+        best = first_of_each(of_item, -cosines, blocks.entries["id"][places], limit)
+        return NearPassages(blocks.entries[places[best]], of_item[best], cosines[best])
+
+    def cosine_within(self, key: int, element: int, part: int, start: int, end: int) -> float | None:
+        """Return the best cosine of the item's passages in this span of an element's part; None if it has none."""
+        places, _ = self.blocks.places_of(np.array([key], np.int64))
+        entries = self.blocks.entries[places]
+        inside = (entries["element"] == element) & (entries["part"] == part) & (entries["kind"] != OF_ITEM)
+        inside &= (entries["start"] >= start) & (entries["end"] <= end)
+        return float(self.blocks.codes.cosines(self.question, places[inside]).max()) if inside.any() else None
+
+    def item_vectors(self, keys: ItemKeys) -> Vector:
+        """Return the vector of each item's first chunk (n, dim), rotated; zeros for an item without a vector."""
+        places, of_item = self.blocks.places_of(keys)
+        chosen = (self.blocks.kinds[places] == OF_ITEM) & (self.blocks.entries["part"][places] == 0)
+        vectors = np.zeros((len(keys), len(self.question)), np.float32)
+        vectors[of_item[chosen]] = self.blocks.codes.of(places[chosen]).vectors()
+        return vectors
+
+    def mean_cosines(self, sources: Sequence[int]) -> dict[int, float]:
+        """Return the cosines of the mean vectors of the items of some sources, by source; none for one without any."""
+        homes = self.blocks.items >> ITEM_BITS
+        rows = np.flatnonzero((self.blocks.kinds == OF_ITEM) & np.isin(homes, sources))
+        having, of_source = np.unique(homes[rows], return_inverse=True)
+        sums = np.zeros((len(having), len(self.question)), np.float32)
+        np.add.at(sums, of_source, self.blocks.codes.of(rows).vectors())
+        return dict(zip(having.tolist(), (unit_rows(sums) @ self.question).tolist(), strict=True))
+
+
+class PendingTokens:
+    """The token vectors of some passages, by id: those in memory, and a query for the others, which has been sent."""
+
+    def __init__(self, archive_id: int, blocks: Blocks, ids: Sequence[int]) -> None:
+        self._blocks, self._ids = blocks, ids
+        self._cached = {number: blocks.tokens[number] for number in ids if number in blocks.tokens}
+        self._pending = None
+        if missing := [number for number in ids if number not in self._cached]:
+            parameters = {"owner": archive_id, "ids": missing}
+            self._pending = PendingQuery(load_sql("search.vectors", "token_vectors"), parameters, keeps_plan=True)
+
+    def read(self) -> list[bytes]:
+        """Return the coded token vectors of each passage, b"" for one without any. Waits for the query."""
+        if self._pending is None:
+            return [self._cached[number] for number in self._ids]
+        fresh = dict.fromkeys(self._ids, b"") | self._cached | dict(self._pending.rows())
+        if len(self._blocks.tokens) > TOKENS_CACHED:
+            self._blocks.tokens.clear()
+        self._blocks.tokens.update(fresh)
+        return [fresh[number] for number in self._ids]
+
+
+def least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> Places:
+    """Return the places of the `limit` smallest distances; among ties for the last, the highest ids."""
+    cutoff = int(np.searchsorted(np.cumsum(np.bincount(distances)), limit))
+    nearer, as_far = np.flatnonzero(distances < cutoff), np.flatnonzero(distances == cutoff)
+    newest = as_far[np.argsort(-ids[as_far], kind="stable")]
+    return np.concatenate([nearer, newest[: limit - len(nearer)]])
 
 
 def first_of_each(
@@ -114,164 +238,95 @@ def first_of_each(
     return order[ranks_within(np.bincount(groups)) < limit]
 
 
-def as_words(rows: NDArray[np.uint8]) -> Words:
-    """Convert rows of bytes (n, bytes) to columns of the largest machine words that fit: (words, n)."""
-    word = next(word for word in _WORD_SIZES if rows.shape[1] % np.dtype(word).itemsize == 0)
-    return np.ascontiguousarray(np.ascontiguousarray(rows).view(word).T)
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks of one owner in one space, (b,): ids, sources, numbers of passages; and the passages, (n,)."""
-
-    digest: Digest
-    ids: NDArray[np.int64]
-    sources: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    codes: Codes
-
-    @property
-    def size(self) -> int:
-        """Return the size in bytes."""
-        return self.codes.size + 3 * self.ids.nbytes + 3 * self.codes.ids.nbytes
-
-    @cached_property
-    def items(self) -> ItemKeys:
-        """Return the item of each passage."""
-        return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.codes.items
-
-    @cached_property
-    def kinds(self) -> frozenset[int]:
-        """Return the kinds of all passages."""
-        return frozenset(np.unique(self.codes.kinds).tolist())
-
-    @cached_property
-    def by_item(self) -> tuple[ItemKeys, NDArray[np.int64]]:
-        """Return the items of the passages, sorted, and the passages' places in this order."""
-        order = np.argsort(self.items, kind="stable")
-        return self.items[order], order
-
-
-@dataclass(frozen=True, slots=True)
-class NearPassages:
-    """Passages of some items, item by item, the nearest to the question first: ids, places of their items, cosines."""
-
-    ids: NDArray[np.int64]
-    of_item: NDArray[np.int64]
-    cosines: Scores
-
-
-@dataclass(frozen=True, slots=True)
-class ScannedPassages:
-    """The passages of an owner whose codes are compared with a question (dim,), rotated."""
-
-    blocks: Blocks
-    question: Vector
-
-    def nearest_of_items(
-        self, keys: ItemKeys, kinds: Sequence[int], limit: int, *, asking_alone: NDArray[np.bool_] | None = None
-    ) -> NearPassages:
-        """Return the nearest passages of each item, at most `limit`.
-
-        Of items for which `asking_alone` (n,) is true, only passages that ask count.
-        """
-        codes = self.blocks.codes
-        # The places of the passages of these items, item by item, and the number of each item's passages.
-        ordered, places = self.blocks.by_item
-        starts = np.searchsorted(ordered, keys)
-        counts = np.searchsorted(ordered, keys, side="right") - starts
-        places = places[np.repeat(starts, counts) + ranks_within(counts)]
-        of_item = np.repeat(np.arange(len(keys)), counts)
-        wanted = codes.are_of(kinds)[places]
-        if asking_alone is not None:
-            wanted &= codes.asks[places] | ~asking_alone[of_item]
-        places, of_item = places[wanted], of_item[wanted]
-        found = codes.cosines(places, self.question)
-        best = first_of_each(of_item, -found, codes.ids[places], limit)
-        return NearPassages(codes.ids[places[best]], of_item[best], found[best])
-
-
-# 100,000 passages take 8 MB.
+# 100,000 passages take 16 MB.
 CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)
 
 
-def send_digest_query(archive_id: int, space: EmbeddingSpace) -> PendingQuery:
-    """Send the query for the digest of the owner's blocks."""
-    return PendingQuery(load_sql("search", "code_digest"), {"owner": archive_id, "space": space.pk}, keeps_plan=True)
+class PendingBlocks:
+    """The query for the digest of an owner's blocks, which has been sent. The blocks are read once, and kept."""
 
+    def __init__(self, archive_id: int, space: EmbeddingSpace) -> None:
+        self._archive_id, self._space = archive_id, space
+        parameters = {"owner": archive_id, "space": space.pk}
+        self._pending = PendingQuery(load_sql("search", "code_digest"), parameters, keeps_plan=True)
 
-def send_digest_query_if_cached(archive_id: int, space: EmbeddingSpace) -> PendingQuery | None:
-    """Send it for an owner whose blocks this process has cached, since the owner's search will need it."""
-    return send_digest_query(archive_id, space) if CACHE.get(archive_id, space.pk) is not None else None
+    @cached_property
+    def blocks(self) -> Blocks | None:
+        """Return the owner's current blocks, None if there are none. No query if the cached ones are current."""
+        (digest,) = self._pending.rows()
+        if digest == NO_BLOCKS:
+            CACHE.drop(self._archive_id, self._space.pk)
+            return None
+        cached = CACHE.get(self._archive_id, self._space.pk)
+        if cached is not None and cached.digest == digest:
+            return cached
+        current = self._read(cached)
+        if current is not None:
+            CACHE.put(self._archive_id, self._space.pk, current)
+        return current
 
-
-def current_blocks(archive_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
-    """Return the owner's current blocks, None if there are none. No query if the cached ones are current."""
-    (digest,) = pending_digest.rows()
-    if digest == NO_BLOCKS:
-        CACHE.drop(archive_id, space.pk)
-        return None
-    cached = CACHE.get(archive_id, space.pk)
-    if cached is None or cached.digest != digest:
-        # Read the current blocks, except cached ones.
-        known = [] if cached is None else cached.ids.tolist()
-        parameters = {"owner": archive_id, "space": space.pk, "cached": known}
-        ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.vectors", "code_blocks"), parameters).rows()
+    def _read(self, cached: Blocks | None) -> Blocks | None:
+        """Read the current blocks, except cached ones."""
+        parameters: dict[str, Any] = {
+            "owner": self._archive_id,
+            "space": self._space.pk,
+            "cached": [] if cached is None else cached.ids.tolist(),
+            "long_bytes": LONG_UP_TO * ENTRY.itemsize,
+        }
+        ((count, digest, is_short, ids, *fresh),) = PendingQuery(
+            load_sql("search.vectors", "code_blocks"), parameters
+        ).rows()
         if not count:
-            cached = None
-        else:
-            kept = None
-            if cached is not None:
-                stays = np.isin(cached.ids, ids)
-                codes = cached.codes.those(np.repeat(stays, cached.counts))
-                kept = Blocks((count, digest), cached.ids[stays], cached.sources[stays], cached.counts[stays], codes)
-            if fresh[0] is None:
-                cached = kept
-            else:
-                read = _read((count, digest), space.dimensions, *fresh)
-                cached = read
-                if kept is not None:
-                    cached = Blocks(
-                        read.digest,
-                        np.concatenate([kept.ids, read.ids]),
-                        np.concatenate([kept.sources, read.sources]),
-                        np.concatenate([kept.counts, read.counts]),
-                        kept.codes.followed_by(read.codes),
-                    )
-        if cached is not None:
-            CACHE.put(archive_id, space.pk, cached)
-    return cached
+            return None
+        if cached is not None and isinstance(cached.codes, ShortCodes) != is_short:
+            return self._read(None)
+        kept = cached.without(ids) if cached is not None else None
+        if fresh[0] is None:
+            return replace(kept, digest=(count, digest)) if kept is not None else None
+        numbers, sources, kinds, packed, codes = fresh
+        entries = np.frombuffer(b"".join(packed), ENTRY)
+        short = ShortCodes.read(b"".join(codes), self._space.dimensions)
+        read = Blocks(
+            (count, digest),
+            np.asarray(numbers, np.int64),
+            np.asarray(sources, np.int64),
+            np.array([len(data) // ENTRY.itemsize for data in packed], np.int64),
+            dict(zip(sources, kinds, strict=True)),
+            entries,
+            *((short, {}) if is_short else self._whole(entries)),
+        )
+        return kept.joined(read) if kept is not None else read
 
-
-def _read(
-    digest: Digest,
-    dimensions: int,
-    ids: Sequence[int],
-    sources: Sequence[int],
-    entries: Sequence[bytes],
-    codes: Sequence[bytes],
-) -> Blocks:
-    counts = np.array([len(entry) // ENTRY.itemsize for entry in entries], np.int64)
-    contents = Codes.unpacked(b"".join(entries), b"".join(codes), dimensions)
-    return Blocks(digest, np.asarray(ids, np.int64), np.asarray(sources, np.int64), counts, contents)
-
-
-# --- codes ----------------------------------------------------------------------------------------
-# Packs the first parts of the codes of passages' vectors, so that a search reads few large rows.
-#
-# A block (`BinaryCodeBlock`) contains the passages of consecutive items. It is created in the transaction that stores
-# or deletes the passages, and never changed: a new block with another id replaces it, so that a process that cached
-# the old one notices.
-
-
-# With each item the last block of a source is written again: some 16 KB if an item has eight passages (ADR 10).
-ITEMS_PER_BLOCK = 32
-ENTRY = np.dtype([("id", ">i8"), ("item", ">i4"), ("kind", "u1"), ("asks", "u1")])
-"""The entry of each passage in a block, in PostgreSQL's byte order."""
+    def _whole(self, entries: NDArray[Any]) -> tuple[LongCodes, dict[int, bytes]]:
+        """Read the whole codes and token vectors of passages, and the vectors of items; zeros if gone."""
+        dimensions, of_items = self._space.dimensions, entries["kind"] == OF_ITEM
+        parameters = {
+            "owner": self._archive_id,
+            "passages": entries["id"][~of_items].tolist(),
+            "items": entries["id"][of_items].tolist(),
+        }
+        ((ids, codes, tokens, item_ids, halves),) = PendingQuery(
+            load_sql("search.vectors", "whole_codes"), parameters
+        ).rows()
+        matrix = np.zeros((len(entries), dimensions), np.float32)
+        vectors = np.frombuffer(halves or b"", HALF).reshape(-1, dimensions).astype(np.float32)
+        for chosen, numbers, decoded_vectors in (
+            (~of_items, ids, decoded(codes or b"", dimensions)),
+            (of_items, item_ids, rotated(unit_rows(vectors))),
+        ):
+            rows = np.flatnonzero(chosen)
+            rows = rows[np.argsort(entries["id"][rows])]
+            present = np.isin(entries["id"][rows], numbers or [])
+            matrix[rows[present]] = decoded_vectors
+        return LongCodes(matrix), dict(zip(ids or (), tokens or (), strict=True))
 
 
 def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> None:
-    """Repack the blocks of these items. Call it in the transaction that changes their passages."""
+    """Repack the blocks of these items. Call it in the transaction that changes their passages or vectors.
+
+    A block (`BinaryCodeBlock`) is never changed: a new one with another id replaces it, so that a process that cached
+    the old one notices.
+    """
     numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
     if not numbers:
         return
@@ -285,15 +340,25 @@ def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> N
         "last": (numbers[-1] + 1) * ITEMS_PER_BLOCK - 1,
         "items": ITEMS_PER_BLOCK,
         "bytes": short_bytes(space.dimensions),
+        "of_item": OF_ITEM,
     }
     with connection.cursor() as cursor:
+        cursor.execute(load_sql("search.vectors", "item_vectors_to_pack"), parameters)
+        rows = cursor.fetchall()
+        halves = np.frombuffer(b"".join(bytes(vector) for *_, vector in rows), HALF).reshape(-1, space.dimensions)
+        parameters |= {
+            "ids": [row[0] for row in rows],
+            "item_numbers": [row[1] for row in rows],
+            "chunks": [row[2] for row in rows],
+            "codes": encode(halves.astype(np.float32)),
+        }
         cursor.execute(load_sql("search.vectors", "pack_codes"), parameters)
 
 
 def drop_codes(source: Source, space: EmbeddingSpace, first_item: int) -> None:
-    """Delete the codes of the passages of this item and all later ones.
+    """Delete the codes of this item and of all later ones.
 
-    Call it in the transaction that deletes those passages.
+    Call it in the transaction that deletes their passages and vectors.
     """
     blocks = BinaryCodeBlock.objects.filter(source=source, space=space)
     blocks.filter(number__gt=first_item // ITEMS_PER_BLOCK).delete()

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,10 @@ SCALE = np.dtype(">f2")
 # normal distribution. By its first two signs alone it is decoded as the mean of such values with them.
 WEIGHTS = (1.6656, 0.8328, 0.4164, 0.2082, 0.1041, 0.05205)
 SHORT_WEIGHTS = (1.3715, 0.7096)
+Words = NDArray[np.unsignedinteger[Any]]
+Rows = NDArray[np.bool_] | NDArray[np.int64]
+HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
+_WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np.uint16, np.uint8)
 # Each round changes some signs and mixes as many dimensions as a power of two has, the first or the last ones.
 ROUNDS = 4
 
@@ -99,37 +104,120 @@ def code_bytes(dimensions: int) -> int:
     return len(WEIGHTS) * -(-dimensions // 8) + 2 * SCALE.itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of codes: the bits of each weight, (n, bytes), and scales (n,)."""
+class Codes(Protocol):
+    """The codes of some vectors (n,), rotated; all that are cached of an owner are long ones, or short ones."""
 
-    planes: tuple[NDArray[np.uint8], ...]
+    @property
+    def size(self) -> int:
+        """Return the size in bytes."""
+
+    def of(self, rows: Rows) -> "Codes":
+        """Return these codes alone."""
+
+    def joined(self, other: Any) -> "Codes":
+        """Return these codes, then the others, which are of the same kind."""
+
+    def cosines(self, query: Vector, rows: Rows | None = None) -> Vector:
+        """Return the approximate cosines (n,) of a query (dim,), rotated."""
+
+    def vectors(self) -> Vector:
+        """Return approximate vectors (n, dim), rotated: their products with a query's are its cosines."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongCodes:
+    """Whole codes, decoded: `matrix` (n, dim), rotated; its products with a query's vector are the cosines."""
+
+    matrix: Vector
+
+    @property
+    def size(self) -> int:
+        return self.matrix.nbytes
+
+    def of(self, rows: Rows) -> "LongCodes":
+        return LongCodes(self.matrix[rows])
+
+    def joined(self, other: "LongCodes") -> "LongCodes":
+        return LongCodes(np.concatenate([self.matrix, other.matrix]))
+
+    def cosines(self, query: Vector, rows: Rows | None = None) -> Vector:
+        return np.asarray((self.matrix if rows is None else self.matrix[rows]) @ query, np.float32)
+
+    def vectors(self) -> Vector:
+        return self.matrix
+
+
+@dataclass(frozen=True, slots=True)
+class ShortCodes:
+    """First parts of codes: bits of the first weight as words (words, n), of the second one (n, bytes), and scales."""
+
+    words: Words
+    fine: NDArray[np.uint8]
     scales: Vector
 
     @classmethod
-    def of(cls, codes: bytes, dimensions: int, *, is_short: bool = False) -> "Parts":
-        """Return the parts of joined codes, or of the first parts of codes."""
+    def read(cls, codes: bytes, dimensions: int) -> "ShortCodes":
+        """Return the values of joined first parts."""
         width = -(-dimensions // 8)
-        starts = [0, width]
-        if not is_short:
-            starts += [short_bytes(dimensions) + number * width for number in range(len(WEIGHTS) - 2)]
-        rows = np.frombuffer(codes, np.uint8).reshape(-1, starts[-1] + width + SCALE.itemsize)
-        planes = tuple(rows[:, start : start + width] for start in starts)
-        scales = np.ascontiguousarray(rows[:, -SCALE.itemsize :]).view(SCALE)[:, 0].astype(np.float32)
-        return cls(planes, scales)
+        rows = np.frombuffer(codes, np.uint8).reshape(-1, short_bytes(dimensions))
+        return cls(as_words(rows[:, :width]), rows[:, width : 2 * width], _scales(rows))
+
+    def __len__(self) -> int:
+        return len(self.scales)
 
     @property
-    def weights(self) -> tuple[float, ...]:
-        return WEIGHTS if len(self.planes) == len(WEIGHTS) else SHORT_WEIGHTS
+    def size(self) -> int:
+        return self.words.nbytes + self.fine.nbytes + self.scales.nbytes
 
-    def cosines(self, query: Vector) -> Vector:
-        """Return the approximate cosines (n,) of a query (dim,), rotated."""
-        found = _weighed(self.weights, [similarities(query[None], plane)[0] for plane in self.planes])
-        return found * np.float32(np.sqrt(len(query))) * self.scales
+    def of(self, rows: Rows) -> "ShortCodes":
+        return ShortCodes(self.words[:, rows], self.fine[rows], self.scales[rows])
+
+    def joined(self, other: "ShortCodes") -> "ShortCodes":
+        return ShortCodes(
+            np.concatenate([self.words, other.words], axis=1),
+            np.concatenate([self.fine, other.fine]),
+            np.concatenate([self.scales, other.scales]),
+        )
+
+    def cosines(self, query: Vector, rows: Rows | None = None) -> Vector:
+        chosen = self if rows is None else self.of(rows)
+        sums = _weighed(SHORT_WEIGHTS, [similarities(query[None], plane)[0] for plane in chosen._planes])
+        return sums * np.float32(np.sqrt(len(query))) * chosen.scales
+
+    def vectors(self) -> Vector:
+        signs = [decode_bits(plane, 8 * plane.shape[1]).astype(np.float32) * 2 - 1 for plane in self._planes]
+        return _weighed(SHORT_WEIGHTS, signs) * self.scales[:, None]
+
+    def distances(self, query: Vector) -> NDArray[np.uint16]:
+        """Return the Hamming distances (n,) of the first bits from those of a query (dim,)."""
+        code = np.frombuffer(encode_vectors(query[None]), np.uint8)
+        differing = np.zeros(len(self), np.uint16)
+        for column, word in zip(self.words, as_words(code[None])[:, 0], strict=True):
+            differing += np.bitwise_count(column ^ word)
+        return differing
+
+    @property
+    def _planes(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        return np.ascontiguousarray(self.words.T).view(np.uint8), self.fine
+
+
+def _scales(rows: NDArray[np.uint8]) -> Vector:
+    """Return the scales at the ends of codes (n, bytes)."""
+    return np.ascontiguousarray(rows[:, -SCALE.itemsize :]).view(SCALE)[:, 0].astype(np.float32)
+
+
+def as_words(rows: NDArray[np.uint8]) -> Words:
+    """Convert rows of bytes (n, bytes) to columns of the largest machine words that fit: (words, n)."""
+    word = next(word for word in _WORD_SIZES if rows.shape[1] % np.dtype(word).itemsize == 0)
+    return np.ascontiguousarray(np.ascontiguousarray(rows).view(word).T)
 
 
 def decoded(codes: bytes, dimensions: int) -> Vector:
     """Return approximate vectors (n, dim), rotated, of joined codes: their products with a query's are its cosines."""
-    parts = Parts.of(codes, dimensions)
-    signs = [decode_bits(plane, dimensions).astype(np.float32) * 2 - 1 for plane in parts.planes]
-    return _weighed(parts.weights, signs) * parts.scales[:, None]
+    width = -(-dimensions // 8)
+    rows = np.frombuffer(codes, np.uint8).reshape(-1, code_bytes(dimensions))
+    signs = []
+    for number in range(len(WEIGHTS)):
+        start = number * width + (SCALE.itemsize if number >= len(SHORT_WEIGHTS) else 0)
+        signs.append(decode_bits(rows[:, start : start + width], dimensions).astype(np.float32) * 2 - 1)
+    return _weighed(WEIGHTS, signs) * _scales(rows)[:, None]

@@ -16,7 +16,7 @@ from django.db import connection
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
-from search.models import ItemEmbedding, Source, SourceIndex
+from search.models import ItemEmbedding, Source
 from search.sources import ItemText
 from search.vectors.codes import decoded, rotated_back
 
@@ -60,9 +60,6 @@ def store_item_vectors(
         replaced = [item.number for item in items]
         ItemEmbedding.objects.filter(source=source, space=space, item_number__in=replaced).delete()
         cursor.execute(load_sql("search.vectors", "insert_item_vectors"), parameters)
-        (newest,) = cursor.fetchone()
-        if newest is not None:
-            SourceIndex.objects.filter(source=source, space=space).update(newest_vector=newest)
 
 
 def _chunks(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> dict[int, list[tuple[int, Vector]]]:

@@ -30,9 +30,12 @@ def lock_vectors(source_id: int, space_id: int) -> None:
 
     A task that still builds a space when it becomes the active one can meet another that indexes.
     """
-    lock_for_writing(source_id)
+    number = source_id % 2**31
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "lock_vectors"), [AdvisoryLock.VECTORS + space_id, source_id % 2**31])
+        cursor.execute(
+            load_sql("search.vectors", "lock_vectors_with_others"),
+            [AdvisoryLock.WRITING, number, AdvisoryLock.VECTORS + space_id, number],
+        )
 
 
 def locked(source: Source) -> Source | None:

@@ -5,10 +5,10 @@ token vectors are copied, so that the same text is embedded once. Vectors and to
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -46,10 +46,10 @@ class PassageDraft:
     element: Element
     span: PassageSpan
     text: str
+    digest: UUID = field(init=False)
 
-    @property
-    def digest(self) -> UUID:
-        return passage_hash(self.text)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", passage_hash(self.text))
 
     @property
     def asks(self) -> bool:
@@ -73,15 +73,6 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[PassageDraft]:
 def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
     """Return the embedded texts of the passages of some elements, by hash."""
     return {draft.digest: draft.text for draft in draft_passages(elements)}
-
-
-def asking_places(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
-    """Return element, part, start and end of each passage that asks."""
-    return [
-        (draft.element.element_id, draft.span.part_index, draft.span.start, draft.span.end)
-        for draft in draft_passages(elements)
-        if draft.asks
-    ]
 
 
 # --- passages -------------------------------------------------------------------------------------
@@ -114,6 +105,39 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
+class TextsToEmbed:
+    """Texts of one owner, by hash, that a space lacks."""
+
+    archive_id: int
+    space: EmbeddingSpace
+    texts: Mapping[UUID, str]
+
+
+Answer = Mapping[UUID, Embedded | EmbeddingError]
+"""The embedding of each text of a request, or the reason why the model refused it."""
+
+T = TypeVar("T")
+EmbeddingSteps = Generator[TextsToEmbed, Answer, T]
+"""Work that stops where it needs embeddings, outside any transaction, so that several can share a call of the model."""
+
+
+def run_alone(steps: EmbeddingSteps[T]) -> T:
+    """Run the steps to their end, embedding what they request. Raises: EmbedderUnavailable."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                answer = embed(request)
+            except EmbedderUnavailable as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPassages:
     """The number of passages that the items now have, the number computed, and the errors of failed items."""
 
@@ -131,50 +155,54 @@ class StoredAhead:
 
 
 def store_passages(
-    source: Source, space: EmbeddingSpace, items: Sequence[ItemText], hashes: Mapping[int, bytes]
-) -> StoredPassages:
+    source: Source,
+    space: EmbeddingSpace,
+    items: Sequence[ItemText],
+    hashes: Mapping[int, bytes],
+    drafts: Sequence[PassageDraft],
+) -> EmbeddingSteps[StoredPassages]:
     """Replace the passages and the vectors of these items, and announce the outcome for each element, in one
     transaction.
 
-    `hashes` are the items' content hashes by number. Raises: EmbedderUnavailable if texts must be computed and the
-    model is unavailable; that is announced too.
+    `hashes` are the items' content hashes by number, `drafts` their passages. Raises: EmbedderUnavailable if texts must
+    be computed and the model is unavailable; that is announced too.
     """
     elements = [element for item in items for element in item.elements]
-    stale = Q(item_number__in=[item.number for item in items])
+    numbers = [item.number for item in items]
     item_of = {element.element_id: element.item_number for element in elements}
 
     def store_vectors(failed: Collection[int]) -> None:
         store_item_vectors(source, space, items, hashes, without={item_of[element_id] for element_id in failed})
 
-    passages, computed, errors = _replace(source, space, elements, stale, store_vectors)
+    passages, computed, errors = yield from _replace(
+        source, space, elements, drafts, Q(item_number__in=numbers), numbers, store_vectors
+    )
     return StoredPassages(passages, computed, {item_of[element_id]: error for element_id, error in errors.items()})
 
 
 def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
     """Replace the passages of these elements alone, like `store_passages`; return the errors of failed ones."""
     stale = Q(element_id__in=[element.element_id for element in elements])
-    return _replace(source, space, elements, stale)[2]
+    return run_alone(_replace(source, space, elements, list(draft_passages(elements)), stale))[2]
 
 
 def store_ahead(
-    source: Source, space: EmbeddingSpace, elements: Sequence[Element], *, out_of_time: Callable[[], bool]
-) -> StoredAhead:
-    """Store all but the last of many new passages of `elements`, some at a time, without replacing existing ones.
+    source: Source, space: EmbeddingSpace, passages: Iterable[PassageDraft], *, out_of_time: Callable[[], bool]
+) -> EmbeddingSteps[StoredAhead]:
+    """Store all but the last of many new `passages`, some at a time, without replacing existing ones.
 
     `store_passages` then finds their vectors, so that even one huge element can be embedded in several runs. Raises:
     EmbedderUnavailable.
     """
-    drafts = {draft.digest: draft for draft in draft_passages(elements)}
+    drafts = {draft.digest: draft for draft in passages}
     if len(drafts) <= AHEAD:
         return StoredAhead(finished=True, computed=0)
     known = _look_up(source.archive_id, space, list(drafts))
     missing = [draft for digest, draft in drafts.items() if digest not in known]
     computed = 0
     for start in range(0, len(missing) - AHEAD, AHEAD):
-        fresh: dict[UUID, Embedded] = {}
-        _compute(
-            source.archive_id, space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh
-        )
+        texts = {draft.digest: draft.text for draft in missing[start : start + AHEAD]}
+        fresh, _ = apart((yield TextsToEmbed(source.archive_id, space, texts)))
         kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
@@ -221,16 +249,23 @@ def _replace(
     source: Source,
     space: EmbeddingSpace,
     elements: Sequence[Element],
+    drafts: Sequence[PassageDraft],
     stale: Q,
+    items: Collection[int] = (),
     store_vectors: Callable[[Collection[int]], None] | None = None,
-) -> tuple[int, int, dict[int, str]]:
+) -> EmbeddingSteps[tuple[int, int, dict[int, str]]]:
     """Replace passages; return how many there are now, how many were computed, and the errors of failed elements.
 
-    `store_vectors` is called in the same transaction with the failed elements.
+    `store_vectors` is called in the same transaction with the failed elements; it stores the vectors of `items`.
     """
-    drafts = list(draft_passages(elements))
+    texts = {draft.digest: draft.text for draft in drafts}
+    known = _look_up(source.archive_id, space, list(texts))
+    missing = {digest: text for digest, text in texts.items() if digest not in known}
+    refused: dict[UUID, str] = {}
     try:
-        known, refused, computed = _embedded(source.archive_id, space, drafts)
+        if missing:
+            computed, refused = apart((yield TextsToEmbed(source.archive_id, space, missing)))
+            known |= computed
     except EmbedderUnavailable as error:
         errors = {element.element_id: str(error) for element in elements}
         _announce_outcomes(source, space, elements, {}, errors, keep_completed=True)
@@ -243,14 +278,15 @@ def _replace(
     with transaction.atomic():
         lock_vectors(source.pk, space.pk)
         gone = Passage.objects.filter(stale, source=source, space=space)
-        items = {element.item_number for element in elements} | set(gone.values_list("item_number", flat=True))
-        gone.delete()
+        with_gone = set(gone.values_list("item_number", flat=True))
+        if with_gone:
+            gone.delete()
         _insert(source, space, kept, known)
-        pack_codes(source, space, items)
         if store_vectors is not None:
             store_vectors(errors)
+        pack_codes(source, space, with_gone.union(items, (element.item_number for element in elements)))
         _announce_outcomes(source, space, elements, token_counts, errors)
-    return len(kept), computed, errors
+    return len(kept), len(missing), errors
 
 
 def _announce_outcomes(
@@ -268,31 +304,17 @@ def _announce_outcomes(
     )  # fmt: skip
 
 
-def _embedded(
-    archive_id: int, space: EmbeddingSpace, drafts: Sequence[PassageDraft]
-) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
-    """Return the embeddings of the drafts' texts, the errors of refused ones, and how many were computed."""
-    texts = {draft.digest: draft.text for draft in drafts}
-    known = _look_up(archive_id, space, list(texts))
-    missing = {digest: text for digest, text in texts.items() if digest not in known}
-    refused = _compute(archive_id, space, missing, known)
-    return known, refused, len(missing)
+def embed(request: TextsToEmbed) -> Answer:
+    """Embed the texts, or say which ones the model refuses. Raises: EmbedderUnavailable."""
+    texts = request.texts
+    with timed("embedding", label="passages", items=len(texts)):
+        return dict(zip(texts, _embed(request.archive_id, request.space, list(texts.values())), strict=True))
 
 
-def _compute(
-    archive_id: int, space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]
-) -> dict[UUID, str]:
-    """Embed `missing` and add it to `known`; return the errors of those that failed."""
-    if not missing:
-        return {}
-    errors: dict[UUID, str] = {}
-    with timed("embedding", label="passages", items=len(missing)):
-        for digest, result in zip(missing, _embed(archive_id, space, list(missing.values())), strict=True):
-            if isinstance(result, EmbeddingError):
-                errors[digest] = str(result)
-            else:
-                known[digest] = result
-    return errors
+def apart(answer: Answer) -> tuple[dict[UUID, Embedded], dict[UUID, str]]:
+    """Return the embeddings and the reasons of an answer, each by hash."""
+    embedded = {digest: result for digest, result in answer.items() if isinstance(result, Embedded)}
+    return embedded, {digest: str(answer[digest]) for digest in answer.keys() - embedded.keys()}
 
 
 def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft], known: dict[UUID, Embedded]) -> None:
@@ -379,50 +401,8 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iter
 
 # --- token vectors --------------------------------------------------------------------------------
 # The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.
-#
-# Older rows contain the vectors of all tokens of the passage. Tokenizing the text again shows which of them are
-# words, without the model.
 
 
 def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
     """Return the codes of the tokens that are words; None if there are none."""
     return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None
-
-
-def only_words(embedder: TokenEmbedder, text: str, codes: bytes, token_count: int) -> bytes | None:
-    """Drop the codes of other tokens from those of a passage with this text, which may cover all `token_count`
-    tokens.
-    """
-    width = embedder.card.token_dimensions // 8
-    token_ids = embedder.tokenize(text).ids[:token_count]
-    if len(codes) != width * token_count or len(token_ids) != token_count:
-        return codes
-    return np.frombuffer(codes, np.uint8).reshape(-1, width)[embedder.are_words(token_ids)].tobytes() or None
-
-
-def drop_punctuation(
-    source: Source, space: EmbeddingSpace, embedder: TokenEmbedder, texts: Mapping[UUID, str], items: Sequence[int]
-) -> int:
-    """Keep only the vectors of words for these items' passages; return how many changed.
-
-    Two queries, in a transaction.
-    """
-    parameters: dict[str, Any] = {
-        "owner": source.archive_id,
-        "source": source.pk,
-        "space": space.pk,
-        "items": list(items),
-        "width": embedder.card.token_dimensions // 8,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "token_vectors_of_all"), parameters)
-        changed = {
-            passage_id: kept
-            for passage_id, digest, token_count, codes in cursor.fetchall()
-            if digest in texts
-            and (kept := only_words(embedder, texts[digest], bytes(codes), token_count)) != bytes(codes)
-        }
-        if changed:
-            parameters |= {"passages": list(changed), "vectors": [kept or b"" for kept in changed.values()]}
-            cursor.execute(load_sql("search.vectors", "keep_token_vectors"), parameters)
-    return len(changed)

@@ -12,6 +12,13 @@
     // no storage, or not ours: the list is as wide as the style sheet has it
   }
 
+  /* Whether the contents were open, so that their place is kept free. */
+  try {
+    document.documentElement.dataset.outline = localStorage.getItem("convmemory.outline") ?? "unset";
+  } catch {
+    // no storage: they are closed
+  }
+
   /* Enter sends, Shift+Enter makes a new line; on a phone the button sends. */
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches) return;

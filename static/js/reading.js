@@ -79,18 +79,17 @@
 
   function remember(isOpen) {
     try {
-      localStorage.setItem(KEY, isOpen ? "open" : "");
+      localStorage.setItem(KEY, (document.documentElement.dataset.outline = isOpen ? "open" : ""));
     } catch {
       // no storage: it is closed on the next page
     }
   }
 
-  function wasOpen() {
-    try {
-      return localStorage.getItem(KEY) === "open";
-    } catch {
-      return false;
-    }
+  /** Whether the panel is shown with the page: where it was left open, and on a wide screen until it is closed once. */
+  function isStanding() {
+    const state = document.documentElement.dataset.outline;
+    const isContents = state === "unset" && "contents" in page().dataset && matchMedia("(min-width: 1600px)").matches;
+    return isContents || (state === "open" && hasRoom());
   }
 
   /** Changes how wide the messages are, and leaves the one that is read where it stands. */
@@ -106,8 +105,10 @@
   }
 
   function closeOutline() {
-    keepingPlace(() => (panel().hidden = true));
-    remember(false);
+    keepingPlace(() => {
+      panel().hidden = true;
+      remember(false);
+    });
     origin = null;
     CSS.highlights?.delete("found-words");
     one("[data-outline-link]").focus({ preventScroll: true });
@@ -115,8 +116,10 @@
 
   /** Shows the panel; its link loads what is in it. */
   function openOutline() {
-    keepingPlace(() => (panel().hidden = false));
-    remember(true);
+    keepingPlace(() => {
+      panel().hidden = false;
+      if (!isReopening) remember(true);
+    });
     field().value = "";
     if (!isReopening) field().focus({ preventScroll: true });
   }
@@ -129,10 +132,10 @@
 
   document.addEventListener("convmemory:find", find);
 
-  /** Fills the panel of a page on which it was left open, where there is room for both. */
+  /** Fills the panel where it stands beside the page. */
   function reopenOutline() {
     isReopening = true; // the caret stays where it is: the keys of the page go on working
-    if (panel()?.hidden && !rows().length && wasOpen() && hasRoom()) one("[data-outline-link]").click();
+    if (panel()?.hidden && !rows().length && isStanding()) one("[data-outline-link]").click();
     isReopening = false;
   }
 
@@ -385,6 +388,10 @@
     } else if ("JK".includes(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && page() &&
       !active.matches("input, textarea, select, [contenteditable]")) {
       one(`.turns a[rel=${event.key === "J" ? "next" : "prev"}]:not([hidden])`)?.click();
+    } else if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey && panel() && one("#main:not([aria-busy])") &&
+      !active.matches("input, textarea, select, [contenteditable]")) {
+      event.preventDefault();
+      one("[data-outline-link]").click();
     } else if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && one("#main:not([aria-busy]) [data-wants-find]") &&
       !active.matches("input, textarea, select, [contenteditable]")) {
       event.preventDefault();

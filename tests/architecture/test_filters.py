@@ -49,7 +49,7 @@ def test_every_filter_is_compared_by_lists_and_searches() -> None:
         chosen = filters_of({name: value})
         assert conditions_on_conversations(chosen) != conditions_on_conversations(Filters()), name
         text = QueryText("")
-        assert filter_sql(chosen, text, document="d") != filter_sql(Filters(), text, document="d"), name
+        assert filter_sql(chosen, text) != filter_sql(Filters(), text), name
 
 
 def test_columns_exist() -> None:

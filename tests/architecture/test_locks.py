@@ -161,6 +161,7 @@ def test_audit_fails_on_known_hole_even_of_another_platform(lock: Path) -> None:
     assert accepted == 0
 
 
+@pytest.mark.slow
 def test_audit_passes_where_no_hole_is_known(lock: Path) -> None:
     with advisory_feed() as feed:
         code, said = audit(feed, lock)
@@ -168,6 +169,7 @@ def test_audit_passes_where_no_hole_is_known(lock: Path) -> None:
     assert "No known vulnerabilities found" in said
 
 
+@pytest.mark.slow
 def test_audit_with_unreachable_feed_passes_with_notice(lock: Path) -> None:
     with advisory_feed(status=503) as feed:
         out_of_order = audit(feed, lock)

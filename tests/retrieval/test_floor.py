@@ -30,7 +30,6 @@ from convmemory.tools.registry import run_tool
 from memory.recall import RecallQuery, recall
 from search.models import ItemEmbedding, Passage, Source
 from search.searching import SearchQuery, search
-from search.vectors import item_codes
 from search.vectors.blocks import pack_codes
 from tests.retrieval.conftest import Archive, ask
 from tests.support.groups import spread_database
@@ -143,10 +142,8 @@ def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(
             Passage.objects.filter(source=source, item_number=4).delete()
             ItemEmbedding.objects.filter(source=source, item_number=4).delete()
             pack_codes(source, space, [4])
-            item_codes.CACHE.drop(archive.owner.pk, space.pk)
             first, *_ = search(caller=Caller.of(archive.owner), query=SearchQuery(text=sentence)).hits
             transaction.set_rollback(True)
-        item_codes.CACHE.drop(archive.owner.pk, space.pk)
         checked += 1
         if (first.object_id, first.number) != (conversation_id, 4):
             missed.append((name, sentence))

@@ -37,6 +37,7 @@ def is_found(owner: Any, question: dict[str, Any], names: dict[int, str]) -> boo
     return any((question["conversation"], turn) in found for turn in question["turns"])
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_questions_in_other_languages_find_their_turns_by_words() -> None:
     owner = make_user()

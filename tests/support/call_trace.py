@@ -1,10 +1,12 @@
 """Traces a piece of work through the modules of the repository: which steps it takes, in which order.
 
 A step is a module with those that belong to it, as a table of `docs/architecture.md` lists them. It is entered when
-another one calls one of its functions. Methods, with what they call in their own module, belong to the object that was
-passed and enter no step; what else they call may. Neither do modules that the table does not list.
+another one calls one of its functions; a generator that goes on enters none. Methods, with what they call in their
+own module, belong to the object that was passed and enter no step; what else they call may. Neither do modules that
+the table does not list.
 """
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +69,7 @@ class CallTrace:
         self._steps = steps
         self._stack: list[tuple[str, str]] = [("", "")]  # of each frame, the step and the module
         self._entered: list[str] = []
+        self._generators: dict[FrameType, tuple[str, str]] = {}  # step and module of those that have begun
         self.modules: dict[str, None] = {}
 
     @property
@@ -82,7 +85,9 @@ class CallTrace:
     def watch(self, frame: FrameType, event: str, argument: Any) -> None:
         """A profiler as `sys.setprofile` takes it."""
         if event == "call":
-            self._stack.append(self._enter(frame))
+            self._stack.append(self._generators.get(frame) or self._enter(frame))
+            if frame.f_code.co_flags & inspect.CO_GENERATOR:
+                self._generators[frame] = self._stack[-1]
         elif event == "return" and len(self._stack) > 1:
             self._stack.pop()
 

@@ -14,7 +14,7 @@ from psycopg import sql
 from convmemory.core.acting import schema_owner
 from convmemory.core.postgres.base import close_pools
 from search.postings import cached as postings
-from search.vectors import blocks, item_codes, small_owners
+from search.vectors import blocks
 
 
 @contextmanager
@@ -56,5 +56,5 @@ def database_in_use(name: str) -> Iterator[None]:
 def _disconnect() -> None:
     connections.close_all()
     close_pools()
-    for cache in (blocks.CACHE, item_codes.CACHE, small_owners.CACHE, postings.CACHE):
+    for cache in (blocks.CACHE, postings.CACHE):
         cache._entries.clear()  # another database has other rows under the same numbers

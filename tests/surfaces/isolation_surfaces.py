@@ -576,3 +576,7 @@ WAYS: dict[str, Callable[[str], Surface]] = {
 }
 TOOL_OF = {way.format(tool): tool for way in WAYS for tool in TOOLS}
 SURFACES: dict[str, Surface] = ROUTES | {way.format(tool): WAYS[way](tool) for way in WAYS for tool in TOOLS}
+
+OTHER_WAYS = ("POST tool {}", "POST tool {} with wide key", f"MCP {{}} {YEAR_BEFORE}", f"MCP {{}} {TODAY}")
+ONE_WAY_EACH = SURFACES.keys() - {way.format(tool) for way in OTHER_WAYS for tool in TOOLS}
+"""All routes, and each tool called directly and, over MCP, with a key that reads all spaces."""

@@ -31,7 +31,7 @@ from tests.support.patience import ANSWER_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-REQUESTS = int(os.environ.get("ANONYMOUS_REQUESTS", "50"))  # 1,000 in `make trials`
+REQUESTS = int(os.environ.get("ANONYMOUS_REQUESTS", "30"))  # 1,000 in `make trials`
 HEADER = "X-Forwarded-User"
 ARGUMENTS = {"int": "1", "slug": "corp", "uuid": "00000000-0000-4000-8000-000000000000"}
 Send = Callable[[int], object]

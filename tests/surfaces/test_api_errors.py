@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,14 +15,13 @@ from tests.factories import exchange, make_conversation, make_user
 pytestmark = pytest.mark.django_db
 
 
-def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in api.get_openapi_schema()["paths"].items():
-        for method, operation in methods.items():
-            yield method.upper(), re.sub(r"\{[^}]*\}", "1", path), operation
-
-
-GUARDED = [(method, path) for method, path, operation in operations() if operation.get("security")]
-READING = [(path, operation) for method, path, operation in operations() if method == "GET"]
+OPERATIONS: list[tuple[str, str, dict[str, Any]]] = [
+    (method.upper(), re.sub(r"\{[^}]*\}", "1", path), operation)
+    for path, methods in api.get_openapi_schema()["paths"].items()
+    for method, operation in methods.items()
+]
+GUARDED = [(method, path) for method, path, operation in OPERATIONS if operation.get("security")]
+READING = [(path, operation) for method, path, operation in OPERATIONS if method == "GET"]
 IN_THREADS = (
     "/stream",
     "/documents",
@@ -32,17 +30,17 @@ IN_THREADS = (
 )  # their keys are read in a thread, outside of the test's transaction
 CHANGING = [
     (method, path)
-    for method, path, operation in operations()
+    for method, path, operation in OPERATIONS
     if method != "GET" and operation.get("security") and not path.endswith(IN_THREADS)
 ]
 BODILESS = [
     (method, path)
-    for method, path, operation in operations()
+    for method, path, operation in OPERATIONS
     if (method, path) in CHANGING and "requestBody" not in operation
 ]
 WRITING = [
     (method, path)
-    for method, path, operation in operations()
+    for method, path, operation in OPERATIONS
     if "application/json" in operation.get("requestBody", {}).get("content", {})
     and "/tools/" not in path  # a tool checks its arguments itself
     and not path.endswith(IN_THREADS)

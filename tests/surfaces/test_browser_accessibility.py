@@ -19,6 +19,7 @@ from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.statistics import count_changed
 from convmemory.core.marks import Mark
 from convmemory.documents.models import Document
 from search.adapters.conversations import index_conversation
@@ -49,7 +50,7 @@ HALVES = (EVERY_LOOK, EVERY_LOOK) if len(WIDTHS) > 2 else (EVERY_LOOK[:2], EVERY
 In `make release-check` each page is."""
 PAGES = (
     "/", "/search", "/search?q=sourdough", "/search?q=how+do+I+feed+the+sourdough?",
-    "/search?q=zzz&mode=full_text", "/palette?go=bread", "/recall",
+    "/search?after=2026-01-01&before=2026-12-31", "/search?q=zzz&mode=full_text", "/palette?go=bread", "/recall",
     "/recall?query=sourdough", "/library", "/statistics", "/documents", "/import", "/chat", "/agents", "/agents/new",
     "/settings/account", "/settings/appearance", "/settings/keys", "/settings/connect", "/settings/data",
     "/settings/password", "/settings/second-factor", "/settings/sessions", "/settings/confirm",
@@ -87,7 +88,9 @@ SAID = [
 
 
 def make_bread(owner: User) -> Conversation:
-    return make_conversation(owner, SAID, title="Bread", agent="baker", project="/home/kitchen")
+    bread = make_conversation(owner, SAID, title="Bread", agent="baker", project="/home/kitchen")
+    count_changed(archive_id=owner.pk)
+    return bread
 
 
 def pages_of(conversation: Conversation, document: Document) -> list[str]:
@@ -118,7 +121,7 @@ def expect_no_violation_anywhere(page: Page, where: str, more: Sequence[str] = (
 
 
 def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None], owner: User) -> None:
-    addresses = pages_of(make_bread(owner), read(upload(owner, GUIDE)))
+    addresses = (*MAIN_PAGES, make_bread(owner).get_absolute_url(), read(upload(owner, GUIDE)).get_absolute_url())
 
     def steps(page: Page) -> None:
         page.add_init_script(SHIFT)

@@ -6,7 +6,7 @@ A typed text counts as one, because its length is the user's choice; so does cho
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 from django.contrib.auth.models import User
@@ -21,19 +21,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 TRANSCRIPT = b'{"role": "user", "content": "how long does rye rest?"}\n{"role": "assistant", "content": "A day."}\n'
-JOBS = {
-    "find a turn": (3, "Raycast: its key, text, Enter", 3),
-    "continue": (1, "ChatGPT: the chat in the list", 1),
-    "start a chat": (1, "ChatGPT: New chat", 1),
-    "import a file": (2, "Drive: New, File upload, the file", 3),
-    "connect an agent": (3, "Stripe: Developers, API keys, Create, name, Create", 5),
-    "delete and undo": (3, "Gmail: j, #, z", 3),
-    "star a result": (2, "Gmail: j, s", 2),
-    "filter by two agents": (3, "Linear: F, the property, two values", 4),
-    "find in a conversation": (2, "Chrome: Ctrl F, text", 2),
-    "rename a project": (4, "Linear: the project, its name, text, Enter", 4),
-}
-"""What each job costs here, and in the best product: counted by its documentation, not on its pages."""
 
 
 @dataclass
@@ -42,7 +29,6 @@ class Hands:
 
     page: Page
     done: int = 0
-    jobs: set[str] = field(default_factory=set)
 
     def click(self, locator: Locator) -> None:
         self.done += 1
@@ -62,78 +48,111 @@ class Hands:
         locator.set_input_files({"name": name, "mimeType": "application/jsonl", "buffer": content})
 
     @contextmanager
-    def job(self, name: str, at: str) -> Iterator[None]:
-        """A job that begins on the page `at`, which has come to rest without moving anything."""
+    def job(self, at: str, cost: int, best: str, least: int) -> Iterator[None]:
+        """A job that begins on the page `at`, which has come to rest without moving anything.
+
+        It has this cost here, and the `least` one in the product that is `best` at it, counted by its documentation.
+        """
         self.page.goto(at, wait_until="networkidle")
         shift = self.page.evaluate("window.shift")
         assert shift < MOST_SHIFT, f"{at} moves by {shift}"
         self.done = 0
         yield
-        cost, best, least = JOBS[name]
-        assert self.done == cost <= least, f"{name}: {self.done} keystrokes and clicks; {best}: {least}"
-        self.jobs.add(name)
+        assert self.done == cost <= least, f"{self.done} keystrokes and clicks; {best}: {least}"
 
 
-def test_common_jobs_cost_few_keystrokes_and_clicks(visit: Callable[..., None], owner: User) -> None:
+Work = Callable[[Callable[[Hands, Page], None]], None]
+
+
+@pytest.fixture
+def newest(owner: User) -> Conversation:
+    """The newest of three conversations, each of another agent."""
     pairs = [("how do I keep rye alive?", "Feed the rye once a week."), ("and in summer?", "Twice.")]
-    for number, agent in enumerate(("baker", "chef", "clerk")):
-        made = make_conversation(owner, exchange(*pairs), title=f"Rye {number}", agent=agent, project="/home/kitchen")
+    for agent in ("baker", "chef", "clerk"):
+        made = make_conversation(owner, exchange(*pairs), title=f"Rye {agent}", agent=agent, project="/home/kitchen")
         index_conversation(conversation_id=made.pk)
-    newest = Conversation.objects.latest("pk")
+    return Conversation.objects.latest("pk")
 
-    def steps(page: Page) -> None:
-        page.add_init_script(SHIFT)
-        hands = Hands(page)
-        heading = page.get_by_role("heading", level=1)
-        with hands.job("find a turn", "/"):
+
+@pytest.fixture
+def work(visit: Callable[..., None], newest: Conversation) -> Work:
+    """Does jobs in the browser of the owner."""
+
+    def run(jobs: Callable[[Hands, Page], None]) -> None:
+        def steps(page: Page) -> None:
+            page.add_init_script(SHIFT)
+            jobs(Hands(page), page)
+
+        visit(steps)
+
+    return run
+
+
+def test_jobs_of_search_cost_few_keystrokes_and_clicks(work: Work, newest: Conversation) -> None:
+    def jobs(hands: Hands, page: Page) -> None:
+        with hands.job("/", 3, "Raycast: its key, text, Enter", 3):
             hands.press("/")
             hands.type("keep rye alive")
             expect(page.locator(".preview mark.passage").first).to_be_visible()
             hands.press("Enter")
             expect(page.locator("[data-conversation-page] mark.passage").first).to_be_visible()
-        with hands.job("continue", "/"):
-            hands.click(page.locator(".home-list a").first)
-            expect(heading).to_have_text(newest.title)
-        with hands.job("start a chat", "/"):
-            hands.click(page.get_by_role("link", name="New chat"))
-            expect(heading).to_have_text("New chat")
-        with hands.job("import a file", "/"):
-            hands.click(page.get_by_role("navigation", name="Main").get_by_role("link", name="Import"))
-            hands.choose(page.locator("#main input#file"), "rye.jsonl", TRANSCRIPT)
-            expect(page.locator(".import").first).to_contain_text("rye.jsonl")
-        with hands.job("connect an agent", "/"):
-            hands.click(page.get_by_label("Settings").first)
-            hands.click(page.get_by_role("link", name="Connect an agent"))
-            hands.click(page.get_by_role("button", name="Make a key and fill it in"))
-            expect(page.locator("#new-key")).to_be_visible()
-        with hands.job("star a result", "/search?q=rye"):
+        with hands.job("/search?q=rye", 2, "Gmail: j, s", 2):
             hands.press("j", "s")
             expect(page.locator("#toast")).to_have_text("The conversation is starred.")
-        with hands.job("filter by two agents", "/search?q=rye"):
+        with hands.job("/search?q=rye", 3, "Linear: F, the property, two values", 4):
             hands.click(page.locator("#chip-agent"))
             for agent in ("baker", "chef"):
                 hands.click(page.get_by_role("checkbox", name=agent))
             expect(page).to_have_url(re.compile("agent=baker&agent=chef"))
             expect(page.locator(".hit-group")).to_have_count(2)
-        with hands.job("find in a conversation", f"{newest.get_absolute_url()}?turn=0"):
+        with hands.job(f"{newest.get_absolute_url()}?turn=0", 2, "Chrome: Ctrl F, text", 2):
             hands.press("f")
             expect(page.locator("[data-find]")).to_be_focused()
             hands.type("twice")
             expect(page.locator("#turn-1 ~ .message #passage, #turn-1 #passage")).to_be_in_viewport()
-        with hands.job("rename a project", "/library"):
+
+    work(jobs)
+    assert Conversation.objects.filter(starred_at__isnull=False).count() == 1
+
+
+def test_beginning_or_continuing_costs_few_keystrokes_and_clicks(work: Work, newest: Conversation) -> None:
+    def jobs(hands: Hands, page: Page) -> None:
+        heading = page.get_by_role("heading", level=1)
+        with hands.job("/", 1, "ChatGPT: the chat in the list", 1):
+            hands.click(page.locator(".home-list a").first)
+            expect(heading).to_have_text(newest.title)
+        with hands.job("/", 1, "ChatGPT: New chat", 1):
+            hands.click(page.get_by_role("link", name="New chat"))
+            expect(heading).to_have_text("New chat")
+        with hands.job("/", 2, "Drive: New, File upload, the file", 3):
+            hands.click(page.get_by_role("navigation", name="Main").get_by_role("link", name="Import"))
+            hands.choose(page.locator("#main input#file"), "rye.jsonl", TRANSCRIPT)
+            expect(page.locator(".import").first).to_contain_text("rye.jsonl")
+        with hands.job("/", 3, "Stripe: Developers, API keys, Create, name, Create", 5):
+            hands.click(page.get_by_label("Settings").first)
+            hands.click(page.get_by_role("link", name="Connect an agent"))
+            hands.click(page.get_by_role("button", name="Make a key and fill it in"))
+            expect(page.locator("#new-key")).to_be_visible()
+
+    work(jobs)
+
+
+def test_jobs_of_library_cost_few_keystrokes_and_clicks_and_are_undone(work: Work) -> None:
+    def jobs(hands: Hands, page: Page) -> None:
+        rows = page.locator(".library-row")
+        with hands.job("/library", 4, "Linear: the project, its name, text, Enter", 4):
             hands.click(page.get_by_role("link", name="kitchen"))
             hands.click(page.get_by_text("Rename or merge this project"))
             expect(page.get_by_label("Name")).to_be_focused()
             hands.type("bakery")
             hands.press("Enter")
             expect(page.get_by_text("“kitchen” is called “bakery” now.")).to_be_visible()
-            expect(page.locator(".library-row")).to_have_count(3)
+            expect(rows).to_have_count(3)
         page.get_by_role("button", name="Undo").click()
-        expect(page.locator(".library-row")).to_have_count(3)
+        expect(rows).to_have_count(3)
         page.goto("/library")
         without_haste(page)  # Undo stands for eight seconds
-        rows = page.locator(".library-row")
-        with hands.job("delete and undo", "/library"):
+        with hands.job("/library", 3, "Gmail: j, #, z", 3):
             hands.press("j", "#")
             expect(page.locator(".undo-notice")).to_be_visible()
             expect(rows).to_have_count(2)
@@ -141,11 +160,9 @@ def test_common_jobs_cost_few_keystrokes_and_clicks(visit: Callable[..., None], 
             expect(rows).to_have_count(3)
         page.goto("/library")
         page.locator(".library-title").nth(1).click()
-        expect(heading).not_to_have_text("Library")
+        expect(page.get_by_role("heading", level=1)).not_to_have_text("Library")
         page.go_back()
         expect(page.locator(".library-title").nth(1)).to_be_focused()
-        assert hands.jobs == set(JOBS)
 
-    visit(steps)
-    assert Conversation.objects.filter(starred_at__isnull=False).count() == 1
+    work(jobs)
     assert set(Conversation.objects.values_list("project", flat=True)) == {"/home/kitchen"}

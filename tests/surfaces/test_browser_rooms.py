@@ -17,7 +17,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import ONE_PANE, WIDTHS, at_every_width, expect_to_fit
+from tests.surfaces.browser import MOST_SHIFT, ONE_PANE, SHIFT, WIDTHS, at_every_width, expect_to_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -102,12 +102,32 @@ def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., 
     visit(steps, at=f"/conversations/{archive.long.pk}?turn=2")
 
 
+def test_wide_screen_shows_contents_until_closed(visit: Callable[..., None], archive: Archive) -> None:
+    address = f"/conversations/{archive.long.pk}?turn=2"
+
+    def steps(page: Page) -> None:
+        page.add_init_script(SHIFT)
+        page.goto(address)
+        expect(page.locator(".outline-rows")).to_be_visible()
+        expect(page.locator("[data-outline-turn]")).to_have_count(13)
+        assert page.evaluate("window.shift") <= MOST_SHIFT, page.evaluate("[...window.shifted]")
+        page.keyboard.press("J")
+        expect(page.locator("[data-outline-turn][aria-current]")).to_have_attribute("data-outline-turn", "3")
+        page.keyboard.press("t")
+        expect(page.locator(".outline-panel")).to_be_hidden()
+        page.reload()
+        expect(page.locator(".turns")).to_contain_text("4 / 13")
+        expect(page.locator(".outline-panel")).to_be_hidden()
+
+    visit(steps, at=address, width=1680)
+
+
 def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page, _: int) -> None:
         expect(page.locator(".turns")).to_contain_text("3 / 13")
         run = page.locator(".run")
         expect(run).to_have_count(1)
-        expect(run.locator("summary").first).to_contain_text("2 steps: 1 Bash, 1 Edit")
+        expect(run.locator("summary").first).to_contain_text("2 steps, 1 file")
         run.locator("summary").first.click()
         run.get_by_text("pytest").first.click()
         expect(run.locator(".ansi-1")).to_have_text("1 failed")
@@ -249,13 +269,12 @@ def test_find_marks_all_that_it_counts(visit: Callable[..., None], archive: Arch
 
 
 def test_display_switch_is_address(visit: Callable[..., None], archive: Archive) -> None:
-    answers, runs = ".message.is-assistant", ".run"
+    runs = ".run"
 
     def steps(page: Page, _: int) -> None:
         switch = page.get_by_role("navigation", name="What is shown")
         for chosen, show, shown, gone in (
-            ("Questions only", "questions", ".message.is-user", answers),
-            ("No tools", "no-tools", answers, runs),
+            ("Questions and outcomes", "questions", ".message.is-user", runs),
             ("Everything", "", runs, ".empty"),
         ):
             switch.get_by_role("link", name=chosen).click()
@@ -265,7 +284,7 @@ def test_display_switch_is_address(visit: Callable[..., None], archive: Archive)
             expect(page.locator(gone)).to_have_count(0)
             expect(page.locator("#turn-2")).to_be_in_viewport()
         page.go_back()
-        expect(switch.locator("[aria-current]")).to_have_text("No tools")
+        expect(switch.locator("[aria-current]")).to_have_text("Questions and outcomes")
         expect(page.locator(runs)).to_have_count(0)
         page.reload()
         expect(page.locator(runs)).to_have_count(0)

@@ -95,7 +95,6 @@ def test_stopped_process_is_not_ready_then_refuses_connections_and_ends_replies(
     assert set(Reply.objects.values_list("status", flat=True)) == {"done"}
 
 
-@pytest.mark.essential
 def test_streams_hold_no_database_connections() -> None:
     owner = make_user()
     release = threading.Event()

@@ -190,6 +190,15 @@ def text_chunk(text: str) -> bytes:
     return b"data: " + json.dumps({"choices": [{"delta": {"content": text}}]}).encode() + b"\n\n"
 
 
+def test_reply_that_reaches_its_limit_of_tokens_says_so(ada: Talker, endpoint: ChatServer) -> None:
+    end = b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}\n\ndata: [DONE]\n\n'
+    endpoint.scripts.append(Script((Say("Half a"), Raw(end))))
+    number = ada.new_conversation()
+    remark = ada.ask(number, "Tell me")[-1][1]["remark"]
+    assert remark.startswith("The reply was cut at its limit of ")
+    assert ada.last_reply(number)["error"] == remark
+
+
 def test_reply_without_end_is_cut_with_note_and_stored(ada: Talker, endpoint: ChatServer) -> None:
     megabyte = text_chunk("x" * 100) * 7_000
     endpoint.scripts.append(Script((Raw(megabyte),) * 100))

@@ -22,7 +22,7 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
 from convmemory.push.account import Account
-from convmemory.push.hook import outcomes, query_of
+from convmemory.push.hook import outcomes
 from convmemory.push.sending import Server, request
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
@@ -305,34 +305,3 @@ def test_manage_connect_makes_one_key_that_reads_and_imports(
     (key,) = ApiKey.objects.filter(person_id=owner.pk)
     assert not key.read_only
     assert (tmp_path / ".config/convmemory/key").read_text().startswith(key.prefix)
-
-
-LONG = "This goes on " * 40 + "and ends."
-
-
-@pytest.mark.parametrize(
-    ("prompt", "query"),
-    [
-        ("fix it", ""),
-        ("/compact keep the plan of today", ""),
-        ("!ls -l in this folder", ""),
-        ("\n".join(f"2026-01-0{n} 10:00:00 ERROR the pool is empty" for n in range(1, 8)), ""),
-        ("why does the pool run empty", "why does the pool run empty"),
-        ('<recalled-memory mark="1">\nold words\n</recalled-memory mark="1"> why is it empty', "why is it empty"),
-        ("what a long text " * 60, ("what a long text " * 60)[:475].rstrip()),
-        ("为什么连接池总是空的", "为什么连接池总是空的"),
-        ("継続して", ""),
-        ("なぜ接続プールが空になるのですか", "なぜ接続プールが空になるのですか"),
-        ("ทำไมพูลการเชื่อมต่อจึงว่างเปล่า", "ทำไมพูลการเชื่อมต่อจึงว่างเปล่า"),
-        ("# why does the pool run empty", "# why does the pool run empty"),
-        ("/etc/pool.toml is not read, why", "/etc/pool.toml is not read, why"),
-        ("/compact", ""),
-        (
-            f"{LONG} Which port does the pool use? {LONG} Look at it now.",
-            "Which port does the pool use? Look at it now.",
-        ),
-        (f"The pool is slow. {LONG} {LONG}\nSo tell me.", "The pool is slow. So tell me."),
-    ],
-)
-def test_query_of_prompt_leaves_out_commands_logs_and_recalled_text(prompt: str, query: str) -> None:
-    assert query_of(prompt) == query

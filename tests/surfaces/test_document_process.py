@@ -72,7 +72,6 @@ def test_reading_without_progress_names_setting(
     assert (document.failure, "1 s (DOCUMENT_STALL_S)" in document.error) == ("time", True)
 
 
-@pytest.mark.essential
 def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
     owner: User, tmp_path: Path, settings: Settings
 ) -> None:

@@ -27,7 +27,7 @@ ROOMS = (
     "/agents", "/settings/keys", "/settings/links", "/settings/connect", "/settings/data",
 )  # fmt: skip
 OF_A_CONVERSATION = (
-    "", "?turn=0", "?turn=0&show=no-tools", "?turn=0&show=questions", "/outline", "/summaries", "/events", "/context",
+    "", "?turn=0", "?turn=0&show=questions", "/outline", "/summaries", "/events", "/context",
     "/documents",
 )  # fmt: skip
 COUNTS_EVERY_TABLE = "/settings/data"

@@ -1,21 +1,16 @@
-"""The home page: recent conversations, the year, projects and health; and the first page of a new user."""
+"""The home page: the river of time, recent conversations and health; a time of it; the first page of a new user."""
 
-from datetime import date
+from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from django.utils import timezone
-from django.utils.translation import override
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.conversations.importing.models import Import
-from convmemory.conversations.models import Message
-from convmemory.conversations.statistics import Day, count_changed
+from convmemory.conversations.statistics import count_changed
 from convmemory.core.queue.fair_queue import asked_for
-from search.adapters.conversations import index_conversation
-from search.home import heatmap_of
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -45,36 +40,64 @@ def test_home_shows_where_to_go_on_and_whether_all_is_found(owner: User, client:
     page = client.get("/").content.decode()
     assert f'href="/conversations/{one.pk}?turn=1#turn-1"' in page
     assert "The &lt;oven&gt;" in page
-    assert 'href="/library?project=' in page
     assert "wait to be indexed" in page
     assert "broken.zip</a>, failed." in page
     assert "still to be counted" in page
-    assert "active days" not in page  # that count is not known yet
     assert asked_for("convmemory.conversations.tasks.count_for_statistics").count() == 1
 
 
-def test_days_of_year_lead_to_what_was_said(owner: User, client: Client) -> None:
-    one = make_conversation(owner, exchange(("first", "1")))
-    index_conversation(conversation_id=one.pk)
-    today = timezone.localdate()
-    Message.objects.filter(conversation=one).update(created_at=timezone.now())
+def test_months_and_projects_lead_to_searches_without_scripts(owner: User, client: Client) -> None:
+    for year in (2017, 2024):
+        at = datetime(year, 5, 14, 12, tzinfo=UTC)
+        make_conversation(owner, [user_says("q", created_at=at)], title=f"{year}", project="/src/<b>&mill", agent="x y")
     count_changed(archive_id=owner.pk)
     page = client.get("/").content.decode()
-    assert f"/search?after={today}&amp;before={today}" in page
-    assert "1 active day" in page
-    assert "All 1 turns are indexed." in page
+    assert 'href="/search?after=2024-05-01&amp;before=2024-05-31">May 2024</a>' in page
+    assert 'href="/search?after=2017-01-01&amp;before=2017-12-31">2017</a>' in page
+    assert 'href="/search?project=%2Fsrc%2F%3Cb%3E%26mill"' in page
+    assert "<b>&mill" not in page
+    assert 'href="/search?agent=x+y"' in client.get("/", {"by": "program"}).content.decode()
+    assert "still to be counted" not in page
 
 
-def test_heatmap_says_each_day_once_and_in_page_s_language() -> None:
-    quiet, one, many = Day(date(2026, 5, 4), 0), Day(date(2026, 5, 5), 1, 1), Day(date(2026, 5, 6), 1200, 4)
-    with override("de"):
-        (first, second) = heatmap_of([[quiet, one, many], [Day(date(2026, 5, 11), 0)]])
-    assert (first.month, second.month) == ("Mai", "")
-    assert [day.level for day in first.days] == [0, 1, 4]
-    assert [day.said for day in first.days] == ["", "5. Mai 2026: 1 Nachricht", "6. Mai 2026: 1.200 Nachrichten"]
-    assert [day.address for day in first.days] == [
-        "", "/search?after=2026-05-05&before=2026-05-05", "/search?after=2026-05-06&before=2026-05-06"
-    ]  # fmt: skip
+def test_search_by_time_alone_shows_what_was_worked_on_then(owner: User, client: Client) -> None:
+    at = datetime(2024, 5, 14, 12, tzinfo=UTC)
+    drafts = [
+        user_says("which lock?", created_at=at),
+        assistant_says("Take the lock by its id, always.", created_at=at),
+    ]
+    one = make_conversation(owner, drafts, title="Dead<lock>", project="/src/mill", agent="codex")
+    count_changed(archive_id=owner.pk)
+    for address in ("/search?after=2024-05-01&before=2024-05-31", "/search?q=after:2024-05+before:2024-05"):
+        page = client.get(address).content.decode()
+        assert "<h1>May 2024 <small>2 messages</small></h1>" in page
+        assert f'href="/conversations/{one.pk}?turn=0#turn-0"' in page
+        assert "Dead&lt;lock&gt;" in page
+        assert "Take the lock by its id, always." in page
+        assert 'href="/search?after=2024-04-01&amp;before=2024-04-30">April 2024</a>' in page
+        assert 'href="/search?project=%2Fsrc%2Fmill&amp;after=2024-05-01&amp;before=2024-05-31"' in page
+    empty = client.get("/search?after=2023-05-01&before=2023-05-31").content.decode()
+    assert "No conversation that is counted has a message in this time." in empty
+    other = client.get("/search?after=2024-05-01&before=2024-05-31&project=x").content.decode()
+    assert "What was worked on" not in other
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "after=0001-01-01&before=9999-12-31", "after=9999-12-31&before=9999-12-31", "after=0001-01-01",
+        "after=2024-02-30", "after=%00", "after=2024-05-01&before=2023-05-01", "after=2024-05-01&by=%3Cscript%3E",
+        "after=" + "9" * 5000, "before=2024-05-01", "after=1970-01-01", "after=2999-01-01",
+        "after=2024-13-01&by=program",
+    ],
+)  # fmt: skip
+def test_time_that_is_none_or_far_away_breaks_nothing(owner: User, client: Client, query: str) -> None:
+    for year in (1, 2024, 9999):
+        make_conversation(owner, [user_says("q", created_at=datetime(year, 5, 14, 12, tzinfo=UTC))], title=f"{year}")
+    count_changed(archive_id=owner.pk)
+    answer = client.get(f"/search?{query}")
+    assert answer.status_code in (200, 400, 422)
+    assert b"<script>" not in answer.content.split(b"<main")[-1]
 
 
 def test_home_takes_few_queries_however_much_there_is(
@@ -83,5 +106,7 @@ def test_home_takes_few_queries_however_much_there_is(
     for number in range(40):
         make_conversation(owner, exchange(("q", "a")), title=f"{number}", project=f"/src/{number}")
     client.get("/")
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(14):
         client.get("/")
+    with django_assert_max_num_queries(14):
+        client.get("/search?after=2024-05-01&before=2024-05-31")

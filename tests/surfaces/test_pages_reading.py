@@ -4,12 +4,15 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from html import unescape
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import strip_tags
 
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
@@ -42,7 +45,8 @@ def working_conversation(owner: User) -> Conversation:
 
 def test_steps_are_folded_with_results_diffs_and_colours(owner: User, page: Page) -> None:
     text = page(f"/conversations/{working_conversation(owner).pk}")
-    assert '<span class="fold-label">2 steps:</span> <span class="run-gist">1 Bash, 1 Edit</span>' in text
+    assert '<summary title="1 Bash, 1 Edit">' in text
+    assert '<span class="fold-label">2 steps, 1 file</span>' in text
     assert "1 failed</span>" in text
     assert text.count('<details class="run">') == 1
     assert '<span class="ansi-1">1 failed</span>' in text
@@ -70,16 +74,47 @@ def test_calls_are_shown_as_cards_and_only_if_tools_are_searched(owner: User, pa
     assert "Bash · vermilion --all" in strip_tags(hit)
 
 
-def test_display_switch_leaves_out_what_is_not_wanted(owner: User, page: Page) -> None:
+def outcomes_in(text: str) -> list[str]:
+    """Return the last lines of the turns on a page, without markup."""
+    lines = re.findall(r'<p class="outcome turn-outcome".*?</p>', text, re.DOTALL)
+    return [" ".join(unescape(strip_tags(line)).split()) for line in lines]
+
+
+def test_turn_ends_with_its_files_and_its_last_commands(owner: User, page: Page) -> None:
+    again = exchange(("<b>thanks</b>", "You are welcome."))
+    conversation = working_conversation(owner)
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=again)
+    text = page(conversation.get_absolute_url())
+    assert outcomes_in(text) == ["Outcome: a.py pytest failed"]  # a turn without work has no such line
+    assert text.index("Mended.") < text.index("turn-outcome") < text.index("thanks")
+    assert outcomes_in(page(f"{conversation.get_absolute_url()}?before=3", **HTMX)) == []  # the turn goes on behind it
+    assert outcomes_in(page(f"/search/preview{conversation.get_absolute_url()}?turn=0")) == [
+        "Outcome: a.py pytest failed"
+    ]
+
+
+def test_call_and_result_are_in_same_part_of_long_turn(owner: User, page: Page) -> None:
+    work = [user_says("go")]
+    for number in range(60):
+        work.append(MessageDraft("assistant", (ToolCallPart(f"c{number}", "Bash", {"command": f"step {number}"}),)))
+        work.append(MessageDraft("tool", (ToolResultPart(f"c{number}", f"printed {number}"),)))
+    made = make_conversation(owner, [*work, assistant_says("Done.")])
+    path, result = made.get_absolute_url(), made.messages.get(position=60)
+    first = page(path)
+    second = page(f"{path}?after={re.findall(r'[?]after=([0-9]+)', first)[0]}", **HTMX)
+    around = page(f"{path}?turn=0&m={result.pk}&part=0&from=0&to=7")
+    for text in (first, second, around):
+        assert text.count('<p class="step-label">Result</p>') == text.count('class="part fold call step') > 15
+        assert "part fold result" not in text
+
+
+def test_questions_are_shown_with_outcomes_alone(owner: User, page: Page) -> None:
     path = f"/conversations/{working_conversation(owner).pk}"
-    spoken = page(f"{path}?show=no-tools")
-    assert "I look." in spoken
-    assert "Mended." in spoken
-    assert "pytest" not in spoken
     questions = page(f"{path}?show=questions")
     assert "mend it" in questions
-    assert "Mended." not in questions
-    assert "pytest" in page(f"{path}?show=nonsense")
+    assert "I look." not in questions
+    assert outcomes_in(questions) == ["Outcome: Mended. a.py pytest failed"]
+    assert "I look." in page(f"{path}?show=nonsense")
     long = make_conversation(owner, exchange(*[(f"q{number}", "a") for number in range(60)]))
     assert "&amp;show=questions" in page(f"/conversations/{long.pk}?show=questions")
 
@@ -90,6 +125,22 @@ def test_head_counts_turns_from_one(owner: User, page: Page) -> None:
     assert re.search(r'<b data-turn-now="2">3</b>\s+<small>/ 13</small>', text)
     assert 'aria-label="Link to turn 3"' in text
     assert f"/conversations/{conversation.pk}?turn=3#turn-3" in text
+
+
+def test_short_question_is_heading_and_long_one_is_cut_and_opens(owner: User, page: Page) -> None:
+    long = "Why <b>is</b> it slow? " + "word " * 20_000
+    made = make_conversation(owner, exchange(("why is it *slow*?", "Locks."), (long, "Locks."), ("🌋🌋", "")))
+    text = page(made.get_absolute_url())
+    headings = re.findall(r'<div role="heading" aria-level="2".*?</div>', text, re.DOTALL)
+    assert [" ".join(strip_tags(each).split()) for each in headings] == ["why is it slow?", "🌋🌋"]
+    (cut,) = re.findall(r'<h2 dir="auto">(.*?)</h2>', text)
+    assert cut.startswith("Why &lt;b&gt;is&lt;/b&gt; it slow? word")
+    assert cut.endswith("…")
+    assert len(unescape(cut)) <= 200
+    assert f"all of it: {len(long):,} characters" in text
+    question = made.messages.get(turn_number=1, role="user")
+    opened = page(f"{made.get_absolute_url()}?turn=1&m={question.pk}&part=0&from=4&to=8")
+    assert re.search(r'<details class="part question"\s+data-part="0" open>', opened)
 
 
 # --- the outline ------------------------------------------------------------------------------------

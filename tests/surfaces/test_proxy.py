@@ -30,7 +30,7 @@ from tests.support.patience import ANSWER_S
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HELLO = {"role": "user", "content": "What is the capital of Peru?"}
-FOLLOW_UPS = 40  # each is sent as soon as the reply before has ended
+FOLLOW_UPS = 20  # each is sent as soon as the reply before has ended
 
 
 @pytest.fixture

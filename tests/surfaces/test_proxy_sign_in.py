@@ -192,6 +192,7 @@ def test_header_without_trusted_proxy_or_groups_without_header_is_refused_at_sta
     assert f"SettingError: {said}" in found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_server_believes_header_of_its_proxy_alone() -> None:
     variables = {"FORWARDED_ALLOW_IPS": "127.0.0.1", "REMOTE_USER_HEADER": HEADER}

@@ -14,8 +14,6 @@ from django.db import connection, transaction
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 from pytest_django.live_server_helper import LiveServer
-from scim2_client.engines.httpx2 import SyncSCIMClient
-from scim2_tester import Status, check_server
 
 from convmemory.accounts.identities import account_of
 from convmemory.accounts.keys import caller_of_key, create_key
@@ -44,20 +42,23 @@ def groups_of(user: User) -> set[str]:
     return set(user.groups.values_list("name", flat=True))
 
 
-class DeletingOnce(SyncSCIMClient):
-    """Deletes each resource once: scim2-tester deletes all that it has made after each check, 320 requests of 500."""
-
-    def delete(self, target: Any = None, id: Any = None, *args: Any, **values: Any) -> Any:
-        deleted: set[Any] = self.__dict__.setdefault("deleted", set())
-        if (target, id) in deleted:
-            return None
-        deleted.add((target, id))
-        return super().delete(target, id, *args, **values)
-
-
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_every_check_of_scim2_tester_passes(live_server: LiveServer) -> None:
+    """The client is imported here: it takes three seconds, which every run would spend."""
+    from scim2_client.engines.httpx2 import SyncSCIMClient
+    from scim2_tester import Status, check_server
+
+    class DeletingOnce(SyncSCIMClient):
+        """Deletes each resource once: scim2-tester deletes all it has made after each check, 320 requests of 500."""
+
+        def delete(self, target: Any = None, id: Any = None, *args: Any, **values: Any) -> Any:
+            deleted: set[Any] = self.__dict__.setdefault("deleted", set())
+            if (target, id) in deleted:
+                return None
+            deleted.add((target, id))
+            return super().delete(target, id, *args, **values)
+
     headers = {"Authorization": f"Bearer {create_token(name='tester')}"}
     with httpx2.Client(base_url=f"{live_server.url}/scim/v2", headers=headers) as http:
         results = check_server(DeletingOnce(http))

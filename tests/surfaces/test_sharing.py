@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,10 +16,13 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
-from convmemory.accounts.models import ShareLink
+from convmemory.accounts.models import AuditEntry, ShareLink
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations import sharing
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
+from convmemory.core.errors import NotAllowed
 from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.api import Api, problem_of
 from tests.support.planted_keys import PLANTED, leaks
@@ -71,6 +75,25 @@ def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: Use
     assert link["last_opened_at"]
     assert "url" not in link
     assert sharing.links_of(caller=Caller.of(make_user("eve"))) == []
+
+
+@pytest.mark.django_db
+def test_openings_by_others_alone_are_in_the_audit_log(owner: User, teapot: Conversation) -> None:
+    path = share(owner, teapot)
+    opened(path, signed_in(owner))
+    assert not AuditEntry.objects.filter(action="read").exists()
+    opened(path, signed_in(make_user("eve")))
+    assert AuditEntry.objects.values_list("person__username", flat=True).get(action="read") == "eve"
+
+
+@pytest.mark.django_db
+def test_conversation_of_space_gets_no_link(owner: User, settings: Settings) -> None:
+    settings.SHARING = "anybody"
+    space = create_space(person=owner, name="Kiln house")
+    made = make_conversation(space, PAIRS)
+    caller = replace(Caller.of(owner), archive=Caller.of(owner).spaces[0])
+    with acting_for(space.pk, person_id=owner.pk), pytest.raises(NotAllowed, match="copy it to your own archive"):
+        sharing.create_link(caller=caller, conversation_id=made.pk, turn=None, days=7, audience="anybody")
 
 
 @pytest.mark.django_db

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from convmemory.accounts import space_invitations, spaces
 from convmemory.accounts.keys import create_key
@@ -154,6 +155,16 @@ def test_declined_invitation_reaches_person_again_after_its_time_alone(
     monkeypatch.setattr(space_invitations, "LASTS", timedelta(0))
     assert "invites you to a space" not in town.browser.get("/").content.decode()
     assert town.answer("accept").status_code == 404
+    assert space_invitations.forget_old_invitations() == 1
+
+
+def test_old_invitation_that_was_declined_lately_is_not_forgotten(town: Town) -> None:
+    town.invite()
+    town.answer("decline")
+    long_ago = timezone.now() - space_invitations.LASTS
+    SpaceInvitation.objects.update(invited_at=long_ago)
+    assert space_invitations.forget_old_invitations() == 0
+    SpaceInvitation.objects.update(declined_at=long_ago)
     assert space_invitations.forget_old_invitations() == 1
 
 

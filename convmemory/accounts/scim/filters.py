@@ -81,8 +81,8 @@ def number(condition: Callable[[int], Q]) -> Condition:
     def compare(op: CompareOperator, value: Any) -> Q:
         if op != CompareOperator.eq or not isinstance(value, str):
             raise refused(op, "ids")
-        found = parse_number(value, maximum=MAX_INTEGER)
-        return Q(pk__in=[]) if found is None else condition(found)
+        number = parse_number(value, maximum=MAX_INTEGER)
+        return Q(pk__in=[]) if number is None else condition(number)
 
     return compare
 

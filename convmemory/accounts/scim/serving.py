@@ -43,9 +43,9 @@ def answer(request: HttpRequest, path: str) -> HttpResponse:
 
 def _token_of(request: HttpRequest) -> ScimToken:
     """Return the token of the request. Raises: UnauthorizedException."""
-    found = find_token(request.headers.get("Authorization", ""))
-    if found is not None:
-        return found
+    token = find_token(request.headers.get("Authorization", ""))
+    if token is not None:
+        return token
     if not ScimToken.objects.filter(revoked_at=None).exists():
         raise UnauthorizedException(
             detail="SCIM is not set up: the operator makes a token by `manage.py scim_token create NAME`."

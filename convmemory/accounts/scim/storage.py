@@ -153,14 +153,14 @@ class DirectoryStorage(ScimStorage):
     # --- users ------------------------------------------------------------------------------------
 
     def _create_user(self, resource: User) -> int:
-        said = self._removed(resource) or self._of_identity_provider(resource)
-        if said is None:
-            row, said = auth.User(), ProvisionedAccount(was_made=True)
+        account = self._removed(resource) or self._of_identity_provider(resource)
+        if account is None:
+            row, account = auth.User(), ProvisionedAccount(was_made=True)
             row.set_unusable_password()
         else:
-            row = said.person
+            row = account.person
         row.is_active = resource.active is not False
-        self._save_user(row, said, resource)
+        self._save_user(row, account, resource)
         self._record(Action.MADE, f"user {row.pk}", about=row.pk)
         return row.pk
 
@@ -187,14 +187,14 @@ class DirectoryStorage(ScimStorage):
             of_proxy = Q(subject__iexact=name) | Q(subject=external_id)
             is_same |= Q(pk__in=LinkedIdentity.objects.filter(of_proxy, issuer=ISSUER).values("person_id"))
         rows = self._people().filter(is_same, provisioned=None, password__startswith=UNUSABLE_PASSWORD_PREFIX)
-        found = list(rows[:2])
-        return ProvisionedAccount(person_id=found[0].pk) if len(found) == 1 else None
+        people = list(rows[:2])
+        return ProvisionedAccount(person_id=people[0].pk) if len(people) == 1 else None
 
     def _update_user(self, row: auth.User, resource: User) -> None:
         was_active = row.is_active
         row.is_active = resource.active is not False
-        said = getattr(row, "provisioned", None) or ProvisionedAccount()
-        self._save_user(row, said, resource)
+        account = getattr(row, "provisioned", None) or ProvisionedAccount()
+        self._save_user(row, account, resource)
         if was_active and not row.is_active:
             end_access(user_id=row.pk)
             self._record(Action.REVOKED, f"user {row.pk} (deactivated)", about=row.pk)
@@ -203,7 +203,7 @@ class DirectoryStorage(ScimStorage):
         else:
             self._record(Action.CHANGED, f"user {row.pk}", about=row.pk)
 
-    def _save_user(self, row: auth.User, said: ProvisionedAccount, resource: User) -> None:
+    def _save_user(self, row: auth.User, account: ProvisionedAccount, resource: User) -> None:
         """Store what the resource says. Raises: InvalidValueException, UniquenessException."""
         username = auth.User.normalize_username(storable(resource.user_name or ""))
         if auth.User.objects.filter(username__iexact=username).exclude(pk=row.pk).exists():
@@ -211,13 +211,13 @@ class DirectoryStorage(ScimStorage):
         email = _email_of(resource)
         name = resource.name or Name()
         before, row.username = row.email, username
-        (row if said.was_made else said).email = storable(email.value or "")
+        (row if account.was_made else account).email = storable(email.value or "")
         row.first_name, row.last_name = storable(name.given_name or ""), storable(name.family_name or "")
         _save(row)
-        said.person, said.removed_at, said.updated_at = row, None, timezone.now()
-        said.external_id = storable(resource.external_id or "")
-        said.email_type, said.email_is_primary = storable(email.type or ""), email.primary
-        _save(said)
+        account.person, account.removed_at, account.updated_at = row, None, timezone.now()
+        account.external_id = storable(resource.external_id or "")
+        account.email_type, account.email_is_primary = storable(email.type or ""), email.primary
+        _save(account)
         if row.email != before:
             warn(row, Change.ADDRESS, address=before)
 
@@ -231,38 +231,42 @@ class DirectoryStorage(ScimStorage):
         return row.pk
 
     def _update_group(self, row: Any, resource: Group) -> None:
-        said, before = getattr(row, "provisioned", None), {person.pk for person in row.people}
-        self._save_group(row, said or ProvisionedGroup(), resource)
+        provisioned, before = getattr(row, "provisioned", None), {person.pk for person in row.people}
+        self._save_group(row, provisioned or ProvisionedGroup(), resource)
         self._record(Action.CHANGED, f"group {row.pk}")
         now = self._members(resource)
         change_members(group=row, join=now - before, leave=before - now, by=self._by)
 
-    def _save_group(self, row: auth.Group, said: ProvisionedGroup, resource: Group) -> None:
+    def _save_group(self, row: auth.Group, provisioned: ProvisionedGroup, resource: Group) -> None:
         name = storable(resource.display_name or "")
         if auth.Group.objects.filter(name__iexact=name).exclude(pk=row.pk).exists():
             raise UniquenessException(detail=f"There is a group {name[:150]!r} already: find it by its displayName.")
         row.name = name
         _save(row)
-        said.group, said.external_id, said.updated_at = row, storable(resource.external_id or ""), timezone.now()
-        _save(said)
+        provisioned.group, provisioned.external_id, provisioned.updated_at = (
+            row,
+            storable(resource.external_id or ""),
+            timezone.now(),
+        )
+        _save(provisioned)
 
     def _members(self, resource: Group) -> set[int]:
         """Return the ids of the members. Raises: InvalidValueException for what is no user."""
         named = {member.value or "" for member in resource.members or ()}
         ids = {text: _number(text) for text in named}
-        found = set(self._people().filter(pk__in=ids.values()).values_list("pk", flat=True))
+        members = set(self._people().filter(pk__in=ids.values()).values_list("pk", flat=True))
         for text, number in ids.items():
-            if number not in found:
+            if number not in members:
                 raise InvalidValueException(detail=f"There is no user {text[:40]!r}: members are ids of users.")
-        return found
+        return members
 
     # --- both -------------------------------------------------------------------------------------
 
     def _found(self, rows: QuerySet[Any], resource_type: ResourceType, resource_id: str) -> Any:
-        found = rows.filter(pk=_number(resource_id)).first()
-        if found is None:
+        row = rows.filter(pk=_number(resource_id)).first()
+        if row is None:
             raise NotFoundException(detail=f"There is no {resource_type.name} {resource_id[:40]!r}.")
-        return found
+        return row
 
     def _record(self, action: Action, what: str, *, about: int | None = None) -> None:
         record(action, what=f"{what} {self._by}", person_id=None, about_id=about)
@@ -288,21 +292,21 @@ def _save(row: Model) -> None:
         with transaction.atomic():
             row.save()
     except ValidationError as error:
-        said = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
-        raise InvalidValueException(detail=said) from error
+        text = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in error.message_dict.items())
+        raise InvalidValueException(detail=text) from error
     except IntegrityError as error:  # another request was faster
         raise UniquenessException(detail="The name is taken.") from error
 
 
 def resource_of(row: Any, *, with_many: bool) -> Resource[Any]:
     """Return a user or a group as SCIM shows it; `with_many` with its groups or members."""
-    said = getattr(row, "provisioned", None)
-    common: dict[str, Any] = {"id": str(row.pk), "external_id": (said.external_id if said else "") or None}
+    account = getattr(row, "provisioned", None)
+    common: dict[str, Any] = {"id": str(row.pk), "external_id": (account.external_id if account else "") or None}
     if isinstance(row, auth.Group):
         meta = Meta(
             resource_type="Group",
-            created=said.created_at if said else None,
-            last_modified=said.updated_at if said else None,
+            created=account.created_at if account else None,
+            last_modified=account.updated_at if account else None,
         )
         members = [
             Member(value=str(person.pk), ref=f"Users/{person.pk}", type="User")  # type: ignore[arg-type]
@@ -311,8 +315,8 @@ def resource_of(row: Any, *, with_many: bool) -> Resource[Any]:
         return Group(**common, meta=meta, display_name=row.name, members=members or None)
     email = Email(
         value=row.address,
-        type=(said.email_type if said else "") or None,
-        primary=said.email_is_primary if said else None,
+        type=(account.email_type if account else "") or None,
+        primary=account.email_is_primary if account else None,
     )
     groups = [
         GroupOfUser(value=str(group.pk), ref=f"Groups/{group.pk}", display=group.name)  # type: ignore[arg-type]

@@ -52,8 +52,8 @@ def find_token(authorization: str) -> ScimToken | None:
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer":
         return None
-    found = ScimToken.objects.filter(token_hash=content_hash(token.strip()), revoked_at=None).first()
+    row = ScimToken.objects.filter(token_hash=content_hash(token.strip()), revoked_at=None).first()
     now = timezone.now()
-    if found is not None and (found.last_used_at is None or found.last_used_at < now - USE_RECORDED_EVERY):
-        ScimToken.objects.filter(pk=found.pk).update(last_used_at=now)
-    return found
+    if row is not None and (row.last_used_at is None or row.last_used_at < now - USE_RECORDED_EVERY):
+        ScimToken.objects.filter(pk=row.pk).update(last_used_at=now)
+    return row

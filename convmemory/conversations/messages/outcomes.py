@@ -24,9 +24,11 @@ from convmemory.core.titles import commit_subject
 CONCLUSION_CHARS, COMMAND_CHARS, PATH_CHARS, MAX_FILES = 400, 160, 200, 20
 # An answer is looked through from its end: a longer one is a document, whose end is no conclusion of more than this.
 READ_CHARS = 20_000
-ERROR_CHARS = 120
+ERROR_CHARS, SHOWN_CHARS = 120, 240  # of an output: the last line of one that failed, and a whole one
+NAMED_FILES = 3
 OK = "ok"
 SHORT_CHARS = 40  # "Done." says less than the text before it
+ENOUGH_CHARS = 120  # of sentences that conclude: "All three pass." does not say what was wrong, a text before it does
 
 _COMMANDS = re.compile(r"bash|shell|exec|terminal|run_command|run_in", re.IGNORECASE)
 _PATHS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file", "filename", "file")
@@ -37,7 +39,22 @@ _CODE_CHARS = 2_000  # at both ends of an output, where its exit code stands
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BLOCK = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
-_MARKUP = re.compile(r"^(?:#+ +|[-*] +|> +)|\*\*|__")
+_MARKUP = re.compile(r"^(?:#+ +|[-*] +|> +)|\*\*|__|^[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f ]+")
+_HEADING_OR_ROW = re.compile(r"#{1,6} |\|")
+# The heading of what an answer comes to, wherever it stands.
+_CONCLUDES = re.compile(
+    r"^(?:#{1,6} +|\*\*)[^\n]{0,30}?\b(?:final answer|conclusion|verdict|root cause|recommendation|summary|bottom line"
+    r"|tl;dr|fazit|ergebnis|zusammenfassung|conclusi\u00f3n|resumen|r\u00e9sum\u00e9)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Before the end of a turn "I'll use crc32" is what was done, but not "let me look".
+_LOOKS = re.compile(
+    r"(?:(?:[a-z]{2,9}[,!.] )?(?:now |next,? |first,? )?(?:let me|let['\u2019]s|i['\u2019]ll|i will|i need to|now i"
+    r"|i['\u2019]m going to|ich werde|lass mich|voy a|d\u00e9jame|je vais)(?: now| also| first| quickly)* "
+    r"(?:look|check|see|search|find|read|examine|investigate|run|verify|review|start|explore|analy[sz]e|reproduce|inspect"
+    r"|get|open|view|try|test|ver |voir|mir ))|ich sehe mir|ich schaue",
+    re.IGNORECASE,
+)
 # Sentences that announce or offer say no outcome.
 _ANNOUNCES = re.compile(
     r"(?:i['\u2019]ll|i will|i['\u2019]m going to|let me|let['\u2019]s|now i|next,? i|first,? i|would you like"
@@ -66,6 +83,17 @@ class Outcome:
     files: tuple[str, ...] = ()
     passed: str = ""
     failed: str = ""
+
+    @property
+    def file_names(self) -> str:
+        """Return the names of the first changed files, without their folders."""
+        names = [path.rstrip("/").rpartition("/")[2] for path in self.files]
+        return ", ".join(names[:NAMED_FILES]) + (" …" if len(names) > NAMED_FILES else "")
+
+    @property
+    def is_work(self) -> bool:
+        """True if files were changed or commands were run."""
+        return bool(self.files or self.passed or self.failed)
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that are not empty."""
@@ -149,15 +177,18 @@ def call_line(call: ToolCallPart, end: str | None) -> str:
     command = command_of(call)
     about = command or next(changed_files(call), "") or _first_value(call.input)
     line = one_line(f"{call.name} {about}", COMMAND_CHARS)
-    if end is None or (end == OK and not command):
+    if end is None or (end.startswith(OK) and not command):
         return line
     return f"{line}: {end}"
 
 
 def end_of(result: ToolResultPart) -> str:
-    """Return how a call ended, with the last line of the output of one that failed."""
+    """Return how a call ended: with its output if that is short, or the last line of the output of one that failed."""
     if not has_failed(result):
-        return OK
+        output = result.text if len(result.text) <= _CODE_CHARS else ""
+        lines = [line for line in output.rpartition("Output:\n")[2].splitlines() if not _EXIT_CODE.search(line)]
+        short = " ".join(" ".join(lines).split())
+        return f"{OK}, {short}" if 0 < len(short) <= SHOWN_CHARS else OK
     lines = [line for line in result.text[-_CODE_CHARS:].splitlines() if line.strip()]
     return f"failed, {one_line(lines[-1], ERROR_CHARS)}" if lines else "failed"
 
@@ -168,18 +199,32 @@ def _first_value(values: Mapping[str, Any]) -> str:
 
 
 def _conclusion(texts: list[str]) -> str:
-    """Return the sentences that conclude, from the last text that says more than that it is done."""
+    """Return the sentences that conclude: those of the last text, and while these are few, of the texts before it."""
     said = [text[-READ_CHARS:] for text in texts]
+    telling: list[str] = []
+    for text in reversed(said):
+        if len(text.strip()) >= SHORT_CHARS:
+            telling += _telling(text, _ANNOUNCES if text is said[-1] else _LOOKS)
+        if sum(map(len, telling)) >= ENOUGH_CHARS:
+            break
     last = next((text for text in reversed(said) if len(text.strip()) >= SHORT_CHARS), said[-1] if said else "")
+    return one_line(" ".join(telling or _telling(last, _ANNOUNCES) or [last]), CONCLUSION_CHARS)
+
+
+def _telling(text: str, announces: re.Pattern[str]) -> list[str]:
+    """Return the sentences of a text that say something, those under the heading of its conclusion first."""
+    plain = _FENCED.sub("\n", text)
+    if heading := _CONCLUDES.search(plain):
+        plain = f"{plain[heading.start() :]}\n\n{plain[: heading.start()]}"
     sentences = [
-        plain
-        for block in _BLOCK.split(_FENCED.sub("\n", last))
+        (_HEADING_OR_ROW.match(sentence.strip()), said)
+        for block in _BLOCK.split(plain)
         for sentence in _SENTENCE.split(block)
-        if (plain := _MARKUP.sub("", sentence.strip()).strip())
+        if (said := _MARKUP.sub("", _MARKUP.sub("", sentence.strip())).strip())
     ]
-    telling = [
+    return [
         each
-        for each in sentences
-        if not (_ANNOUNCES.match(each) or each.endswith("?") or (each.endswith(":") and len(each) < SHORT_CHARS))
+        for is_form, each in sentences
+        if not (is_form or announces.match(each) or each.endswith("?"))
+        and not (each.endswith(":") and len(each) < SHORT_CHARS)
     ]
-    return one_line(" ".join(telling or sentences or [last]), CONCLUSION_CHARS)

@@ -4,7 +4,7 @@ The passage of a link is marked, and the number of characters cut off is counted
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from django.utils.safestring import SafeString, mark_safe
 
@@ -54,7 +54,8 @@ class PartView:
 
     `passage` is the passage within it, `is_marked` whether that is marked. A call and its result share `call_id`;
     `diff` is a call's change to a file, `todos` the list that it sets; `is_image` says that the part has a picture to
-    show. `recalled` is what our own recall has added to a text, shown folded.
+    show. `recalled` is what our own recall has added to a text, shown folded. `source` is the part itself. `heading` is
+    set in the question that opens a turn: its beginning, or "" if all of it is short enough for a heading.
     """
 
     index: int
@@ -74,6 +75,13 @@ class PartView:
     todos: tuple[Todo, ...] = ()
     is_image: bool = False
     recalled: str = ""
+    source: Part | None = field(default=None, repr=False)
+    heading: str | None = None
+
+    @property
+    def chars(self) -> int:
+        """Return the length of a text, without what is only shown folded."""
+        return len(self.source.text) if isinstance(self.source, (TextPart, ThinkingPart)) else 0
 
     @property
     def is_unmarked_passage(self) -> bool:
@@ -111,6 +119,7 @@ def view_part(
             gist=_first_line(without_sequences(part.text[:GIST_SOURCE_CHARS])),
             is_error=part.is_error,
             call_id=part.call_id,
+            source=part,
         )
     else:
         facts = [part.media_type, _size(part.size_bytes) if part.size_bytes else ""]
@@ -140,7 +149,7 @@ def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan 
 def _view_text(
     part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: MarkedSpan | None, work: PageWork
 ) -> PartView:
-    view = PartView(index, part.type, gist=_first_line(part.text), passage=passage)
+    view = PartView(index, part.type, gist=_first_line(part.text), passage=passage, source=part)
     shown = passage and passage.shifted(len(part.text.lstrip("\n")) - len(part.text))
     text, left_out = _cut(part.text.strip("\n"), TEXT_CHARS, whole=whole, keep=shown.end if shown else 0)
     if len(text) > WHOLE_MARKDOWN_CHARS:
@@ -164,7 +173,7 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
         view = PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
         is_marked = bool(view.diff and any(line.mark for line in view.diff.lines))
-        return replace(view, passage=passage, is_marked=is_marked)
+        return replace(view, passage=passage, is_marked=is_marked, source=part)
     fields: list[Field] = []
     left_out, room = 0, TOOL_CHARS
     if passage:
@@ -196,6 +205,7 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         gist=card_line(part.input, GIST_CHARS),
         call_id=part.id,
         todos=() if passage or whole else todos_of(part.input),
+        source=part,
     )
     return replace(view, left_out=left_out, passage=passage, is_marked=is_marked)
 

@@ -8,14 +8,16 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext, pgettext_lazy
 
+from convmemory.conversations.messages.outcomes import NO_OUTCOME, Outcome, Spoken, outcome_of
 from convmemory.conversations.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Message
 from convmemory.conversations.pages.highlighting import MarkedPassage
 from convmemory.conversations.pages.markdown_html import PageWork
 from convmemory.conversations.pages.part_views import PartView, view_part
 from convmemory.core.marks import Mark
+from convmemory.core.text import one_line
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -29,6 +31,8 @@ _SPEAKERS: Mapping[MessageKind, "StrOrPromise"] = {
     "system": gettext_lazy("System"),
     "injected": gettext_lazy("Added by the agent"),
 }
+# A question up to this length is shown as a heading as it is; of a longer one, its beginning.
+QUESTION_CHARS, QUESTION_LINES, HEADING_CHARS = 400, 8, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Versions:
 class MessageView:
     """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: the speaker has changed.
 
-    `mark` is the owner's mark of the turn that it opens.
+    `mark` is the owner's mark of the turn that it opens, `outcome` that of the turn that it ends.
     """
 
     message_id: int
@@ -73,6 +77,11 @@ class MessageView:
     superseded: bool = False
     versions: Versions | None = None
     mark: Mark | None = None
+    outcome: Outcome = NO_OUTCOME
+
+    @property
+    def has_heading(self) -> bool:
+        return any(part.heading is not None for part in self.parts)
 
     @property
     def has_actions(self) -> bool:
@@ -89,10 +98,11 @@ def view_messages(
     notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
     versions: Mapping[int, Versions] = MappingProxyType({}),
     marks: Mapping[tuple[int, int], Mark] = MappingProxyType({}),
+    outcomes: Mapping[int, Outcome] = MappingProxyType({}),
 ) -> list[MessageView]:
     """Return messages in order, for the page. `turn_before` is the turn of the message before the first one.
 
-    `marks` are those of turns, by conversation and turn.
+    `marks` are those of turns, by conversation and turn, `outcomes` those of turns, by the last message of each.
     """
     views: list[MessageView] = []
     tools: dict[str, str] = {}
@@ -106,6 +116,13 @@ def view_messages(
         opens_turn = turn is not None and turn != turn_before
         passage_here = passage if passage and passage.message_id == message.pk else None
         held = {passage_here.part_index: passage_here.span} if passage_here else {}
+        part_views = [
+            view_part(part, index, tools=tools, passage=held.get(index), work=work) for index, part in enumerate(parts)
+        ]
+        if opens_turn and kind == "user":
+            question = next((at for at, view in enumerate(part_views) if view.type == "text" and view.gist), None)
+            if question is not None:
+                part_views[question] = _as_heading(part_views[question])
         views.append(
             MessageView(
                 message_id=message.pk,
@@ -119,18 +136,23 @@ def view_messages(
                 headed=opens_turn or not _continues(kind, speaker, views),
                 is_target=turn is not None and turn == target,
                 created_at=message.created_at,
-                parts=tuple(
-                    view_part(part, index, tools=tools, passage=held.get(index), work=work)
-                    for index, part in enumerate(parts)
-                ),
+                parts=tuple(part_views),
                 notes=notes.get(message.pk, ()),
                 versions=versions.get(message.pk),
                 mark=marks.get((message.conversation_id, turn)) if opens_turn and turn is not None else None,
+                outcome=outcomes.get(message.pk, NO_OUTCOME),
             )
         )
         if not message.superseded:
             turn_before = turn
     return views
+
+
+def _as_heading(view: PartView) -> PartView:
+    """Return the text of a question with its heading: all of it, or the beginning of a long one."""
+    text = view.source.text.strip() if isinstance(view.source, TextPart) else ""
+    is_short = len(text) <= QUESTION_CHARS and text.count("\n") < QUESTION_LINES
+    return replace(view, heading="" if is_short else one_line(text, HEADING_CHARS))
 
 
 def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
@@ -161,18 +183,20 @@ def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) ->
 # --- steps ----------------------------------------------------------------------------------------
 # Groups an agent's tool calls between its messages. Takes message views, returns the blocks of the page.
 #
-# Consecutive tool calls form a run, which the page collapses to one line ("12 steps: 8 Bash, 3 Read, 1 Edit"), even
-# across messages. A call and its result are one step.
+# Consecutive tool calls form a run, which the page collapses to one line ("12 steps, 3 files"), even across messages. A
+# call and its result are one step. Short remarks between calls ("Now I run the tests.") are in the run, too: what an
+# agent says before its first call and after its last one stays outside, and so does a longer text.
 
 
 TOOLS_NAMED = 4
+REMARK_CHARS = 280
 _TOOL_PARTS = ("tool_call", "tool_result")
 _IN_RUNS = ("assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call with its result, a result whose call is not on the page, or a thought between calls.
+    """A call with its result, a result whose call is not on the page, or a thought or a remark between calls.
 
     `position` and `result_position` are the positions of the messages of `part` and `result`.
     """
@@ -212,19 +236,32 @@ class Step:
         return self.part.passage is not None or (self.result is not None and self.result.passage is not None)
 
     @property
-    def is_thought(self) -> bool:
-        return self.part.type == "thinking"
+    def is_remark(self) -> bool:
+        return self.part.type not in _TOOL_PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class StepRun:
-    """Consecutive steps."""
+    """Consecutive steps, with their outcome: the files that they changed, the commands that passed and failed.
+
+    `is_all_work`: the turn's last line shows the same, as all of its work is in these steps.
+    """
 
     steps: tuple[Step, ...]
+    outcome: Outcome = NO_OUTCOME
+    is_all_work: bool = False
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], outcome_of_turn: Outcome) -> "StepRun":
+        """Return steps with their outcome."""
+        views = (view for step in steps for view in (step.part, step.result) if view)
+        parts = tuple(view.source for view in views if view.type in _TOOL_PARTS and view.source)
+        outcome = outcome_of([Spoken("assistant", parts)])
+        return cls(tuple(steps), outcome, outcome == replace(outcome_of_turn, conclusion=""))
 
     @property
     def count(self) -> int:
-        return sum(not step.is_thought for step in self.steps)
+        return sum(not step.is_remark for step in self.steps)
 
     @property
     def failed(self) -> int:
@@ -239,21 +276,36 @@ class StepRun:
         return self.count > 1
 
     @property
-    def gist(self) -> str:
-        """The tools used, most frequent first: "8 Bash, 3 Read, 1 Edit"."""
-        tools = Counter(step.part.label or "tool" for step in self.steps if not step.is_thought)
+    def label(self) -> str:
+        """Return the line of the fold: "12 steps, 3 files"."""
+        count, files = self.count, len(self.outcome.files)
+        steps = ngettext("%(count)s step", "%(count)s steps", count) % {"count": count}
+        if not files:
+            return steps
+        changed = ngettext("%(count)s file", "%(count)s files", files) % {"count": files}
+        return gettext("%(steps)s, %(files)s") % {"steps": steps, "files": changed}
+
+    @property
+    def tools(self) -> str:
+        """Return the tools used, most frequent first: "8 Bash, 3 Read, 1 Edit"."""
+        tools = Counter(one_line(step.part.label, 80) or "tool" for step in self.steps if not step.is_remark)
         named = [f"{count} {name}" for name, count in tools.most_common(TOOLS_NAMED)]
         others = tools.total() - sum(count for _, count in tools.most_common(TOOLS_NAMED))
-        return ", ".join([*named, f"{others} other{'s' if others > 1 else ''}"] if others else named)
+        more = ngettext("%(count)s other", "%(count)s others", others) % {"count": others}
+        return ", ".join([*named, more] if others else named)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageBlock:
-    """A message, or a stretch of one, and the run of steps that follows it; `last_position` is the last message's."""
+    """A message, or a stretch of one, and the run of steps that follows it; `last_position` is the last message's.
+
+    `outcome` is that of the turn that ends with it.
+    """
 
     view: MessageView
     run: StepRun | None
     last_position: int
+    outcome: Outcome = NO_OUTCOME
 
 
 def fold_steps(views: Iterable[MessageView]) -> list[MessageBlock]:
@@ -261,7 +313,19 @@ def fold_steps(views: Iterable[MessageView]) -> list[MessageBlock]:
     folding = _Folding()
     for view in views:
         folding.take(view)
-    return [draft.block() for draft in folding.drafts]
+    drafts: list[_Draft] = []
+    for draft in folding.drafts:
+        if drafts and drafts[-1].steps and draft.is_remark:
+            drafts[-1].take_remark(draft)
+        else:
+            drafts.append(draft)
+    blocks: list[MessageBlock] = []
+    outcome_of_turn = NO_OUTCOME
+    for draft in reversed(drafts):
+        if draft.outcome != NO_OUTCOME or (blocks and blocks[-1].view.turn != draft.view.turn):
+            outcome_of_turn = draft.outcome
+        blocks.append(draft.block(outcome_of_turn))
+    return blocks[::-1]
 
 
 @dataclass(slots=True)
@@ -270,10 +334,25 @@ class _Draft:
     last_position: int
     steps: list[Step] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    outcome: Outcome = NO_OUTCOME
 
-    def block(self) -> MessageBlock:
-        run = StepRun(tuple(self.steps)) if self.steps else None
-        return MessageBlock(replace(self.view, notes=tuple(self.notes)), run, self.last_position)
+    @property
+    def is_remark(self) -> bool:
+        """Return whether it is short texts of an agent that goes on with its steps."""
+        view = self.view
+        goes_on = bool(self.steps) and view.kind in _IN_RUNS and not (view.headed or view.opens_turn or view.superseded)
+        is_text = all(part.type in ("text", "thinking") for part in view.parts)
+        return goes_on and is_text and sum(part.chars for part in view.parts if part.type == "text") <= REMARK_CHARS
+
+    def take_remark(self, remark: "_Draft") -> None:
+        """Take a remark and the steps that follow it into the run."""
+        self.steps += [Step(remark.view.position, part) for part in remark.view.parts] + remark.steps
+        self.notes += remark.notes
+        self.last_position, self.outcome = remark.last_position, remark.outcome
+
+    def block(self, outcome_of_turn: Outcome) -> MessageBlock:
+        run = StepRun.of(self.steps, outcome_of_turn) if self.steps else None
+        return MessageBlock(replace(self.view, notes=tuple(self.notes)), run, self.last_position, self.outcome)
 
 
 class _Folding:
@@ -303,6 +382,7 @@ class _Folding:
             self._begin(view, (), is_first=True)
         self.drafts[-1].last_position = view.position
         self.drafts[-1].notes += view.notes
+        self.drafts[-1].outcome = view.outcome
 
     def _stretches(self, view: MessageView) -> Iterator[tuple[bool, tuple[PartView, ...]]]:
         """Yield the message's parts, split where steps begin and end; a thought after a step is itself a step."""

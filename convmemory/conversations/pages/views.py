@@ -29,6 +29,7 @@ from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.marking import marks_of, set_mark
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.hidden_keys import count_keys, keys_of, reveal_key
+from convmemory.conversations.messages.outcomes import NO_OUTCOME
 from convmemory.conversations.messages.parts import ToolCallPart, spoken_text
 from convmemory.conversations.messages.titling import asked_title
 from convmemory.conversations.models import Conversation
@@ -46,7 +47,7 @@ from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, p
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
-DISPLAYS = {"": _("Everything"), "no-tools": _("No tools"), "questions": _("Questions only")}
+DISPLAYS = {"": _("Everything"), "questions": _("Questions and outcomes")}
 
 
 # --- one conversation -----------------------------------------------------------------------------
@@ -77,23 +78,25 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         notes=added.notes,
         versions=added.versions,
         marks=marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk),
+        outcomes=window.outcomes,
     )
     display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
     # The blocks that the display switch shows.
     blocks = fold_steps(views)
     if display == "questions":
-        displayed = [block for block in blocks if block.view.kind == "user"]
-    elif display == "no-tools":
-        spoken = (replace(block, run=None) for block in blocks)
-        displayed = [block for block in spoken if block.view.parts and block.view.kind in ("user", "assistant")]
-    else:
-        displayed = blocks
+        blocks = [
+            block
+            if block.view.kind == "user"
+            else replace(block, run=None, view=replace(block.view, parts=(), notes=(), headed=False))
+            for block in blocks
+            if block.view.kind == "user" or block.outcome != NO_OUTCOME
+        ]
     context = {
         **added.values,
         "conversation": found,
         "message_count": _messages_shown(found),
         "window": window,
-        "blocks": displayed,
+        "blocks": blocks,
         "turn": turn,
         "passage": passage,
         "box": box,

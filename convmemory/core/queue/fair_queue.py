@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 from django.db import connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 
 from convmemory.core import acting
@@ -38,6 +38,7 @@ RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
 LEASE = timedelta(minutes=2)  # of a task that stops after some seconds; a killed worker's is taken up again after it
 LEASE_MARGIN = timedelta(minutes=1)  # of a task that cannot stop, beyond its time limit
 KEY_CHARS = 40
+MAX_MORE = 32  # tasks that a worker may add to the one in work
 OWNER_TASK, IS_LONG, IS_UNRECORDED = "runs_for_owner", "is_long", "is_unrecorded"
 
 TASK_NAME = re.compile(r"(?:convmemory(?:\.[a-z_]+)+|memory|search|summaries)\.(?:[a-z]+_)?tasks\.[a-z][a-z_]*")
@@ -227,6 +228,47 @@ def keep_task() -> None:
         if _own(task).update(leased_until=leased_until):
             task.leased_until = leased_until
         _limit_time()
+
+
+def take_more(choose: Callable[[list[OwnerTask]], list[OwnerTask]]) -> list[OwnerTask]:
+    """Lease further tasks like the one in work: those that `choose` returns of the ones that wait, the next first.
+
+    They have its function, owner and person. A task that was tried before is tried alone, so that one which kills its
+    worker takes no other with it. The caller passes all of them to `end_more`.
+    """
+    task = _in_work.get()
+    if task is None or task.attempts > 1:
+        return []
+    now = timezone.now()
+    of_caller = {"func": task.func, "archive_id": task.archive_id, "person_id": task.person_id}
+    alike = OwnerTask.objects.filter(_free(now), due_at__lte=now, attempts=0, slices=0, **of_caller)
+    alike = alike.order_by("-asked_at", "-pk")
+    chosen = choose(list(alike[:MAX_MORE]))
+    if not chosen:
+        return []
+    with transaction.atomic():
+        more = list(alike.select_for_update(skip_locked=True).filter(pk__in=[row.pk for row in chosen]))
+        for row in more:
+            row.leased_until, row.cluster, row.attempts = task.leased_until, task.cluster, 1
+        OwnerTask.objects.bulk_update(more, ["leased_until", "cluster", "attempts"])
+    return more
+
+
+def end_more(tasks: Sequence[OwnerTask], *, begun: Sequence[OwnerTask], finished: Sequence[OwnerTask]) -> None:
+    """Delete those of the tasks of `take_more` that are finished, unless they were requested again meanwhile.
+
+    The others are put back; one that was begun and is not finished is tried alone from then on.
+    """
+    if not tasks:
+        return
+    leased = OwnerTask.objects.filter(pk__in=[task.pk for task in tasks], leased_until=tasks[0].leased_until)
+    done = Q(pk__in=[])
+    for task in finished:
+        done |= Q(pk=task.pk, version=task.version)
+    tried = {task.pk for task in begun} - {task.pk for task in finished}
+    with transaction.atomic():
+        leased.filter(done).delete()
+        leased.update(leased_until=None, attempts=Case(When(pk__in=tried, then=F("attempts")), default=0))
 
 
 def _limit_time() -> None:

@@ -33,22 +33,22 @@ def examine_and_tell() -> tuple[list[str], list[str]]:
     recipients = operators()
     if not recipients:
         return [], []
-    found: dict[str, list[Finding]] = {}
+    findings: dict[str, list[Finding]] = {}
     for finding in examine().findings:
         if finding.severity > Severity.NOTICE:
-            found.setdefault(finding.id, []).append(finding)
+            findings.setdefault(finding.id, []).append(finding)
     # What could not be examined may still be wrong.
-    unknown = tuple(id.partition(".")[0] + "." for id in found if id.endswith((".unknown", ".unreachable")))
-    if "database.unreachable" in found:  # which ends the examination
+    unknown = tuple(id.partition(".")[0] + "." for id in findings if id.endswith((".unknown", ".unreachable")))
+    if "database.unreachable" in findings:  # which ends the examination
         unknown = ("",)
     with transaction.atomic():
-        new = [id for id in sorted(found) if Alert.objects.get_or_create(finding=id)[1]]
-        known = Alert.objects.exclude(finding__in=found).order_by("finding").values_list("finding", flat=True)
-        ended = [id for id in known if not id.startswith(unknown) and Alert.objects.filter(finding=id).delete()[0]]
+        new = [id for id in sorted(findings) if Alert.objects.get_or_create(finding=id)[1]]
+        over = Alert.objects.exclude(finding__in=findings).order_by("finding").values_list("finding", flat=True)
+        ended = [id for id in over if not id.startswith(unknown) and Alert.objects.filter(finding=id).delete()[0]]
         if new or ended:
             subject = f"convmemory: {plural(len(new), 'new finding')}" if new else "convmemory: well again"
             parts = [
-                f"{one.id}: {QUOTED.sub('…', one.message)}\n  -> {one.remedy}\n" for id in new for one in found[id]
+                f"{one.id}: {QUOTED.sub('…', one.message)}\n  -> {one.remedy}\n" for id in new for one in findings[id]
             ]
             parts += [f"Well again: {id}\n" for id in ended]
             parts += [f"{REMEDY}\n"] if new else []

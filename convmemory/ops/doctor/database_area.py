@@ -212,8 +212,8 @@ def indexes_facts() -> Iterator[Fact]:
 def check_validity() -> Iterator[Finding]:
     with schema_owner(), connection.cursor() as cursor:  # others are not shown which indexes are being built
         cursor.execute(load_sql("convmemory.ops.doctor", "invalid_indexes"))
-        found = cursor.fetchall()
-    for (name,) in found:
+        rows = cursor.fetchall()
+    for (name,) in rows:
         yield Finding(
             "indexes.invalid",
             Severity.ERROR,

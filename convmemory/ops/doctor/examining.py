@@ -157,8 +157,8 @@ def check_secret_file() -> Iterator[Finding]:
 
 def check_key() -> Iterator[Finding]:
     """Report that the database was used with another SECRET_KEY, as the worker that first ran on it has recorded."""
-    known = KeyFingerprint.objects.values_list("fingerprint", flat=True)
-    if not known or key_fingerprint() in known:
+    fingerprints = KeyFingerprint.objects.values_list("fingerprint", flat=True)
+    if not fingerprints or key_fingerprint() in fingerprints:
         return
 
     def accept() -> str:

@@ -89,9 +89,9 @@ def check_weights() -> Iterator[Finding]:
 
 def check_model_files() -> Iterator[Finding]:
     """Report a changed tokenizer or configuration, which a model's name shows only if a graph or prompts are used."""
-    known = dict(KnownModel.objects.values_list("name", "sha256"))
+    digests = dict(KnownModel.objects.values_list("name", "sha256"))
     for name, files in _weights():
-        if name in known and known[name] != files_digest(files):
+        if name in digests and digests[name] != files_digest(files):
             yield Finding(
                 "models.files-changed",
                 Severity.ERROR,
@@ -103,9 +103,9 @@ def check_model_files() -> Iterator[Finding]:
 
 def remember_models() -> None:
     """Record the files of local models in use that are not recorded yet, in the deep sweep; `doctor` compares them."""
-    known = set(KnownModel.objects.values_list("name", flat=True))
+    names = set(KnownModel.objects.values_list("name", flat=True))
     for name, files in _weights():
-        if name not in known:
+        if name not in names:
             KnownModel.objects.get_or_create(name=name, defaults={"sha256": files_digest(files)})
 
 

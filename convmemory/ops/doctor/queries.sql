@@ -74,13 +74,16 @@ WITH current AS (
     WHERE i.space_id = %(space)s
 ),
 stored AS (
-    SELECT source_id, item_number / %(items)s AS number, count(*) AS passages
-    FROM search_passage
-    WHERE space_id = %(space)s
+    SELECT source_id, item_number / %(items)s AS number, sum(passages) AS passages, count(*) AS vectors
+    FROM (
+        SELECT source_id, item_number, 1 AS passages FROM search_passage WHERE space_id = %(space)s
+        UNION ALL
+        SELECT source_id, item_number, 0 FROM search_itemembedding WHERE space_id = %(space)s
+    ) AS vectors
     GROUP BY source_id, item_number / %(items)s
 ),
 packed AS (
-    SELECT source_id, number, octet_length(entries) / %(entry_bytes)s AS passages
+    SELECT source_id, number, octet_length(entries) / %(entry_bytes)s AS vectors
     FROM search_binarycodeblock
     WHERE space_id = %(space)s
 )
@@ -94,7 +97,7 @@ UNION
 SELECT current.source_id
 FROM stored FULL JOIN packed USING (source_id, number)
 INNER JOIN current USING (source_id)
-WHERE stored.passages IS DISTINCT FROM packed.passages
+WHERE stored.vectors IS DISTINCT FROM packed.vectors
 
 
 -- name: inactive_slots

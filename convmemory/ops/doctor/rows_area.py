@@ -23,8 +23,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.privacy.stored_files import find_orphans, sweep_orphans
 from memory.models import MessageEmbedding
-from search.indexing.layouts import find_lost_postings
-from search.indexing.packing import pack_again
+from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,
@@ -209,10 +208,10 @@ def check_documents() -> Iterator[Finding]:
     lost = damaged = changed = 0
     unread = READ_BYTES
     for row in Document.objects.order_by("?").iterator(chunk_size=500):
-        found = storage.size_of(str(row.file))
-        lost += found is None
-        damaged += found not in (None, row.size)
-        if found == row.size and unread > 0:
+        size = storage.size_of(str(row.file))
+        lost += size is None
+        damaged += size not in (None, row.size)
+        if size == row.size and unread > 0:
             unread -= row.size
             changed += not has_digest(Path(storage.path(str(row.file))), Path(str(row.file)).name)
     if lost:

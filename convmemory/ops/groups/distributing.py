@@ -51,29 +51,29 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
     """
     with own_link() as guard:
         require_nodes(guard)
-        found = layout.note_layout(guard)
-        first, least = len(found.groups) + 1, max(2, len(found.groups) + (not schemas_beside_nodes(guard)))
+        present = layout.note_layout(guard)
+        first, least = len(present.groups) + 1, max(2, len(present.groups) + (not schemas_beside_nodes(guard)))
         if not least <= groups <= MOST_GROUPS:
-            raise InvalidInput(f"Name {least} to {MOST_GROUPS} groups: there are {len(found.groups) or 'none'} yet.")
+            raise InvalidInput(f"Name {least} to {MOST_GROUPS} groups: there are {len(present.groups) or 'none'} yet.")
         refuse_while_in_use(guard)
         refuse_older_tables(guard)
         _drop_drafts(guard)
-        if found.groups:
+        if present.groups:
             # Create empty groups, which new owners join.
             numbers = range(first, groups + 1)
             with guard.transaction():
                 for number in numbers:
                     make_group(
                         guard, schema=_draft(number), tables=grouped_tables(), source=schema_of(1),
-                        home_path=found.home_path, fill=lambda: None,
+                        home_path=present.home_path, fill=lambda: None,
                     )  # fmt: skip
-                choose_path(guard, found.home_path)
+                choose_path(guard, present.home_path)
                 run(guard, load_sql("convmemory.core.postgres", "drop_views_over_all"))
                 _name_groups(guard, numbers)
             done = Distribution(dict.fromkeys(numbers, 0))
         else:
             try:
-                done = _spread(guard, found, groups, tell)
+                done = _spread(guard, present, groups, tell)
             except BaseException:
                 _drop_drafts(guard)
                 raise
@@ -89,9 +89,9 @@ def _drop_drafts(link: Link) -> None:
 # --- the first time -------------------------------------------------------------------------------
 
 
-def _spread(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution:
+def _spread(guard: Link, before_spread: Layout, groups: int, tell: Tell) -> Distribution:
     tables = grouped_tables()
-    places = [sql.Identifier(found.home, table) for table in tables]
+    places = [sql.Identifier(before_spread.home, table) for table in tables]
     with own_link() as maker, guard.transaction():
         refuse_while_in_use(guard, own=[maker.info.backend_pid])
         guard.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(sql.SQL(", ").join(places)))
@@ -103,32 +103,32 @@ def _spread(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution
             ).fetchall()
             maker.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(IDS)))
             for table, column, name in numbered:
-                old, new = sql.Identifier(found.home, name), sql.Identifier(IDS, f"{table}_{column}_seq")
+                old, new = sql.Identifier(before_spread.home, name), sql.Identifier(IDS, f"{table}_{column}_seq")
                 maker.execute(sql.SQL("CREATE SEQUENCE {}").format(new))
                 going_on = sql.SQL(load_sql("convmemory.ops.groups", "go_on_counting"))
                 maker.execute(going_on.format(new=sql.Literal(new.as_string(maker)), old=old))
             numbered = [(table, column, f"{table}_{column}_seq") for table, column, _ in numbered]
         for number in range(1, groups + 1):
             with maker.transaction():
-                _copy_group(maker, found, number, tables, numbered)
+                _copy_group(maker, before_spread, number, tables, numbered)
             tell(f"Group {number} of {groups}: {owners[number]} owners.")
         # The number of rows of all groups.
         rows = 0
         for table in tables:
-            before = _count(maker, found.home, table)
+            before = _count(maker, before_spread.home, table)
             after = sum(_count(maker, _draft(number), table) for number in range(1, groups + 1))
             if before != after:
                 raise DistributionFailed(
                     f"{table} has {before} rows, but {after} were copied. The database is unchanged."
                 )
             rows += after
-        home_tables = sql.SQL(", ").join(sql.Identifier(found.home, table) for table in tables)
+        home_tables = sql.SQL(", ").join(sql.Identifier(before_spread.home, table) for table in tables)
         guard.execute(sql.SQL("DROP TABLE {}").format(home_tables))
         for _, _, name in numbered:
             moving = sql.SQL("ALTER SEQUENCE {} SET SCHEMA {}")
-            guard.execute(moving.format(sql.Identifier(IDS, name), sql.Identifier(found.home)))
+            guard.execute(moving.format(sql.Identifier(IDS, name), sql.Identifier(before_spread.home)))
         guard.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(IDS)))
-        choose_path(guard, found.home_path)
+        choose_path(guard, before_spread.home_path)
         run(guard, load_sql("convmemory.core", "grant_rights"))  # to the sequences
         guard.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(OVER_ALL)))
         _name_groups(guard, range(1, groups + 1))
@@ -150,7 +150,7 @@ def _place_owners(maker: Link, groups: int) -> dict[int, int]:
 
 
 def _copy_group(
-    maker: Link, found: Layout, number: int, tables: Sequence[str], numbered: Sequence[tuple[str, str, str]]
+    maker: Link, before_spread: Layout, number: int, tables: Sequence[str], numbered: Sequence[tuple[str, str, str]]
 ) -> None:
     schema = _draft(number)
     copying = sql.SQL(load_sql("convmemory.ops.groups", "copy_group"))
@@ -159,11 +159,13 @@ def _copy_group(
         for way in OTHER_ORDERS:
             run(maker, f"SET LOCAL {way} = off")
         for table in tables:
-            target, source = sql.Identifier(schema, table), sql.Identifier(found.home, table)
+            target, source = sql.Identifier(schema, table), sql.Identifier(before_spread.home, table)
             values = {"target": target, "source": source, "columns": columns_of(maker, table)}
             maker.execute(copying.format(**values, group=sql.Literal(number)))
 
-    make_group(maker, schema=schema, tables=tables, source=found.home, home_path=found.home_path, fill=fill)
+    make_group(
+        maker, schema=schema, tables=tables, source=before_spread.home, home_path=before_spread.home_path, fill=fill
+    )
     drawing = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT nextval({})")
     for table, column, name in numbered:
         sequence = sql.Literal(sql.Identifier(IDS, name).as_string(maker))

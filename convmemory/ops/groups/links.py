@@ -38,10 +38,10 @@ LEAVING_S = 5.0
 
 def refuse_while_in_use(link: psycopg.Connection, *, own: Sequence[int] = ()) -> None:
     """Wait a moment for connections that are ending; `own` are processes of this program. Raises: InvalidInput."""
-    known = [link.info.backend_pid, *own]
+    ours = [link.info.backend_pid, *own]
     statement = sql.SQL(load_sql("convmemory.ops.groups", "connections_of_others"))
     deadline = time.monotonic() + LEAVING_S
-    while (row := link.execute(statement, [known]).fetchone()) and row[0] and time.monotonic() < deadline:
+    while (row := link.execute(statement, [ours]).fetchone()) and row[0] and time.monotonic() < deadline:
         time.sleep(0.1)
         link.execute(load_sql("convmemory.ops.groups", "forget_activity").encode())
     if row and row[0]:

@@ -83,8 +83,8 @@ def make_views_over_all(link: Link) -> None:
 def is_up_to_date() -> bool:
     """Return whether the shared tables and all groups have all migrations."""
     loader = MigrationLoader(connection, ignore_no_migrations=True)
-    wanted = set(loader.disk_migrations or ())
-    return not any(wanted - applied for applied in _applied(groups.layout().groups))
+    migrations = set(loader.disk_migrations or ())
+    return not any(migrations - applied for applied in _applied(groups.layout().groups))
 
 
 def groups_behind(numbers: Sequence[int]) -> list[int]:
@@ -112,11 +112,11 @@ def make_missing_views_over_all() -> None:
 
 
 def _applied(numbers: Sequence[int]) -> list[set[tuple[str, str]]]:
-    found = []
+    applied = []
     for number in (acting.NO_GROUP, *numbers):
         with acting.in_group(number):
-            found.append(set(MigrationRecorder(connection).applied_migrations()))
-    return found
+            applied.append(set(MigrationRecorder(connection).applied_migrations()))
+    return applied
 
 
 def _run(step: str) -> None:

@@ -33,7 +33,7 @@ def group_reports() -> list[GroupReport]:
     numbers = list(groups.layout().groups)
     if not numbers:
         return []
-    places = {place.number: place for place in groups_on_nodes(numbers)}
+    places = {on_node.number: on_node for on_node in groups_on_nodes(numbers)}
     answering = [number for number in numbers if number in places and not places[number].trouble]
     behind, unprotected = set(groups_behind(answering)), tables_without_policy()
     with connection.cursor() as cursor:
@@ -41,14 +41,14 @@ def group_reports() -> list[GroupReport]:
         rows = cursor.fetchall()
     reports = []
     for number, owners, invalid, missing in rows:
-        place = places.get(number)
+        on_node = places.get(number)
         problems = [*_problems(number, number in behind, unprotected, invalid, missing)]
-        if place is None:
+        if on_node is None:
             problems.append("it lies on no node: run `manage.py distribute` again")
-        elif place.trouble:
-            problems.append(f"its node does not answer: {place.trouble}")
-        figures = (place.passages, place.size) if place else (0, 0)
-        reports.append(GroupReport(number, owners, *figures, tuple(problems), place.node if place else ""))
+        elif on_node.trouble:
+            problems.append(f"its node does not answer: {on_node.trouble}")
+        figures = (on_node.passages, on_node.size) if on_node else (0, 0)
+        reports.append(GroupReport(number, owners, *figures, tuple(problems), on_node.node if on_node else ""))
     return reports
 
 

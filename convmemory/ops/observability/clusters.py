@@ -39,24 +39,24 @@ def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cl
 
     The same points give the same groups. A few points have none.
     """
-    wanted = min(MAX_CLUSTERS, len(places) // POINTS_A_CLUSTER)
-    if wanted < 2:
+    groups = min(MAX_CLUSTERS, len(places) // POINTS_A_CLUSTER)
+    if groups < 2:
         return []
     # The group of each point by k-means, starting from points far apart.
     centres = places[[int(np.square(places - places.mean(axis=0)).sum(axis=1).argmax())]]
-    while len(centres) < wanted:
+    while len(centres) < groups:
         centres = np.vstack([centres, places[_distances(places, centres).min(axis=1).argmax()]])
     for _ in range(ROUNDS):
         group_of = _distances(places, centres).argmin(axis=1)
         centres = np.array(
             [places[group_of == number].mean(axis=0) if (group_of == number).any() else centres[number]
-             for number in range(wanted)]
+             for number in range(groups)]
         )  # fmt: skip
     group_of = np.asarray(_distances(places, centres).argmin(axis=1))
     words = [_words(heading) for heading in headings]
-    everywhere = Counter(word for found in words for word in found)
-    found: list[Cluster] = []
-    for number in range(wanted):
+    everywhere = Counter(word for heading in words for word in heading)
+    clusters: list[Cluster] = []
+    for number in range(groups):
         members = np.flatnonzero(group_of == number)
         here = Counter(word for member in members.tolist() for word in words[member])
         scores = {}
@@ -67,8 +67,8 @@ def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cl
                 scores[word] = share * log(lift)
         best = sorted(scores, key=lambda word: (-scores[word], word))[:WORDS_SHOWN]
         x, y = np.median(places[members], axis=0).tolist() if len(members) else (0.0, 0.0)
-        found.append(Cluster(x, y, len(members), tuple(best)))
-    return sorted((each for each in found if each.words), key=lambda each: -each.count)
+        clusters.append(Cluster(x, y, len(members), tuple(best)))
+    return sorted((each for each in clusters if each.words), key=lambda each: -each.count)
 
 
 def _distances(places: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:

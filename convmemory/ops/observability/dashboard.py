@@ -150,13 +150,13 @@ def sizes_panel() -> Panel:
     """Return the largest tables and indexes."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.observability", "index_sizes"), {"limit": SIZES})
-        found = cursor.fetchall()
-    values = [(name, float(size), size_text(size)) for name, _, size in found]
+        rows = cursor.fetchall()
+    values = [(name, float(size), size_text(size)) for name, _, size in rows]
     return Panel(
         "Tables and indexes by size",
         f"The {SIZES} largest; a table with what is stored out of line.",
         ("Name", "Index of", "Size"),
-        [(name, table, size_text(size)) for name, table, size in found],
+        [(name, table, size_text(size)) for name, table, size in rows],
         bars=bars(values[:8], full=values[0][1] if values else 0.0),
     )
 

@@ -81,8 +81,8 @@ def compute_map(request: HttpRequest) -> HttpResponse:
 
 def map_of(caller: Caller, *, is_own: bool) -> dict[str, Any]:
     """Return the stored map of one user with links to the turns, for its template."""
-    found = TurnMap.objects.filter(archive_id=caller.archive_id).select_related("space").first()
-    points = shown_points(found) if found else []
+    turn_map = TurnMap.objects.filter(archive_id=caller.archive_id).select_related("space").first()
+    points = shown_points(turn_map) if turn_map else []
     for number, point in enumerate(points):
         point["cx"], point["cy"] = map_place(point["x"], point["y"])
         point["age"] = number * len(AGES) // len(points)
@@ -92,14 +92,14 @@ def map_of(caller: Caller, *, is_own: bool) -> dict[str, Any]:
             adapter.url if is_own else adapter.reading_url
         )  # the product's page for the owner, the admin's for others
         point["url"] = address(point["object"], point["item"])
-    return {"turn_map": found, "points": points, "labels": labels_of(points), "size": MAP_SIZE, "ages": AGES}
+    return {"turn_map": turn_map, "points": points, "labels": labels_of(points), "size": MAP_SIZE, "ages": AGES}
 
 
 def labels_of(points: list[dict[str, Any]]) -> list[MapLabel]:
     """Return the labels of the map's clusters, each at the centre of its cluster."""
     places = np.array([(point["x"], point["y"]) for point in points], dtype=np.float64).reshape(-1, 2)
-    found = clusters_of(places, [point["heading"] for point in points])
-    return apart([MapLabel(" · ".join(each.words), *map_place(each.x, each.y), each.count) for each in found])
+    clusters = clusters_of(places, [point["heading"] for point in points])
+    return apart([MapLabel(" · ".join(each.words), *map_place(each.x, each.y), each.count) for each in clusters])
 
 
 urlpatterns = [

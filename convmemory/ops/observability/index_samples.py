@@ -42,25 +42,27 @@ def take_sample() -> IndexSample:
 
 def failure_reasons() -> list[dict[str, Any]]:
     """Return the failures with their reasons: for the index by message, for tasks by the class of the error alone."""
-    found = [
+    reasons = [
         {"what": what, "reason": reason, "count": count}
         for what, reason, count in _rows("failure_reasons", {"limit": REASONS})
     ]
     tasks = Counter((task.func, error_kind(task.result)) for task in Failure.objects.order_by("-stopped")[:TASKS_READ])
-    found += [{"what": func, "reason": reason, "count": count} for (func, reason), count in tasks.most_common(REASONS)]
-    return found
+    reasons += [
+        {"what": func, "reason": reason, "count": count} for (func, reason), count in tasks.most_common(REASONS)
+    ]
+    return reasons
 
 
 def error_kind(result: object) -> str:
     """Return the class of a failed task's error, without its message, which can quote texts of users."""
-    _, found, frames = str(result or "").rpartition("Traceback (most recent call last):\n")
+    _, heading, frames = str(result or "").rpartition("Traceback (most recent call last):\n")
     after_frames = next((line for line in frames.splitlines() if line and not line.startswith(" ")), "")
-    name = ERROR_CLASS.match(after_frames) if found else None
+    name = ERROR_CLASS.match(after_frames) if heading else None
     return name.group() if name else "ended from outside"
 
 
 def _rows(name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops.observability", name), parameters)
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows

@@ -127,13 +127,13 @@ def hourly(name: str, *, since: datetime, label: str | None = None) -> list[Meas
 
 def quantile_s(buckets: Sequence[int], share: float) -> float | None:
     """Return the duration that `share` of the counts did not exceed, interpolated; None without counts."""
-    wanted = sum(buckets) * share
-    if not wanted:
+    rank = sum(buckets) * share
+    if not rank:
         return None
     seen, lower = 0, 0.0
     for count, upper in zip(buckets, (*BOUNDS_S, BOUNDS_S[-1]), strict=True):
-        if count and seen + count >= wanted:
-            return lower + (upper - lower) * (wanted - seen) / count
+        if count and seen + count >= rank:
+            return lower + (upper - lower) * (rank - seen) / count
         seen, lower = seen + count, upper
     return lower
 

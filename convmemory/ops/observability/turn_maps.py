@@ -35,7 +35,7 @@ def compute_map(*, archive_id: int) -> TurnMap | None:
         "computed_at": timezone.now(),
         "turns": rows[0][3],
         "explained": explained,
-        "points": [[row[0], row[1], *place] for row, place in zip(rows, places, strict=True)],
+        "points": [[row[0], row[1], *point] for row, point in zip(rows, places, strict=True)],
     }
     return TurnMap.objects.update_or_create(archive_id=archive_id, defaults=values)[0]
 

@@ -169,7 +169,7 @@ def stored_paths(reader: psycopg.Connection) -> list[str]:
     """Return the paths of documents' files and of uploads; a database of an older version may have none."""
     tables = _tables(reader)
     statements = [name for table, name in STATEMENTS.items() if table in tables]
-    return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops.privacy", name))]
+    return [stored for name in statements for (stored,) in _rows(reader, load_sql("convmemory.ops.privacy", name))]
 
 
 def count_rows(reader: psycopg.Connection) -> dict[str, int]:
@@ -236,13 +236,13 @@ def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
     Files deleted meanwhile are left out, and so are damaged ones, with which the backup could not be restored.
     """
     count = 0
-    for place in places:
-        path = _path_of(place)
-        if not _is_whole(place):
+    for stored in places:
+        path = _path_of(stored)
+        if not _is_whole(stored):
             if path.exists():
-                logger.warning("%s is damaged and not in the backup: its owner has to upload it again", place)
+                logger.warning("%s is damaged and not in the backup: its owner has to upload it again", stored)
             continue
-        with path.open("rb") as source, archive.open(FOLDER + place, "w", force_zip64=True) as target:
+        with path.open("rb") as source, archive.open(FOLDER + stored, "w", force_zip64=True) as target:
             shutil.copyfileobj(source, target, CHUNK_BYTES)
         count += 1
     return count
@@ -250,13 +250,13 @@ def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
 
 def verify_files(archive: zipfile.ZipFile) -> None:
     """Verify the files. Raises: InvalidInput if a file has another name, or does not match the digest in it."""
-    for place, entry in _files_of(archive):
+    for stored, entry in _files_of(archive):
         digest = hashlib.sha256()
         with archive.open(entry) as file:
             while chunk := file.read(CHUNK_BYTES):
                 digest.update(chunk)
-        if not place.startswith(WAITING) and digest.hexdigest() != place.rpartition("/")[2]:
-            raise InvalidInput(f"The backup is damaged: {FOLDER}{place} is not whole. Nothing was changed.")
+        if not stored.startswith(WAITING) and digest.hexdigest() != stored.rpartition("/")[2]:
+            raise InvalidInput(f"The backup is damaged: {FOLDER}{stored} is not whole. Nothing was changed.")
 
 
 def restore_files(archive: zipfile.ZipFile) -> list[str]:
@@ -266,11 +266,11 @@ def restore_files(archive: zipfile.ZipFile) -> list[str]:
     """
     new = list[str]()
     try:
-        for place, entry in _files_of(archive):
-            if _is_whole(place):
+        for stored, entry in _files_of(archive):
+            if _is_whole(stored):
                 continue
-            new.append(place)
-            storage, name = _stored_as(place)
+            new.append(stored)
+            storage, name = _stored_as(stored)
             with archive.open(entry) as file:
                 storage.save(name, File(file))
     except BaseException:
@@ -281,50 +281,50 @@ def restore_files(archive: zipfile.ZipFile) -> list[str]:
 
 def remove_files(places: Iterable[str]) -> None:
     """Delete stored files."""
-    for place in places:
-        storage, name = _stored_as(place)
+    for stored in places:
+        storage, name = _stored_as(stored)
         storage.delete(name)
 
 
-def _stored_as(place: str) -> tuple[PrivateStorage, str]:
+def _stored_as(stored: str) -> tuple[PrivateStorage, str]:
     """Return the storage of a file and its name there."""
-    if place.startswith(WAITING):
-        return upload_storage(), place.removeprefix(WAITING)
-    return document_storage(), place
+    if stored.startswith(WAITING):
+        return upload_storage(), stored.removeprefix(WAITING)
+    return document_storage(), stored
 
 
-def _path_of(place: str) -> Path:
-    storage, name = _stored_as(place)
+def _path_of(stored: str) -> Path:
+    storage, name = _stored_as(stored)
     return Path(storage.path(name))
 
 
-def _is_whole(place: str) -> bool:
-    path = _path_of(place)
-    return path.exists() if place.startswith(WAITING) else has_digest(path, place.rpartition("/")[2])
+def _is_whole(stored: str) -> bool:
+    path = _path_of(stored)
+    return path.exists() if stored.startswith(WAITING) else has_digest(path, stored.rpartition("/")[2])
 
 
 def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]:
     for entry in archive.infolist():
         if entry.filename.startswith(FOLDER):
-            place = entry.filename.removeprefix(FOLDER)
-            if not _is_place(place):
+            stored = entry.filename.removeprefix(FOLDER)
+            if not _is_place(stored):
                 raise InvalidInput(
                     f"The backup holds {entry.filename[:100]!r}, which is the file of no document or upload."
                 )
-            yield place, entry
+            yield stored, entry
 
 
-def _is_place(place: str) -> bool:
+def _is_place(stored: str) -> bool:
     """Return whether `place_of`, `kept_place` or, below WAITING, `upload_place` could have produced this path."""
-    if place.startswith(WAITING):
-        owner, _, name = place.removeprefix(WAITING).partition("/")
+    if stored.startswith(WAITING):
+        owner, _, name = stored.removeprefix(WAITING).partition("/")
         return _is_owner(owner) and len(name) == 32 and not set(name) - HEXADECIMAL
-    owner, digest = place.split("/")[1:4:2] if place.count("/") == 3 else ("", "")
+    owner, digest = stored.split("/")[1:4:2] if stored.count("/") == 3 else ("", "")
     is_digest = len(digest) == 64 and not set(digest) - HEXADECIMAL
     return (
         _is_owner(owner)
         and is_digest
-        and place in [makes(archive_id=int(owner), digest=digest) for makes in (place_of, kept_place)]
+        and stored in [makes(archive_id=int(owner), digest=digest) for makes in (place_of, kept_place)]
     )
 
 

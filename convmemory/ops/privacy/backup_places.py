@@ -102,9 +102,9 @@ class Bucket:
     def backups(self) -> dict[str, float]:
         with self._said():
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self._key(PREFIX))
-            found = {one["Key"]: one["LastModified"].timestamp() for page in pages for one in page.get("Contents", ())}
-        names = {key.rpartition("/")[2]: at for key, at in found.items()}
-        return {name: at for name, at in names.items() if self._key(name) in found and name.endswith(SUFFIX)}
+            keys = {one["Key"]: one["LastModified"].timestamp() for page in pages for one in page.get("Contents", ())}
+        names = {key.rpartition("/")[2]: at for key, at in keys.items()}
+        return {name: at for name, at in names.items() if self._key(name) in keys and name.endswith(SUFFIX)}
 
     @contextmanager
     def new_archive(self, name: str) -> Iterator[zipfile.ZipFile]:
@@ -178,9 +178,9 @@ def local_copy(address: str, folder: Path) -> Iterator[Path]:
     if not address.startswith(S3):
         yield Path(address)
         return
-    place, _, name = address.rpartition("/")
+    folder_address, _, name = address.rpartition("/")
     path = folder / "backup.zip"
-    with Bucket(place).opened(name) as source, path.open("xb") as target:
+    with Bucket(folder_address).opened(name) as source, path.open("xb") as target:
         shutil.copyfileobj(source, target, CHUNK_BYTES)
     yield path
 

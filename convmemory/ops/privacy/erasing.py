@@ -134,8 +134,8 @@ def erase(*, archive: Archive) -> Receipt:
 def unfinished() -> list[int]:
     """Return the users whose erasure began a while ago and is not finished, unless they are held since."""
     begun = timezone.now() - RESUME_AFTER
-    held = LegalHold.objects.filter(lifted_at=None).values("archive_id")
-    begun_earlier = Erasure.objects.filter(requested_at__lt=begun).exclude(user_id__in=held)
+    holds = LegalHold.objects.filter(lifted_at=None).values("archive_id")
+    begun_earlier = Erasure.objects.filter(requested_at__lt=begun).exclude(user_id__in=holds)
     return list(begun_earlier.values_list("user_id", flat=True))
 
 

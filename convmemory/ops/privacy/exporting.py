@@ -87,9 +87,9 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
                     count += 1
             rows[table.name] = count
         # Documents' files get the names that their rows contain.
-        for place in Document.objects.filter(archive_id=user.pk).order_by("pk").values_list("file", flat=True):
-            if document_storage().exists(place):
-                archive.write(document_storage().path(place), f"files/{place}")
+        for name in Document.objects.filter(archive_id=user.pk).order_by("pk").values_list("file", flat=True):
+            if document_storage().exists(name):
+                archive.write(document_storage().path(name), f"files/{name}")
         archive.writestr(
             MANIFEST,
             json.dumps(
@@ -153,12 +153,12 @@ def request_archive(*, caller: Caller) -> OwnArchive:
 
     Raises: InvalidInput while one is being written, or if the owner has as many as are kept.
     """
-    own = OwnArchive.objects.filter(person_id=caller.user.pk)
-    if own.exclude(state=OwnArchive.State.FAILED).count() >= MAX_KEPT:
+    archives = OwnArchive.objects.filter(person_id=caller.user.pk)
+    if archives.exclude(state=OwnArchive.State.FAILED).count() >= MAX_KEPT:
         raise InvalidInput(f"At most {MAX_KEPT} archives are kept for you: delete one of them first.")
     try:
         with transaction.atomic():
-            own.filter(state=OwnArchive.State.FAILED).delete()
+            archives.filter(state=OwnArchive.State.FAILED).delete()
             return OwnArchive.objects.create(person_id=caller.user.pk)
     except IntegrityError:
         raise InvalidInput("Your archive is being written already: wait until it is complete.") from None
@@ -171,10 +171,10 @@ def archives_of(*, caller: Caller) -> list[OwnArchive]:
 
 def get_archive(*, caller: Caller, own_archive_id: int) -> OwnArchive:
     """Return the owner's archive. Raises: NotFound."""
-    found = OwnArchive.objects.filter(person_id=caller.user.pk, pk=own_archive_id).first()
-    if found is None:
+    row = OwnArchive.objects.filter(person_id=caller.user.pk, pk=own_archive_id).first()
+    if row is None:
         raise NotFound(f"There is no archive {own_archive_id}.")
-    return found
+    return row
 
 
 def write_archive(*, archive_id: int, own_archive_id: int) -> str:
@@ -187,14 +187,14 @@ def write_archive(*, archive_id: int, own_archive_id: int) -> str:
     if row is None:
         return ""
     OwnArchive.objects.filter(pk=row.pk).update(state=OwnArchive.State.RUNNING)
-    place = f"archives/{row.person_id}/{secrets.token_hex(16)}.zip"
-    path = Path(document_storage().path(place))
+    name = f"archives/{row.person_id}/{secrets.token_hex(16)}.zip"
+    path = Path(document_storage().path(name))
     private_folder(path.parent)
     try:
         size = export_user(user=row.person, path=path).size
     except ConvMemoryError as error:
         return _end(row, OwnArchive.State.FAILED, error=str(error))
-    state = _end(row, OwnArchive.State.DONE, file=place, size=size)
+    state = _end(row, OwnArchive.State.DONE, file=name, size=size)
     if not state:
         path.unlink(missing_ok=True)  # the user, or the archive, was deleted meanwhile
     return state

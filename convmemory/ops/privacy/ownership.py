@@ -75,8 +75,8 @@ def user_model() -> type[models.Model]:
 
 def all_models() -> list[type[models.Model]]:
     """Return all models with a table of their own."""
-    found = apps.get_models(include_auto_created=True)
-    return [model for model in found if model._meta.managed and not model._meta.proxy]
+    models_of_apps = apps.get_models(include_auto_created=True)
+    return [model for model in models_of_apps if model._meta.managed and not model._meta.proxy]
 
 
 @cache
@@ -86,10 +86,10 @@ def owned_tables() -> tuple[OwnedTable, ...]:
     owned: set[type[models.Model]] = {*roots, *(model for model in all_models() if _owner_keys(model))}
     order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
     in_order = [*(model for model in order if model is not user_model()), user_model()]
-    found = []
+    tables = []
     for model in in_order:
         columns = [model._meta.pk.column] if model in roots else [field.column for field in _owner_keys(model)]
-        found.append(
+        tables.append(
             OwnedTable(
                 model,
                 model._meta.db_table,
@@ -97,7 +97,7 @@ def owned_tables() -> tuple[OwnedTable, ...]:
                 tuple(f.column for f in _fields(model)),
             )
         )
-    return tuple(found)
+    return tuple(tables)
 
 
 @cache
@@ -118,18 +118,18 @@ def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Mod
     table whose rows are deleted after the row that they name; and those of other users' rows that only mention the
     user.
     """
-    place = {table.model: number for number, table in enumerate(tables)}
-    found: list[tuple[type[models.Model], Foreign, str]] = []
+    numbers = {table.model: number for number, table in enumerate(tables)}
+    references: list[tuple[type[models.Model], Foreign, str]] = []
     for model in all_models():
         for field in foreign_keys(model):
-            if not field.null or _target(field) not in place:
+            if not field.null or _target(field) not in numbers:
                 continue
-            number = place.get(model, len(place))
-            if number >= place[_target(field)]:
-                found.append((model, field, "TRUE"))
+            number = numbers.get(model, len(numbers))
+            if number >= numbers[_target(field)]:
+                references.append((model, field, "TRUE"))
             elif _outlives(field):
-                found.append((model, field, f"({tables[number].condition}) IS NOT TRUE"))
-    return found
+                references.append((model, field, f"({tables[number].condition}) IS NOT TRUE"))
+    return references
 
 
 def _owner_keys(model: type[models.Model]) -> list[Foreign]:

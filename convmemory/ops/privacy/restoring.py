@@ -282,8 +282,8 @@ def entries_to_restore(listing: str) -> str:
     for line in listing.splitlines():
         if not line.strip() or line.startswith(";"):
             continue
-        found = _ENTRY.fullmatch(line)
-        kind, name = (found[1], found[2].strip()) if found else ("", line)
+        entry = _ENTRY.fullmatch(line)
+        kind, name = (entry[1], entry[2].strip()) if entry else ("", line)
         if kind in RESTORED:
             kept.append(line)
         elif (kind, name) not in MADE_BEFORE and not (

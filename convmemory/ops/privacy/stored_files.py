@@ -103,14 +103,14 @@ def find_orphans(*, older_than: timedelta = ORPHANED_AFTER) -> list[tuple[Root, 
     if acting.current().login is acting.Login.APP:
         raise RuntimeError("Orphans are looked for with the rows of all people in view: run this as maintenance.")
     begun = MigrationRecorder(connection).migration_qs.aggregate(at=Min("applied"))["at"]
-    found: list[tuple[Root, Path]] = []
+    orphans: list[tuple[Root, Path]] = []
     for root in roots():
         old = (path for path in _walk(root.folder) if begun.timestamp() < _modified(path) < _limit(older_than))
         examined = islice(old, MAX_EXAMINED)
         while names := {path: root.name_in_row(path) for path in islice(examined, BATCH)}:
             named = _named(root.storage, names.values(), owners={root.owner_of(path) for path in names})
-            found += [(root, path) for path, name in names.items() if name not in named]
-    return found
+            orphans += [(root, path) for path, name in names.items() if name not in named]
+    return orphans
 
 
 def sweep_orphans(*, older_than: timedelta = ORPHANED_AFTER) -> int:
@@ -154,9 +154,9 @@ def _walk(folder: Path) -> Iterator[Path]:
     owners = [entry for entry in entries if OWNER.fullmatch(entry.name)]
     random.shuffle(owners)
     for owner in owners:
-        for place, folders, files in os.walk(owner):
+        for directory, folders, files in os.walk(owner):
             random.shuffle(folders)
-            yield from (Path(place, name) for name in files)
+            yield from (Path(directory, name) for name in files)
 
 
 def _named(storage: PrivateStorage, names: Collection[str], *, owners: Collection[int]) -> set[str]:

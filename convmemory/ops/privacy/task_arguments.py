@@ -34,11 +34,11 @@ class NamedRow:
 
 def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[NamedRow]:
     """Return the rows that a call of this function with these arguments concerns."""
-    found = find_task(func) if isinstance(func, str) else func
-    if found is None:
+    function = find_task(func) if isinstance(func, str) else func
+    if function is None:
         return []
     try:
-        bound = inspect.signature(found).bind_partial(*args, **kwargs).arguments
+        bound = inspect.signature(function).bind_partial(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return []
     return [
@@ -52,11 +52,11 @@ def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapp
 
 def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> set[int]:
     """Return the owners of the rows that a call concerns; none for a call that names the users themselves."""
-    found: set[int] = set()
+    owners: set[int] = set()
     for row in named_rows(func, args, kwargs):
         if field := owner_field(row.table.model):
-            found |= set(row.table.model._default_manager.filter(pk=row.pk).values_list(field, flat=True))
-    return found
+            owners |= set(row.table.model._default_manager.filter(pk=row.pk).values_list(field, flat=True))
+    return owners
 
 
 def table_of_parameter(name: str) -> OwnedTable | None:
@@ -75,9 +75,9 @@ def table_of_parameter(name: str) -> OwnedTable | None:
 def drop_queued(archive_id: int) -> int:
     """Remove tasks from the queue that name rows of this user, or deleted rows; return their number."""
     dropped: int = OwnerTask.objects.filter(archive_id=archive_id).delete()[0]
-    own = OwnerTask.objects.filter(archive=None)
-    calls = [(pk, named_rows(func, args, {})) for pk, func, args in own.values_list("pk", "func", "args")]
-    return dropped + own.filter(pk__in=_about(calls, archive_id)).delete()[0]
+    unowned = OwnerTask.objects.filter(archive=None)
+    calls = [(pk, named_rows(func, args, {})) for pk, func, args in unowned.values_list("pk", "func", "args")]
+    return dropped + unowned.filter(pk__in=_about(calls, archive_id)).delete()[0]
 
 
 def drop_finished(archive_id: int) -> int:

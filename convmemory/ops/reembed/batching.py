@@ -72,21 +72,21 @@ def _waiting(space: EmbeddingSpace) -> list[EmbeddingBatch]:
 
 def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield owners with distinct texts, by hash, as many as fit one batch."""
-    held: dict[str, str] = {}
+    texts: dict[str, str] = {}
     size, archive_id = 0, 0
     for source in Source.objects.filter(pk__in=source_ids).order_by("archive_id", "pk").iterator():
         for text in texts_to_embed(source, space):
             name = content_hash(text).hex()
-            if held and (
-                source.archive_id != archive_id or len(held) == MAX_REQUESTS or size + len(text) > MAX_BYTES // 4
+            if texts and (
+                source.archive_id != archive_id or len(texts) == MAX_REQUESTS or size + len(text) > MAX_BYTES // 4
             ):
-                yield archive_id, held
-                held, size = {}, 0
+                yield archive_id, texts
+                texts, size = {}, 0
             archive_id = source.archive_id
-            size += len(text) if name not in held else 0
-            held[name] = text
-    if held:
-        yield archive_id, held
+            size += len(text) if name not in texts else 0
+            texts[name] = text
+    if texts:
+        yield archive_id, texts
 
 
 def _take_all(api: BatchApi, space: EmbeddingSpace, tell: Tell) -> int:
@@ -109,14 +109,14 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
     vectors = api.vectors(batch)
     while some := dict(islice(vectors, TAKEN_AT_ONCE)):
         # Only names in our format: results are another server's text.
-        known = {
+        valid = {
             bytes.fromhex(name): vector
             for name, vector in some.items()
             if len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")
         }
         with acting_for(row.archive_id):
-            store_vectors(row.space, known, archive_id=row.archive_id)
-        taken += len(known)
+            store_vectors(row.space, valid, archive_id=row.archive_id)
+        taken += len(valid)
     EmbeddingBatch.objects.filter(pk=row.pk, ended_at=None).update(
         ended_at=timezone.now(), vectors=taken, status=batch.status
     )

@@ -65,17 +65,17 @@ def compare_on_own(
 
 def _of_model(embedder: Embedder, result: OwnResult, asked: Sequence[OwnQuestion]) -> dict[str, Any]:
     kinds = [kind for kind in KINDS if any(question.kind == kind for question in asked)]
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "model": embedder.card.model,
         "dimensions": embedder.card.dimensions,
         "passages_per_second": round(result.passages_per_second, 1),
     }
     for ranking in RANKINGS:
         rows = getattr(result, ranking)
-        found[ranking] = {"all": _means(rows)}
+        figures[ranking] = {"all": _means(rows)}
         for kind in kinds:
-            found[ranking][kind] = _means([row for row, q in zip(rows, asked, strict=True) if q.kind == kind])
-    return found
+            figures[ranking][kind] = _means([row for row, q in zip(rows, asked, strict=True) if q.kind == kind])
+    return figures
 
 
 def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -84,16 +84,16 @@ def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 def _against(embedder: Embedder, first: OwnResult, other: OwnResult, asked: Sequence[OwnQuestion]) -> dict[str, Any]:
     homes = [question.conversation for question in asked]
-    found: dict[str, Any] = {"model": embedder.card.model}
+    differences: dict[str, Any] = {"model": embedder.card.model}
     for ranking in RANKINGS:
-        found[ranking] = {}
+        differences[ranking] = {}
         for name in MEASURES:
             this, that = ([row[name] for row in getattr(result, ranking)] for result in (first, other))
             difference = paired_difference(this, that, homes)
-            found[ranking][name] = {**asdict(difference), "verdict": difference.verdict}
+            differences[ranking][name] = {**asdict(difference), "verdict": difference.verdict}
     ranking, name = DECIDES
-    found["verdict"] = found[ranking][name]["verdict"]
-    return found
+    differences["verdict"] = differences[ranking][name]["verdict"]
+    return differences
 
 
 def lines_of(report: dict[str, Any]) -> list[str]:
@@ -108,10 +108,10 @@ def lines_of(report: dict[str, Any]) -> list[str]:
         for ranking in RANKINGS:
             for kind, figures in model[ranking].items():
                 lines.append(f"    {ranking + ', ' + kind:<22}" + "".join(f"{n:>8} {figures[n]:.4f}" for n in MEASURES))
-    for found in report["differences"]:
-        lines += ["", f"{found['model']} against {report['models'][0]['model']}: {found['verdict']}"]
+    for difference in report["differences"]:
+        lines += ["", f"{difference['model']} against {report['models'][0]['model']}: {difference['verdict']}"]
         for ranking in RANKINGS:
-            for name, values in found[ranking].items():
+            for name, values in difference[ranking].items():
                 interval = f"[{values['low']:+.4f}, {values['high']:+.4f}]"
                 lines.append(f"    {ranking + ', ' + name:<22}{values['mean']:>+8.4f} {interval}  {values['verdict']}")
     return lines
@@ -141,14 +141,14 @@ def sample_turns(caller: Caller, *, turns: int, seed: int = 0) -> list[OwnTurn]:
             f"The archive has {len(ids)} conversations with turns: {MIN_CONVERSATIONS} are needed to compare models on."
         )
     random.Random(seed).shuffle(ids)  # noqa: S311 - repeatable on purpose
-    found: list[OwnTurn] = []
+    sample: list[OwnTurn] = []
     for conversation_id in ids:
-        if len(found) >= turns:
+        if len(sample) >= turns:
             break
         conversation = Conversation.objects.get(pk=conversation_id, archive_id=caller.archive_id)
         items = items_of(messages_of_turns(conversation, 0, TURNS_OF_ONE - 1))
-        found += [_turn(conversation, item) for item in items]
-    return found[:turns]
+        sample += [_turn(conversation, item) for item in items]
+    return sample[:turns]
 
 
 def _turn(conversation: Conversation, item: ItemText) -> OwnTurn:

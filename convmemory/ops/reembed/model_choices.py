@@ -74,13 +74,13 @@ def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
     places = [settings.model_path] if settings.provider == LOCAL and settings.model_path else []
     if active.provider == LOCAL and active.location:
         places.append(Path(active.location))
-    for path in (given.expanduser().resolve() for given in paths):
+    for path in (name.expanduser().resolve() for name in paths):
         inside = sorted(path.iterdir()) if path.is_dir() and not looks_like_a_model(path) else [path]
         places += [each for each in inside if looks_like_a_model(each) or each == path]
-    found = [target_options(model=str(place)) for place in dict.fromkeys(places)]
+    chosen = [target_options(model=str(folder)) for folder in dict.fromkeys(places)]
     endpoint = [settings] if settings.provider != LOCAL else []
     default = replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=None, dimensions=0)
-    for options in [*endpoint, default, *found]:
+    for options in [*endpoint, default, *chosen]:
         yield _choice(options, active)
 
 
@@ -99,15 +99,15 @@ def looks_like_a_model(path: Path) -> bool:
 
 
 def _choice(options: EmbeddingOptions, active: EmbeddingSpace) -> Choice:
-    place = str(options.model_path or "") if options.provider == LOCAL else options.base_url
+    address = str(options.model_path or "") if options.provider == LOCAL else options.base_url
     try:
         key = space_key(options)
         embedder = open_embedder(options)
         rate = measure_rate(embedder)
     except ConvMemoryError as error:
-        return Choice(place, problem=str(error))
+        return Choice(address, problem=str(error))
     is_active = all(getattr(active, name) == value for name, value in key.items())
-    choice = Choice(place, embedder.card, token_model=key["token_model"], tokens_per_second=rate, is_active=is_active)
+    choice = Choice(address, embedder.card, token_model=key["token_model"], tokens_per_second=rate, is_active=is_active)
     if isinstance(embedder, LocalSentenceEmbedder):
         recipe, files = embedder.model.recipe, embedder.model.files
         disk = sum(path.stat().st_size for path in files.all_weights())
@@ -137,18 +137,18 @@ def switch_cost(key: Mapping[str, Any], active: EmbeddingSpace, tokens_per_secon
         sources = select_active(active, everything, DEFECTS, mark=False)
     else:
         sources = select_building(target or EmbeddingSpace(pk=0), everything, DEFECTS)
-    found = estimate(sources, target=target, active=active)
+    work = estimate(sources, target=target, active=active)
     # The bytes from the bytes per row in docs/scaling.md.
-    if not found.items:
+    if not work.items:
         database_bytes = 0
     else:
         load = capacity.Load(
             users=1,
-            turns_per_user=found.items,
-            passages_per_turn=found.texts / found.items,
+            turns_per_user=work.items,
+            passages_per_turn=work.texts / work.items,
             dimensions=key["dimensions"],
             token_dimensions=key["token_dimensions"],
         )
         whole = capacity.estimate(load)
         database_bytes = sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)
-    return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, database_bytes)
+    return SwitchCost(work.texts, work.tokens, work.tokens / tokens_per_second, database_bytes)

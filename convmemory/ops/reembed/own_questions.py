@@ -48,12 +48,12 @@ class OwnQuestion:
 def make_questions(turns: Sequence[OwnTurn], *, at_most: int, seed: int = 0) -> list[OwnQuestion]:
     """Return at most `at_most` questions of each kind; the same seed draws the same ones."""
     by_conversation: dict[int, list[int]] = {}
-    for place, turn in enumerate(turns):
-        by_conversation.setdefault(turn.conversation, []).append(place)
+    for position, turn in enumerate(turns):
+        by_conversation.setdefault(turn.conversation, []).append(position)
     made: dict[OwnKind, list[OwnQuestion]] = {
         "question": [
-            OwnQuestion("question", turn.opening[:MAX_CHARS], turn.conversation, frozenset({place}))
-            for place, turn in enumerate(turns)
+            OwnQuestion("question", turn.opening[:MAX_CHARS], turn.conversation, frozenset({position}))
+            for position, turn in enumerate(turns)
             if turn.answered and _asks_enough(turn.opening)
         ],
         "title": list(_titles(turns, by_conversation.values())),
@@ -65,21 +65,21 @@ def make_questions(turns: Sequence[OwnTurn], *, at_most: int, seed: int = 0) -> 
 
 def _titles(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> Iterator[OwnQuestion]:
     for places in conversations:
-        title, answered = turns[places[0]].title, frozenset(place for place in places if turns[place].answered)
+        title, answered = turns[places[0]].title, frozenset(position for position in places if turns[position].answered)
         # Many programs name a conversation after the beginning of a message.
         beginning = title[:SAME_BEGINNING].casefold()
-        is_taken = any(turns[place].opening.casefold().startswith(beginning) for place in places)
+        is_taken = any(turns[position].opening.casefold().startswith(beginning) for position in places)
         if answered and _asks_enough(title) and not is_taken:
             yield OwnQuestion("title", title[:MAX_CHARS], turns[places[0]].conversation, answered)
 
 
 def _mentions(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> Iterator[OwnQuestion]:
     for places in conversations:
-        for place in places[1:]:
-            turn, others = turns[place], frozenset(places) - {place}
+        for position in places[1:]:
+            turn, others = turns[position], frozenset(places) - {position}
             if _asks_enough(turn.opening):
                 text = turn.opening[:MAX_CHARS]
-                yield OwnQuestion("mention", text, turn.conversation, others, hidden=frozenset({place}))
+                yield OwnQuestion("mention", text, turn.conversation, others, hidden=frozenset({position}))
 
 
 def _asks_enough(text: str) -> bool:

@@ -111,15 +111,15 @@ class Bm25:
         lengths = np.array([count.total() for count in counts], np.float32)
         self._norms = K1 * (1 - B + B * lengths / max(float(lengths.mean()), 1.0))
         self._postings: dict[str, list[tuple[int, int]]] = {}
-        for place, count in enumerate(counts):
+        for position, count in enumerate(counts):
             for word, times in count.items():
-                self._postings.setdefault(word, []).append((place, times))
+                self._postings.setdefault(word, []).append((position, times))
 
     def scores(self, query: str) -> Scores:
         scores = np.zeros(len(self._norms), np.float32)
         for word in self._count_words(query).keys() & self._postings.keys():
             postings = self._postings[word]
-            places = np.array([place for place, _ in postings])
+            places = np.array([position for position, _ in postings])
             times = np.array([count for _, count in postings], np.float32)
             rarity = math.log(1 + (len(scores) - len(postings) + 0.5) / (len(postings) + 0.5))
             scores[places] += rarity * times * (K1 + 1) / (times + self._norms[places])
@@ -132,9 +132,9 @@ def _embed(texts: Sequence[Sequence[str]], embedder: Embedder) -> _Passages:
     if not isinstance(embedder, TokenEmbedder):
         return _Passages(embedder.embed_passages(flat), starts)
     vectors, codes = np.zeros((len(flat), embedder.card.dimensions), np.float32), []
-    for place, found in enumerate(embedder.embed_passages_with_tokens(flat)):
-        vectors[place] = found.vector
-        codes.append(encode_vectors(found.token_vectors))
+    for position, embedded in enumerate(embedder.embed_passages_with_tokens(flat)):
+        vectors[position] = embedded.vector
+        codes.append(encode_vectors(embedded.token_vectors))
     return _Passages(vectors, starts, codes)
 
 

@@ -82,7 +82,7 @@ def _feed(
     on_progress: Callable[[int], None],
 ) -> None:
     running: dict[Future[StepResult], int] = {}
-    held: dict[int, int] = {}
+    attempts: dict[int, int] = {}
     reported: dict[int, int] = {}
     while waiting or running:
         while waiting and len(running) < window:
@@ -97,16 +97,16 @@ def _feed(
             done = item_counts[source_id] - reported.get(source_id, 0) if result.finished else result.items
             reported[source_id] = reported.get(source_id, 0) + done
             on_progress(done)
-            if not result.finished and _may_go_on(source_id, result, held, totals):
+            if not result.finished and _may_go_on(source_id, result, attempts, totals):
                 waiting.append(source_id)
 
 
-def _may_go_on(source_id: int, result: StepResult, held: dict[int, int], totals: Totals) -> bool:
+def _may_go_on(source_id: int, result: StepResult, attempts: dict[int, int], totals: Totals) -> bool:
     """Return whether to retry: always after a slice, a bounded number of times if another process holds the source."""
     if result.items or result.computed:
         return True
-    held[source_id] = held.get(source_id, 0) + 1
-    if held[source_id] < HELD_ATTEMPTS:
+    attempts[source_id] = attempts.get(source_id, 0) + 1
+    if attempts[source_id] < HELD_ATTEMPTS:
         time.sleep(HELD_PAUSE_S)
         return True
     totals.held += 1

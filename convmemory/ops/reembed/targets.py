@@ -157,16 +157,14 @@ def estimate(sources: Mapping[int, int], *, target: EmbeddingSpace | None, activ
     return Estimate(len(sources), todo + never_indexed, texts, tokens, todo - counted + never_indexed)
 
 
-def estimate_lines(found: Estimate, options: EmbeddingOptions, *, copies_sentences: bool = False) -> list[str]:
+def estimate_lines(work: Estimate, options: EmbeddingOptions, *, copies_sentences: bool = False) -> list[str]:
     """Return the estimate as sentences; if only the token model changes, the sentence vectors are copied."""
-    lines = [f"{found.sources:,} sources, {found.items:,} items to embed."]
-    if found.known_items:
-        lines.append(
-            f"At most {found.texts:,} texts with some {found.tokens:,} tokens for {found.known_items:,} items."
-        )
-    if found.unknown_items:
-        lines.append(f"{found.unknown_items:,} items have no vectors yet to estimate from.")
-    price = openai_models.price_usd(model=options.model, base_url=options.base_url, tokens=found.tokens)
+    lines = [f"{work.sources:,} sources, {work.items:,} items to embed."]
+    if work.known_items:
+        lines.append(f"At most {work.texts:,} texts with some {work.tokens:,} tokens for {work.known_items:,} items.")
+    if work.unknown_items:
+        lines.append(f"{work.unknown_items:,} items have no vectors yet to estimate from.")
+    price = openai_models.price_usd(model=options.model, base_url=options.base_url, tokens=work.tokens)
     if copies_sentences:
         lines.append("The sentence model stays, so its vectors are copied: only token vectors are computed, here.")
     elif options.provider == LOCAL:

@@ -24,8 +24,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from convmemory.ops.privacy.storage_sums import MAX_S, reconcile_added, reconcile_storage
 from convmemory.ops.privacy.stored_files import sweep_orphans
-from search.indexing.layouts import find_lost_postings
-from search.indexing.packing import pack_again
+from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,
@@ -94,8 +93,8 @@ def _stuck() -> Swept:
 
 def _orphaned() -> Swept:
     reconciled = reconcile_sources() + drop_used_set_aside()
-    found = sum(count_orphans().values())
-    return Swept(found + reconciled, reconciled + (delete_orphans() if found else 0))
+    orphans = sum(count_orphans().values())
+    return Swept(orphans + reconciled, reconciled + (delete_orphans() if orphans else 0))
 
 
 def _postings() -> Swept:

@@ -315,6 +315,7 @@ def test_members_of_one_space_do_not_see_each_others_sums(team: Team) -> None:
         assert list(StoredUse.objects.values_list("archive_id", flat=True)) == [team.bob.pk]
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_writers_in_own_archives_and_spaces_exceed_no_limit_and_do_not_deadlock(
     team: Team, settings: Settings

@@ -13,7 +13,7 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart
 from convmemory.conversations.models import Figures
-from convmemory.conversations.statistics import count_changed, days_of, statistics_of, uncounted
+from convmemory.conversations.statistics import count_changed, statistics_of, uncounted
 from convmemory.conversations.tasks import count_for_statistics
 from convmemory.core.queue.fair_queue import asked_for
 from convmemory.core.templatetags.texts import short_count
@@ -46,13 +46,9 @@ def test_messages_models_and_tools_are_counted_and_added_up(owner: User) -> None
     characters = 6 * len("twelve chars") + 3 * len('{"a": "b"}')
     assert found.tokens == characters // 4
     march = found.months[-1]
-    assert (march.label, march.messages, march.first, march.last) == (
-        "Mar 2026",
-        6,
-        date(2026, 3, 1),
-        date(2026, 3, 31),
-    )
-    assert found.months[-2].messages == 0
+    assert (march.label, march.first, march.last) == ("Mar 2026", date(2026, 3, 1), date(2026, 3, 31))
+    assert (march.tokens, march.token_share) == (characters // 4, 100)
+    assert found.months[-2].tokens == 0
 
 
 def test_only_changed_conversations_are_counted_again(owner: User) -> None:
@@ -82,20 +78,7 @@ def test_damaged_dates_and_empty_conversations_do_no_harm(owner: User) -> None:
     make_conversation(owner)
     make_conversation(owner, [MessageDraft("user", (TextPart("q"),), created_at=datetime(1, 1, 1, tzinfo=UTC))])
     count_changed(archive_id=owner.pk)
-    assert statistics_of(caller=Caller.of(owner), today=TODAY).months[-1].messages == 0
-    assert sum(day.messages for week in days_of(caller=Caller.of(owner), today=TODAY) for day in week) == 0
-
-
-def test_days_are_grouped_in_weeks_up_to_today(owner: User) -> None:
-    make_conversation(owner, [*said(1), *said(3), *said(3)])
-    count_changed(archive_id=owner.pk)
-    weeks = days_of(caller=Caller.of(owner), today=TODAY)
-    assert len(weeks) == 53
-    assert [day.day for day in weeks[-1]] == [date(2026, 3, 2), date(2026, 3, 3), date(2026, 3, 4)]
-    assert [day.messages for day in weeks[-1]] == [0, 4, 0]
-    assert weeks[-2][-1].messages == 2
-    assert weeks[-1][1].level > 0
-    assert weeks[-1][0].level == 0
+    assert statistics_of(caller=Caller.of(owner), today=TODAY).months[-1].tokens == 0
 
 
 def test_conversations_are_chosen_by_model_and_tool(owner: User) -> None:
@@ -126,7 +109,7 @@ def test_statistics_page_takes_few_queries_and_reports_pending_counts(
     assert "/search?after=2026-03-01&amp;before=2026-03-31" in page
     for asked, shown in (("36", 36), ("6", 6), ("7", 18), ("many", 18), ("", 18)):
         page = client.get("/statistics", {"months": asked}).content.decode()
-        assert page.count('class="column-bar"') == 2 * shown
+        assert page.count('class="column-bar"') == shown
         assert f'?months={shown}" aria-current="true"' in page
     part = client.get("/statistics", headers={"HX-Request": "true", "HX-Target": "figures"}).content.decode()
     assert "<html" not in part

@@ -59,6 +59,34 @@ def test_file_is_known_by_its_path_on_any_machine(
     assert (found.path, len(found.turns)) == ("src/pump.py", 2)
 
 
+@pytest.mark.parametrize("folder", ["/home/ada/well/src", "/srv/kay/well/src", "/srv/other/src"])
+def test_session_that_began_in_sub_folder_edits_the_same_file(owner: User, pump: Conversation, folder: str) -> None:
+    at_root = "/home/ada/well"
+    make_conversation(
+        owner,
+        [
+            user_says("Faster."),
+            *agent_edits(edit(f"{folder}/pump.py", "rate = 25", "rate = 30")),
+            *agent_edits(write("notes.py", "x = 1\n")),
+        ],
+        project=folder, repository="github.com/ada/well",
+    )  # fmt: skip
+    make_conversation(owner, [user_says("Mine."), *agent_edits(write(f"{at_root}/notes.py", "y"))], project=at_root,
+                      repository="github.com/ada/well")  # fmt: skip
+
+    def edited(file: str) -> tuple[str, int]:
+        found = history_of(caller=Caller.of(owner), file=file, project="github.com/ada/well")
+        return found.path, len(found.turns)
+
+    if folder != "/srv/other/src":  # nothing says where that repository begins
+        assert edited("src/pump.py") == ("src/pump.py", 3)
+        assert edited("src/notes.py") == ("src/notes.py", 1)
+        answer = why(caller=Caller.of(owner), file="src/pump.py", project="github.com/ada/well", text="rate = 30")
+        assert [line.turn.question for line in answer.lines if line.turn] == ["Faster."]
+        assert edited("notes.py") == ("notes.py", 1)
+    assert edited("src/pump.py")[0] == "src/pump.py"
+
+
 def test_line_has_the_turn_that_wrote_it(owner: User, pump: Conversation) -> None:
     def turns(**asked: object) -> list[int | None]:
         found = why(caller=Caller.of(owner), file="src/pump.py", **asked)  # type: ignore[arg-type]

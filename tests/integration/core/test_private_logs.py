@@ -47,7 +47,6 @@ from search.models import SourceIndex
 from tests.conftest import FAST_OPTIONS
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.installation import wait_until
-from tests.support.prepared_folder import copy_prepared_folder
 from tests.support.web_process import web_process
 
 MARKER = "zebrafinch"
@@ -69,10 +68,11 @@ STATEMENTS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A server of its own, for its log and for what is done to it. A version that logged texts ran it before."""
     folder = tmp_path_factory.mktemp("logs") / "postgres"
-    copy_prepared_folder(folder)
+    embedded.join(folder, FAST_OPTIONS)
+    server.stop(folder)
     (folder / "convmemory.conf").write_text("# Written by convmemory at each start.\njit = 'off'\n")
     (folder / "server.log.1").write_text(MARKER)
-    embedded.join(folder, FAST_OPTIONS)
+    embedded.revive(folder, FAST_OPTIONS)
     with connect(folder) as link:
         link.execute(TABLE)
         link.execute("INSERT INTO note VALUES (1, %s, 1)", [MARKER])

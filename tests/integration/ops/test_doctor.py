@@ -46,7 +46,7 @@ from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.ranking import reranking
-from search.retrieval import plans
+from search.vectors.blocks import pack_codes
 from tests.factories import caller_for, exchange, make_conversation, make_user, user_says
 from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker
@@ -112,7 +112,7 @@ def invalid_index() -> None:
 
 
 def dropped_index() -> None:
-    execute("DROP INDEX item_embedding_owner")
+    execute("DROP INDEX item_embedding_newest")
 
 
 def changed_weights(house: Path) -> None:
@@ -198,6 +198,8 @@ def failed_message() -> None:
 def refused_turn() -> None:
     Item.objects.filter(number=1).update(error="too strange")
     ItemEmbedding.objects.filter(item_number=1).delete()
+    for source in Source.objects.all():
+        pack_codes(source, spaces.active_space(), [1])
 
 
 def missed_conversation() -> None:
@@ -206,7 +208,7 @@ def missed_conversation() -> None:
 
 
 def source_of_older_layout() -> None:
-    Source.objects.update(layout=Source.WITH_DERIVED_VECTORS)
+    Source.objects.update(layout=Source.LAYOUT - 1)
     drop_all()
 
 
@@ -269,7 +271,7 @@ def undo_migration_of_newer_version() -> None:
 
 
 def undo_dropped_index() -> None:
-    execute("CREATE INDEX IF NOT EXISTS item_embedding_owner ON search_itemembedding (owner_id, space_id)")
+    execute("CREATE INDEX IF NOT EXISTS item_embedding_newest ON search_itemembedding (owner_id, id)")
 
 
 def a_model_of_english_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,14 +528,6 @@ def test_doctor_json_lists_findings_and_fix_repairs_them() -> None:
     assert code == 0
     assert json.loads(text)["fixed"] == ["rows.stuck: 1 conversation taken back."]
     assert doctor("--quiet")[1].strip() == ""
-
-
-def test_plans_of_items_are_not_judged_where_few_items_have_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "dense_plan", lambda *arguments: "Seq Scan")
-    most = database_area.PLANNED_PASSAGES
-    SourceIndex.objects.update(passages=most)
-    assert "items_exact" in plans.queries_without_index(spaces.active_space())
-    assert plans.queries_without_index(spaces.active_space(), at_least=most) == {}
 
 
 def test_missing_and_old_backups_are_reported(

@@ -66,6 +66,7 @@ def index_all(owner: User) -> None:
         index_conversation(conversation_id=pk)
 
 
+@pytest.mark.slow
 def test_export_erase_and_import_give_back_same_turns_and_hits(tmp_path: Path) -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)

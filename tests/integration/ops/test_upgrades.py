@@ -83,7 +83,7 @@ NEW: dict[str, dict[str, Any]] = {
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
     "accounts_sharedspace": "rows of accounts_archive, compared apart",
-    "search_binarycodeblock": "packed anew, of the codes of passages",
+    "search_binarycodeblock": "packed anew, of the codes of passages and items",
     "core_ownerposition": "gone: a task waits in one table alone",
     "core_ownerservice": "whose turn it is: begins anew, by persons and archives",
     "django_q_ormq": "tasks of the installation, which schedules and sweeps enqueue again",
@@ -181,6 +181,8 @@ MADE_ANEW = {
     "search_source": {"title_words"},
     "search_passage": {"embedding", "code"},
     "search_setasidepassage": {"embedding", "code"},
+    "search_itemembedding": {"code"},
+    "search_sourceindex": {"newest_vector"},
 }
 """Columns by table that are derived from others, and now in another way."""
 
@@ -278,7 +280,7 @@ def assert_upgraded(before: Rows, made_from_nothing: Shape) -> None:
         vectors = np.array([json.loads(row["embedding"]) for row in before[table]], np.float32)
         assert [codes[row["id"]] for row in before[table]] == encode(vectors)
     packed = b"".join(bytes(code) for (code,) in rows("SELECT codes FROM search_binarycodeblock"))
-    assert len(packed) == len(before["search_passage"]) * short_bytes(384)
+    assert len(packed) == (len(before["search_passage"]) + len(before["search_itemembedding"])) * short_bytes(384)
     built = shape()
     for part, expected in made_from_nothing.items():
         assert (part, built[part] - expected, expected - built[part]) == (part, Counter(), Counter())

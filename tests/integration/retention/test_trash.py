@@ -97,6 +97,23 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     assert not SetAsidePassage.objects.exists()
 
 
+def test_trash_is_listed_latest_first_in_pages_that_end(owner: User) -> None:
+    rows = [make_conversation(owner, exchange(*PAIRS)) for _ in range(4)]
+    for row in rows:
+        ingest.delete_conversation(caller=Caller.of(owner), conversation_id=row.pk)
+    newest_first = [row.pk for row in reversed(rows)]
+    first, start = trash.page_of_trash(caller=Caller.of(owner), limit=2)
+    last, end = trash.page_of_trash(caller=Caller.of(owner), limit=2, start=start or 0)
+    assert ([row.id for row in (*first, *last)], start, end) == (newest_first, 2, None)
+
+
+@pytest.mark.parametrize("kind", trash.KINDS)
+def test_deleting_unknown_id_at_once_is_not_found(owner: User, kind: str) -> None:
+    for unknown in (1, 2**63):
+        with pytest.raises(NotFound, match=f"There is no {kind} {unknown} in your trash"):
+            trash.delete_now(caller=Caller.of(owner), kind=kind, object_id=unknown)
+
+
 def test_import_of_trashed_conversation_is_skipped_and_says_so(owner: User, tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     messages = [{"id": "a", "role": "user", "content": "one"}, {"id": "b", "role": "assistant", "content": "1"}]

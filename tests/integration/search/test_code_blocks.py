@@ -1,4 +1,4 @@
-"""Large owners: the binary codes that a process holds are those that the database has now, and the owner's alone."""
+"""The codes that a process holds, whole or short, are those that the database has now, and the owner's alone."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,21 +10,22 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation, Message
+from convmemory.embeddings.embedder import unit_rows
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
-from search.models import BinaryCodeBlock, Passage, Source
+from search.models import BinaryCodeBlock, ItemEmbedding, Passage, Source
 from search.pipeline import rank_items
 from search.query import SCOPES, SearchQuery
-from search.query_text import QueryText
 from search.ranking.late_interaction import find_passages
-from search.retrieval.candidates import FeatureTable, item_keys, split_keys
-from search.retrieval.dense import blocks_of, embed_query, scan_passages
+from search.results.passages import near_places
+from search.retrieval.candidates import NO_ITEMS, FeatureTable, item_keys, split_keys
+from search.retrieval.dense import embed_query
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.searching import search
-from search.vectors import small_owners
-from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK, ScannedPassages
-from search.vectors.codes import Parts, short_bytes
+from search.vectors import blocks
+from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK, OF_ITEM, ComparedVectors
+from search.vectors.codes import LongCodes, ShortCodes, decoded, encode, rotated, short_bytes
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 from tests.support.run_database import unchecked_keys
 
@@ -35,9 +36,10 @@ TRAINS = ("When does the night train to Vienna leave?", "At ten past nine. It ha
 EVERY_SCOPE = frozenset(SCOPES)
 
 
-@pytest.fixture(autouse=True)
-def everybody_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_owners, "SMALL_PASSAGES", 0)
+@pytest.fixture(autouse=True, params=["long", "short"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "short":
+        monkeypatch.setattr(blocks, "LONG_UP_TO", 0)
 
 
 def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
@@ -46,29 +48,42 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
     return conversation
 
 
-def by_code(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
-    """The item and similarity of each passage that is found by codes."""
+def prepared(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> PreparedQuery:
     parsed = SearchQuery(text=text, has_operators=True).parsed
     query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
-    query = embed_query(query.looked_up())
-    near = scan_passages(blocks_of(query), query, 1_000)
-    return rounded(near.items, near.similarities)
+    return embed_query(query.looked_up())
 
 
-def exactly(owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
-    """The same of the passages' rows, all of which are read."""
-    parsed = SearchQuery(text=text, has_operators=True).parsed
-    query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
-    query = embed_query(query.looked_up())
-    rows = Passage.objects.filter(archive_id=owner.pk, space=active_space(), kind__in=query.passage_kinds)
-    stored = [
-        (source, item, bytes(code)[: short_bytes(384)])
-        for source, item, code in rows.values_list("source", "item_number", "code")
-    ]
-    if not stored:
+def by_code(owner: Any, *arguments: Any, **values: Any) -> Any:
+    """The item and similarity of each passage and each item's vector that is found by codes."""
+    query = prepared(owner, *arguments, **values)
+    if query.blocks is None:
         return []
-    keys = item_keys([source for source, *_ in stored], [item for _, item, _ in stored])
-    cosines = Parts.of(b"".join(code for *_, code in stored), 384, is_short=True).cosines(query.rotated_vector)
+    eligible = query.eligibility
+    admitted = None if eligible.admits_all else eligible.admitted(query.blocks.items)
+    near = ComparedVectors(query.blocks, query.rotated_vector).nearest([*query.passage_kinds, OF_ITEM], 1_000, admitted)
+    return rounded(*near)
+
+
+def exactly(owner: Any, *arguments: Any, **values: Any) -> Any:
+    """The same of the rows, all of which are read."""
+    query = prepared(owner, *arguments, **values)
+    rows = Passage.objects.filter(archive_id=owner.pk, space=active_space(), kind__in=query.passage_kinds)
+    stored = rows.values_list("source_id", "item_number", "code")
+    codes = [(source, item, bytes(code)) for source, item, code in stored]
+    items = list(ItemEmbedding.objects.filter(archive_id=owner.pk, space=active_space()))
+    if not codes and not items:
+        return []
+    vectors = unit_rows(np.array([item.embedding for item in items], np.float32).reshape(-1, 384))
+    keys = item_keys(*zip(*((source, item) for source, item, _ in codes), strict=True)) if codes else NO_ITEMS
+    keys = np.concatenate([keys, item_keys([i.source_id for i in items], [i.item_number for i in items])])
+    if blocks.LONG_UP_TO:
+        matrix = np.concatenate([decoded(b"".join(code for *_, code in codes), 384), rotated(vectors)])
+        cosines = matrix @ query.rotated_vector
+    else:
+        every = [*(code for *_, code in codes), *encode(vectors)]
+        first = b"".join(code[: short_bytes(384)] for code in every)
+        cosines = ShortCodes.read(first, 384).cosines(query.rotated_vector)
     admitted = np.ones(len(keys), np.bool_) if query.eligibility.admits_all else query.eligibility.admitted(keys)
     return rounded(keys[admitted], cosines[admitted])
 
@@ -89,6 +104,8 @@ def test_cached_binary_codes_follow_every_change() -> None:
     index_conversation(conversation_id=first.pk)
     assert by_code(owner) == exactly(owner)
     Message.objects.filter(conversation=second, turn_number=1).delete()
+    Conversation.objects.filter(pk=second.pk).update(turn_count=1, turns_version=second.turns_version + 1)
+    index_conversation(conversation_id=second.pk)
     assert by_code(owner) == exactly(owner)
     second.delete()
     assert by_code(owner) == exactly(owner) != []
@@ -104,8 +121,10 @@ def test_block_holds_its_items_and_is_replaced_whole() -> None:
     places = [np.frombuffer(block.entries, ENTRY) for block in blocks]
     assert set(places[0]["item"]) == set(range(ITEMS_PER_BLOCK))
     assert set(places[1]["item"]) == {ITEMS_PER_BLOCK}
-    named = sorted(np.concatenate([place["id"] for place in places]).tolist())
-    assert named == sorted(Passage.objects.values_list("pk", flat=True))
+    entries = np.concatenate(places)
+    of_items = entries["kind"] == OF_ITEM
+    assert sorted(entries["id"][~of_items].tolist()) == sorted(Passage.objects.values_list("pk", flat=True))
+    assert sorted(entries["id"][of_items].tolist()) == sorted(ItemEmbedding.objects.values_list("pk", flat=True))
     ingest.append_messages(
         caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")]
     )
@@ -146,10 +165,12 @@ def test_filters_on_binary_codes_match_exact_scan(filters: Filters, text: str) -
 def test_kinds_are_kept_apart() -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
+    counts = {}
     for name in SCOPES:
         scope = frozenset({name})
         assert by_code(owner, scope=scope) == exactly(owner, scope=scope)
-    assert by_code(owner, scope=frozenset({"thinking"})) == []
+        counts[name] = len(by_code(owner, scope=scope))
+    assert counts["user"] > counts["thinking"] == ItemEmbedding.objects.count()
 
 
 def test_forged_block_yields_no_passages_of_other_owners() -> None:
@@ -174,19 +195,16 @@ def compared_late(owner: Any, text: str = "boil an egg") -> list[Any]:
 
     Of the first item only passages that ask are compared.
     """
-    query = PreparedQuery(owner.pk, QueryText(text), scope=EVERY_SCOPE, space=active_space()).looked_up()
-    query = embed_query(query)
+    query = prepared(owner, text=text)
     of_owner = Passage.objects.filter(archive_id=owner.pk).values_list("source_id", "item_number").distinct()
     keys = np.sort(item_keys(*zip(*of_owner, strict=True)))
-    blocks = blocks_of(query)
-    assert blocks is not None
-    state = SearchState(query, FeatureTable(keys), scanned=ScannedPassages(blocks, query.rotated_vector))
+    assert query.blocks is not None
+    state = SearchState(query, FeatureTable(keys), compared=ComparedVectors(query.blocks, query.rotated_vector))
     near = find_passages(state, keys, np.arange(len(keys)) == 0)
     if near is None:
         return []
-    starts = np.cumsum(near.sizes) - near.sizes
-    coded = [near.coded[start : start + size] for start, size in zip(starts, near.sizes, strict=True)]
-    return sorted(zip(near.items, near.elements, near.asks, near.kinds, coded, strict=True))
+    elements, asks = near.entries["element"].tolist(), near.entries["asks"].tolist()
+    return sorted(zip(near.items.tolist(), elements, asks, near.kinds, near.coded, strict=True))
 
 
 def test_late_interaction_compares_nearest_passages_and_questions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +213,12 @@ def test_late_interaction_compares_nearest_passages_and_questions(monkeypatch: p
     indexed(owner, TRAINS, EGGS)
     indexed(other, EGGS)
     every = compared_late(owner)
-    assert {row[0] for row in every} == {1, 2, 3, 4, 5}
-    asking = [row for row in every if row[0] == 1]
+    assert {row[0] for row in every} == {0, 1, 2, 3, 4}
+    asking = [row for row in every if row[0] == 0]
     assert all(row[2] for row in asking)
     monkeypatch.setattr("search.ranking.late_interaction.PASSAGES_PER_ITEM", 1)
     fewer = compared_late(owner)
-    assert [row[0] for row in fewer] == [1, 2, 3, 4, 5]
+    assert [row[0] for row in fewer] == [0, 1, 2, 3, 4]
     assert all(row in every for row in fewer)
 
 
@@ -259,5 +277,53 @@ def test_items_that_are_gone_leave_no_entries_behind() -> None:
     Conversation.objects.filter(pk=conversation.pk).update(turn_count=1, turns_version=conversation.turns_version + 1)
     index_conversation(conversation_id=conversation.pk)
     (block,) = BinaryCodeBlock.objects.filter(source__object_id=conversation.pk)
-    named = np.frombuffer(block.entries, ENTRY)["id"].tolist()
+    entries = np.frombuffer(block.entries, ENTRY)
+    named = entries["id"][entries["kind"] != OF_ITEM].tolist()
     assert named == list(Passage.objects.order_by("pk").values_list("pk", flat=True)) != []
+    assert set(entries["item"].tolist()) == {0}
+
+
+def test_owner_who_grew_is_compared_by_short_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    indexed(owner, EGGS)
+    monkeypatch.setattr(blocks, "LONG_UP_TO", len(by_code(owner)))
+    monkeypatch.setattr(CACHE, "_entries", type(CACHE._entries)())
+    kinds = []
+    for pairs in ((), (TRAINS, EGGS)):
+        if pairs:
+            indexed(owner, *pairs)
+        by_code(owner)
+        held = CACHE.get(owner.pk, active_space().pk)
+        assert held is not None
+        kinds.append(type(held.codes))
+    assert kinds == [LongCodes, ShortCodes]
+
+
+def test_token_vectors_are_read_once_and_no_longer_than_their_passages(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    first = indexed(owner, EGGS)
+    indexed(owner, TRAINS)
+    every = compared_late(owner)
+    monkeypatch.setattr("search.vectors.blocks.PendingQuery", None)
+    assert CACHE.get(owner.pk, active_space().pk) is not None
+    monkeypatch.undo()
+    assert compared_late(owner) == every
+    first.delete()
+    compared_late(owner)
+    held = CACHE.get(owner.pk, active_space().pk)
+    assert held is not None
+    assert set(held.tokens) <= set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
+
+
+def test_places_shown_are_those_of_the_nearest_passages() -> None:
+    owner = make_user()
+    indexed(owner, EGGS, TRAINS)
+    query = prepared(owner, text="boil an egg")
+    assert query.blocks is not None
+    keys = np.unique(query.blocks.items)
+    shown = near_places(ComparedVectors(query.blocks, query.rotated_vector), keys, query.shown_kinds)
+    stored = Passage.objects.values_list("item_number", "element_id", "part_index", "start", "end")
+    assert {(turn[1], *place[:4]) for turn, places in shown.items() for place in places} == set(stored)
+    for places in shown.values():
+        cosines = [place[4] for place in places]
+        assert cosines == sorted(cosines, reverse=True)

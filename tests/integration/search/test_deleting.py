@@ -52,7 +52,7 @@ def delete(owner: User, conversation: Conversation) -> Change:
 
 @pytest.mark.parametrize(
     ("place", "name"),
-    [(active, "state_of"), (active, "_repair_words"), (passages, "_compute")],
+    [(active, "state_of"), (active, "_repair_words"), (passages, "embed")],
 )
 def test_indexing_deleted_conversation_ends_without_error(
     owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
@@ -71,7 +71,7 @@ def test_building_space_for_deleted_conversation_ends_without_error(
     space = active_space()
     EmbeddingSpace.objects.update(is_active=False)
     EmbeddingSpace.objects.create(provider="local", model="another", dimensions=8, recipe_version=1, is_active=True)
-    before(monkeypatch, passages, "_compute", delete(owner, conversation))
+    before(monkeypatch, passages, "embed", delete(owner, conversation))
     assert build_source(archive_id=conversation.archive_id, source_id=source_id(conversation), space=space).finished
 
 
@@ -81,7 +81,7 @@ def test_embedding_messages_of_deleted_conversation_ends_without_error(
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = list(conversation.messages.values_list("pk", flat=True))
     request_embeddings(caller=Caller.of(owner), conversation_id=conversation.pk, message_ids=ids)
-    before(monkeypatch, passages, "_compute", delete(owner, conversation))
+    before(monkeypatch, passages, "embed", delete(owner, conversation))
     assert (
         embed_messages(archive_id=conversation.archive_id, conversation_id=conversation.pk, message_ids=ids).failed == 0
     )

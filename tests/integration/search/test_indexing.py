@@ -12,7 +12,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connections
 from django.utils import timezone
-from pgvector import HalfVector
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
@@ -135,23 +134,6 @@ def test_turn_without_text_has_vector_and_is_not_pending() -> None:
     (vector,) = vectors_of_turn(0)
     assert abs(np.linalg.norm(vector) - 1) < 1e-2
     assert index_status(caller=Caller.of(owner)).pending == 0
-
-
-def test_vectors_of_older_layout_are_replaced_without_model() -> None:
-    conversation = make_conversation(make_user(), exchange(*PAIRS))
-    drop_all()
-    index_conversation(conversation_id=conversation.pk)
-    expected = vectors_of_turn(1)
-    other = HalfVector([1.0] + [0.0] * (len(expected[0]) - 1))
-    ItemEmbedding.objects.update(embedding=other)
-    ItemEmbedding.objects.filter(item_number=2).update(content_hash=b"another")
-    Source.objects.update(layout=Source.WITHOUT_PUNCTUATION)
-    assert sources_to_index(limit=10) == [source_id(conversation)]
-    with patch("search.vectors.passages._embed", side_effect=AssertionError):
-        index_conversation(conversation_id=conversation.pk)
-    np.testing.assert_allclose(vectors_of_turn(1), expected, atol=1e-3)
-    assert vectors_of_turn(2)[0][0] == 1  # of another text: left to indexing
-    assert Source.objects.get().layout == Source.LAYOUT
 
 
 def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> None:
@@ -303,6 +285,7 @@ def test_indexing_past_its_deadline_makes_progress_without_noted_changes(monkeyp
     assert [(run.items, run.finished) for run in runs] == [(1, False), (1, False), (1, True)]
 
 
+@pytest.mark.slow
 def test_huge_turn_is_indexed_in_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passages, "AHEAD", 4)
     text = " ".join(f"Sentence number {number} says that lake {number} is deep and cold." for number in range(120))

@@ -126,7 +126,7 @@ def test_english_text_is_not_read_as_another_language_has_its_words() -> None:
 def as_before(owner: Any, *conversations: Conversation) -> None:
     """The conversations as the version before knew them: every word as English has it."""
     sources = Source.objects.filter(archive_id=owner.pk, object_id__in=[each.pk for each in conversations])
-    sources.update(layout=Source.WITH_ASKING, languages="")
+    sources.update(layout=Source.LAYOUT - 1, languages="")
 
 
 def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing(

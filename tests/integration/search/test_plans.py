@@ -9,31 +9,26 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from benchmarks.speeds.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
+from benchmarks.speeds.synthetic import TextMaker, VectorMaker, fill_turns
 from convmemory.accounts.callers import Caller
-from convmemory.conversations.filters import EVERYTHING, Filters
+from convmemory.conversations.filters import Filters
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock
 from search.query import SearchQuery
-from search.retrieval import dense
 from search.retrieval.plans import (
     CODES_INDEX,
-    DENSE_PLANS,
     MOMENTS_INDEX,
     POSTINGS_INDEX,
     codes_plan,
-    dense_plan,
-    is_as_expected,
     is_vacuumed,
-    item_codes_plan,
     moments_plan,
     plan_of,
     postings_plan,
     queries_without_index,
 )
 from search.searching import search
-from search.vectors import small_owners
+from search.vectors import blocks
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone, database_copy
@@ -92,16 +87,6 @@ def dropped(index: str) -> Iterator[None]:
 
 
 class TestFewPassages:
-    def test_dense_retrievers_use_index_that_their_statement_chose(self, owners: dict[str, Any]) -> None:
-        space = active_space()
-        for owner in owners.values():
-            for name in DENSE_PLANS:
-                for filters in (EVERYTHING, Filters(agent="a")):
-                    plan = dense_plan(name, owner.pk, space, filters)
-                    # of few rows those of an agent are fewer: the planner may rightly look them up by their sources
-                    if filters is EVERYTHING or not name.endswith("_exact"):
-                        assert is_as_expected(name, plan), plan
-
     def test_blocks_of_postings_are_listed_through_their_owner(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
             assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
@@ -114,29 +99,20 @@ class TestFewPassages:
         for owner in owners.values():
             assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
 
-    def test_binary_codes_of_items_are_read_from_index_alone(self, owners: dict[str, Any]) -> None:
-        for owner in owners.values():
-            assert "Index Only Scan using item_embedding_owner" in item_codes_plan(owner.pk, active_space())
-
     @pytest.mark.parametrize(
         ("index", "lost"),
         [
-            ("item_embedding_owner", {"item_codes"}),
             ("code_block_owner", {"code_digest"}),
             ("posting_block_owner", {"posting_digest"}),
         ],
     )
-    def test_lost_index_is_reported(
-        self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
-    ) -> None:
-        monkeypatch.setattr(small_owners, "SMALL_PASSAGES", 0)
-        monkeypatch.setattr(dense, "EXACT_ITEMS_UP_TO", 0)
+    def test_lost_index_is_reported(self, owners: dict[str, Any], index: str, lost: set[str]) -> None:
         assert queries_without_index(active_space()) == {}
         with dropped(index):
             assert set(queries_without_index(active_space())) == lost
 
     def test_pages_stay_full_under_every_filter(self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(small_owners, "SMALL_PASSAGES", 0)
+        monkeypatch.setattr(blocks, "LONG_UP_TO", 0)
         for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
             hits = search(
                 caller=Caller.of(owners[name]), query=SearchQuery(text="some words", limit=20, filters=filters)
@@ -157,19 +133,3 @@ def test_next_message_is_looked_up_by_its_place_under_row_security(turns: int, o
     plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], archive_id=owner.pk)
     looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
     assert looked_up, plan
-
-
-@pytest.mark.slow
-def test_owner_just_large_enough_for_binary_codes_misses_no_index() -> None:
-    """There is a newer owner with hardly any passages, too."""
-    space, maker = active_space(), TextMaker()
-    vectors = VectorMaker(space.dimensions)
-    turns, per_turn = 5_000, dense.EXACT_ITEMS_UP_TO // 5_000 + 1
-    fill_turns(
-        caller=Caller.of(make_user()), space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn)
-    )
-    fill_turns(caller=Caller.of(make_user()), space=space, turns=1, maker=maker, vectors=vectors, shape=TurnShape(1))
-    for statement in ("ANALYZE", "VACUUM ANALYZE"):
-        with connection.cursor() as cursor:
-            cursor.execute(statement)
-        assert queries_without_index(space) == {}, statement

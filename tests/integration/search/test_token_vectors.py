@@ -1,4 +1,4 @@
-"""Of token vectors those of words alone are kept: for new passages, and for those of before once the sweep comes by."""
+"""Of token vectors those of words alone are kept."""
 
 from pathlib import Path
 from typing import Any
@@ -8,21 +8,15 @@ from django.contrib.auth.models import User
 from django.db import connection
 from pytest_django import Settings
 
-from convmemory.accounts.callers import Caller
-from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import activate_space, active_space, configured_space, embedder_for
-from convmemory.embeddings.token_codes import encode_vectors
 from search.adapters.conversations import index_conversation
-from search.indexing.active import index_source
 from search.indexing.batches import read_items
-from search.indexing.sweeping import sources_to_index
 from search.models import Passage, Source, TokenVectors
 from search.retrieval.dense import embed_query
 from search.retrieval.prepared import PreparedQuery, prepare_query
-from search.searching import SearchQuery, search
-from search.vectors.passages import draft_passages, only_words
-from search.vectors.small_owners import CACHE
+from search.searching import SearchQuery
+from search.vectors.passages import draft_passages
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.queue import drop_all
 from tests.support.tiny_bert import write_tiny_bert
@@ -52,29 +46,9 @@ def texts_of(owner: User) -> dict[Any, str]:
     return {draft.digest: draft.text for draft in draft_passages(elements)}
 
 
-def as_of_before(owner: User) -> None:
-    """The owner's rows as an older version left them: a vector for every token."""
-    texts = texts_of(owner)
-    TokenVectors.objects.filter(archive_id=owner.pk).delete()
-    for passage in Passage.objects.filter(archive_id=owner.pk):
-        [embedding] = embedder().embed_passages_with_tokens([texts[passage.content_hash]])
-        TokenVectors.objects.create(
-            passage=passage, archive_id=owner.pk, vectors=encode_vectors(embedding.token_vectors)
-        )
-    Source.objects.filter(archive_id=owner.pk).update(layout=Source.IN_LANGUAGES)
-
-
 def kept(owner: User) -> dict[Any, bytes]:
     rows = TokenVectors.objects.filter(archive_id=owner.pk).values_list("passage__content_hash", "vectors")
     return {digest: bytes(vectors) for digest, vectors in rows}
-
-
-def refuse(*_: Any) -> Any:
-    raise AssertionError("The model need not run.")
-
-
-def tokens(codes: bytes) -> set[bytes]:
-    return {codes[start : start + WIDTH] for start in range(0, len(codes), WIDTH)}
 
 
 def test_new_passage_has_one_vector_word() -> None:
@@ -84,54 +58,6 @@ def test_new_passage_has_one_vector_word() -> None:
     assert sizes == words
     counts = dict(Passage.objects.filter(archive_id=owner.pk).values_list("content_hash", "token_count"))
     assert sum(counts.values()) > sum(sizes.values())  # what a passage costs is counted as before
-
-
-def test_punctuation_is_dropped_without_model_and_searches_find_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    owner = indexed_owner()
-    sizes, query = {digest: len(codes) for digest, codes in kept(owner).items()}, SearchQuery(text="where is the key")
-    as_of_before(owner)
-    before, found = kept(owner), [hit.number for hit in search(caller=Caller.of(owner), query=query).hits]
-    assert sum(map(len, before.values())) > sum(sizes.values())
-    source = Source.objects.get(archive_id=owner.pk)
-    assert source.pk in sources_to_index(limit=10)
-    monkeypatch.setattr(type(embedder()), "embed_passages_with_tokens", refuse)
-    index_source(archive_id=owner.pk, source_id=source.pk)
-    monkeypatch.undo()
-    assert {digest: len(codes) for digest, codes in kept(owner).items()} == sizes
-    assert all(tokens(codes) <= tokens(before[digest]) for digest, codes in kept(owner).items())
-    assert Source.objects.get(archive_id=owner.pk).layout == Source.LAYOUT
-    assert source.pk not in sources_to_index(limit=10)
-    assert [hit.number for hit in search(caller=Caller.of(owner), query=query).hits] == found
-    held = CACHE.get(owner.pk, active_space().pk)
-    assert held is not None
-    assert len(held.tokens) == sum(sizes.values())
-
-
-def test_token_vectors_are_kept_while_model_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = indexed_owner()
-    as_of_before(owner)
-    expected = kept(owner)
-
-    def unavailable(space: Any) -> Any:
-        raise EmbedderUnavailable("away")
-
-    monkeypatch.setattr("search.indexing.layouts.embedder_for", unavailable)
-    index_source(archive_id=owner.pk, source_id=Source.objects.get(archive_id=owner.pk).pk)
-    assert kept(owner) == expected
-    assert Source.objects.get(archive_id=owner.pk).layout == Source.IN_LANGUAGES
-
-
-def test_only_words_is_idempotent() -> None:
-    text = "a, b."
-    [embedding] = embedder().embed_passages_with_tokens([text])
-    codes = encode_vectors(embedding.token_vectors)
-    once = only_words(embedder(), text, codes, len(embedding.token_ids))
-    assert once is not None
-    assert len(once) == 2 * WIDTH
-    assert only_words(embedder(), text, once, len(embedding.token_ids)) == once
-    assert only_words(embedder(), "?!", codes[: 2 * WIDTH], 2) is None
 
 
 def test_token_vectors_stand_in_their_rows() -> None:

@@ -213,7 +213,7 @@ def test_archives_of_earlier_version_are_searched_as_before_and_indexed_again_by
                 [text, number, sources.get().pk],
             )
     pack_again([sources.get().pk])
-    sources.update(layout=Source.WITH_DERIVED_VECTORS)
+    sources.update(layout=Source.LAYOUT - 1)
     vectors = set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
     assert found(owner, "brûlée") == [0]
     assert found(owner, "plain") == [1]

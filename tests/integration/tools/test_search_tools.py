@@ -51,7 +51,7 @@ def test_search_shows_conclusion_where_only_question_was_found(owner: User) -> N
     assert (hit["passage"], hit["outcome"]) == (asked, {"conclusion": said})
     assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | answer: {said}")
     (hit,) = run_tool("search", {"query": "celadon in two coats"}, Caller.of(owner))["results"]
-    assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | found: {said}")
+    assert search_as_text({"results": [hit]}).endswith(f"asked: {asked} | answer: {said}")
 
 
 def test_search_by_words_leaves_repeated_question_out(owner: User) -> None:
@@ -77,14 +77,24 @@ def test_line_of_first_hit_says_what_its_turn_concluded_and_changed(owner: User)
     assert line.endswith(" | answer: The program is 1.25.6 in both kilns now. | changed: mise.toml")
 
 
-def test_second_hit_of_conversation_names_its_turn_and_link_alone(owner: User) -> None:
+def test_second_hit_of_conversation_names_its_turn_alone(owner: User) -> None:
     turns = [*at(MAY, "which glaze fits the bowls?", "Celadon."), *at(MAY, "and how many coats of glaze?", "Two.")]
-    made = indexed(owner, turns, title="Kiln", project="/srv/kiln")
+    indexed(owner, turns, title="Kiln", project="/srv/kiln")
     answer = run_tool("search", {"query": "coats of glaze for the bowls"}, Caller.of(owner))
     first, second = search_as_text(answer).splitlines()
     assert "conversation_id" in first
     number = answer["results"][1]["turn_number"]
-    assert second.startswith(f"- [turn {number}](/conversations/{made.pk}?turn={number}) (2026-05-01) asked: ")
+    assert second.startswith(f"- turn {number} asked: ")
+
+
+def test_first_line_says_what_stands_around_the_best_sentence_of_the_answer(owner: User) -> None:
+    asked = "why did the glaze run?"
+    answer = "It was too hot. The cone was 10. Glaze 7 melts at cone 6.\n\nFire it at 1,222 degrees, slowly at the end."
+    long = f"{answer}\n\n{'The shelf is full of pots of the other kiln. ' * 12}"
+    indexed(owner, at(MAY, asked, long), title="Kiln")
+    found = run_tool("search", {"query": "at which cone does glaze 7 melt"}, Caller.of(owner))
+    assert "Glaze 7 melts at cone 6." in found["results"][0]["excerpt"]
+    assert "1,222 degrees" in search_as_text(found)
 
 
 def test_turn_that_fork_shares_is_one_hit_and_recalled_once(owner: User) -> None:

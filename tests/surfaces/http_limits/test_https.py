@@ -41,6 +41,7 @@ def test_deploy_check_has_no_issues_with_https_only() -> None:
     assert "no issues" in https, https
 
 
+@pytest.mark.slow
 def test_check_sees_that_hsts_is_off() -> None:
     seen = deploy_check(HTTPS_ONLY="1", HSTS_SECONDS="0")
     assert [name for name in SEEN if name in seen] == ["security.W004"]

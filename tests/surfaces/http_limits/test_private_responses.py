@@ -65,7 +65,7 @@ def test_every_api_answer_has_private_headers(http: httpx2.Client) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("bread?", "Yes.")))
     statuses = set()
-    for headers in ({"Authorization": f"Bearer {create_key(person=owner)}"}, {"Authorization": "Bearer wrong"}, {}):
+    for headers in ({"Authorization": f"Bearer {create_key(person=owner)}"}, {}):
         for method, path in routes(conversation.pk):
             body = {"query": "bread and butter"} if method in ("POST", "PATCH", "PUT") else None
             answer = http.request(method, path, headers=headers, json=body)

@@ -90,6 +90,7 @@ def test_table_names_every_view_that_streams() -> None:
     assert views_that_stream() == set(STREAMS)
 
 
+@pytest.mark.slow
 def test_unread_answers_keep_no_connection_from_others(web: WebProcess, stored: Library, others_key: str) -> None:
     process = psutil.Process(web.process.pid)
     for name, request in {**STREAMS, "a large answer": large_answer}.items():
@@ -101,6 +102,7 @@ def test_unread_answers_keep_no_connection_from_others(web: WebProcess, stored: 
             assert process.memory_info().rss - before < FILE_BYTES // 2, f"{name} is read into memory"
 
 
+@pytest.mark.slow
 def test_many_readers_without_account_that_leave_stop_nothing(
     web: WebProcess, stored: Library, others_key: str
 ) -> None:
@@ -112,6 +114,7 @@ def test_many_readers_without_account_that_leave_stop_nothing(
     assert [answer_to(web, others_key, path) for path in ("/api/v1/conversations", "/ready")] == [200, 200]
 
 
+@pytest.mark.slow
 def test_stream_that_breaks_off_is_no_whole_answer_and_keeps_no_connection(
     web: WebProcess, stored: Library, others_key: str
 ) -> None:

@@ -55,8 +55,24 @@ def test_outcome_has_last_text_changed_files_and_last_commands() -> None:
     [
         (["Let me look.", "Great! The port is 9714."], "The port is 9714."),
         (["The cause is the stale hook in .git/hooks.", "Done."], "The cause is the stale hook in .git/hooks."),
-        (["## Summary\n\n- **Root cause:** Biome\n\n```\ncode\n```\nFixed it."], "Summary Root cause: Biome Fixed it."),
+        (["## Summary\n\n- **Root cause:** Biome\n\n```\ncode\n```\nFixed it."], "Root cause: Biome Fixed it."),
         (["Done."], "Done."),
+        (
+            [
+                "Let me look at the workers.",
+                "`bucket` calls `hash()`. I'll use crc32.",
+                "All three workers agree now; I pushed it.",
+            ],
+            "All three workers agree now; I pushed it. `bucket` calls `hash()`. I'll use crc32.",
+        ),
+        (
+            ["I compared:\n\n| way | time |\n|---|---|\n| dump | 14 h |\n\nLink mode, 5 minutes."],
+            "Link mode, 5 minutes.",
+        ),
+        (
+            ["The pages differ.\n\n| port | 80 |\n\n## Final answer\n\nThe memo is on 9714.\n"],
+            "The memo is on 9714. The pages differ.",
+        ),
         ([], ""),
     ],
 )
@@ -96,7 +112,9 @@ def test_exit_code_decides_whether_command_failed(text: str, failed: bool) -> No
 
 def test_call_is_one_line_with_its_end() -> None:
     test = ToolCallPart("1", "Bash", {"command": "mise run test\n"})
-    assert call_line(test, end_of(ToolResultPart("1", "fine"))) == "Bash mise run test: ok"
+    assert call_line(test, end_of(ToolResultPart("1", "line\n" * 100))) == "Bash mise run test: ok"
+    passed = ToolResultPart("1", "Process exited with code 0\nOutput:\n12 passed\n  in 2 s\n")
+    assert call_line(test, end_of(passed)) == "Bash mise run test: ok, 12 passed in 2 s"
     failed = end_of(ToolResultPart("1", "E1\nassert 1 == 2\n", is_error=True))
     assert call_line(test, failed) == "Bash mise run test: failed, assert 1 == 2"
     assert call_line(ToolCallPart("2", "Edit", {"file_path": "app.yaml"}), "ok") == "Edit app.yaml"

@@ -305,6 +305,7 @@ def test_page_of_ordinary_markdown_is_laid_out() -> None:
     assert all(part.html is not None and not part.remark for part in view.parts)
 
 
+@pytest.mark.slow
 def test_text_that_takes_too_much_work_alone_is_shown_as_it_is() -> None:
     html = render_markdown("![" * 100_000 + "<b>")
     assert html.startswith('<pre class="output">![![')

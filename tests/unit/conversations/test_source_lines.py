@@ -12,6 +12,7 @@ def test_packed_lines_round_trip(lines: bytes) -> None:
     assert unpack_lines(pack_lines(lines)) == lines
 
 
+@pytest.mark.slow
 def test_lines_that_expand_without_end_are_not_unpacked() -> None:
     assert unpack_lines(zlib.compress(b"0" * (MAX_RAW_BYTES + 1))) is None
 

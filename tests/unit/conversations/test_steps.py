@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.messages.parts import (
     Part,
     TextPart,
@@ -11,6 +12,7 @@ from convmemory.conversations.messages.parts import (
     part_to_json,
 )
 from convmemory.conversations.models import Message
+from convmemory.conversations.pages.highlighting import MarkedPassage, MarkedSpan
 from convmemory.conversations.pages.rendering import MessageBlock, Note, fold_steps, view_messages
 
 
@@ -45,28 +47,70 @@ def test_calls_and_results_of_many_messages_are_one_run() -> None:
     assert [block.view.kind for block in blocks] == ["user", "assistant", "assistant"]
     run = blocks[1].run
     assert run is not None
-    assert (run.count, run.gist) == (12, "8 Bash, 3 Read, 1 Edit")
+    assert (run.count, run.label, run.tools) == (12, "12 steps", "8 Bash, 3 Read, 1 Edit")
     assert run.is_folded
     assert all(step.result is not None and step.result.text.startswith("printed") for step in run.steps)
     assert [(step.position, step.result_position) for step in run.steps[:2]] == [(1, 2), (3, 4)]
     assert [block.last_position for block in blocks] == [0, 24, 25]
 
 
-def test_text_before_calls_is_heading_of_their_run() -> None:
-    blocks = folded(
+def test_remarks_between_calls_are_in_run_and_first_text_and_answer_outside() -> None:
+    first, *rest = folded(
         message(0, "user", TextPart("go")),
         message(1, "assistant", TextPart("I look."), call(1), call(2)),
         message(2, "tool", result(1), result(2)),
         message(3, "assistant", TextPart("I change."), call(3)),
         message(4, "tool", result(3)),
+        message(5, "assistant", TextPart("Done.")),
     )
-    assert [[part.text or part.html for part in block.view.parts] for block in blocks[1:]] == [
-        ["<p>I look.</p>\n"],
-        ["<p>I change.</p>\n"],
-    ]
-    assert [block.run.count if block.run else 0 for block in blocks] == [0, 2, 1]
-    assert blocks[2].run is not None
-    assert not blocks[2].run.is_folded
+    work, answer = rest
+    assert [part.html for block in rest for part in block.view.parts] == ["<p>I look.</p>\n", "<p>Done.</p>\n"]
+    assert work.run is not None
+    assert [step.part.type for step in work.run.steps] == ["tool_call", "tool_call", "text", "tool_call"]
+    assert (first.run, work.run.count, work.last_position, answer.run) == (None, 3, 4, None)
+
+
+def test_long_text_between_calls_stays_outside_of_runs() -> None:
+    report = "It is the lock. " * 20
+    work, rest = folded(
+        message(0, "assistant", call(1)),
+        message(1, "tool", result(1)),
+        message(2, "assistant", TextPart(report), call(2)),
+    )
+    assert work.run is not None
+    assert rest.run is not None
+    assert (work.run.count, rest.run.count, len(rest.view.parts)) == (1, 1, 1)
+
+
+def test_passage_in_remark_opens_its_run() -> None:
+    remark = MarkedPassage(3, 0, MarkedSpan(0, 6))
+    (block,) = folded(
+        message(0, "assistant", call(1)),
+        message(1, "tool", result(1)),
+        message(2, "assistant", TextPart("I look."), call(2)),
+        passage=remark,
+    )
+    assert block.run is not None
+    assert block.run.is_open
+
+
+def test_run_tells_its_files_and_last_commands() -> None:
+    edits = [ToolCallPart(f"e{name}", "Write", {"file_path": f"/p/{name}.py", "content": "x"}) for name in "ab"]
+    (block,) = folded(
+        message(0, "assistant", *edits, edits[0], call(1), call(2)),
+        message(1, "tool", result(1), result(2, is_error=True)),
+    )
+    assert block.run is not None
+    assert block.run.label == "5 steps, 2 files"
+    assert (block.run.outcome.file_names, block.run.outcome.passed) == ("a.py, b.py", "step 1")
+    assert block.run.outcome.failed == "step 2"
+
+
+def test_outcome_is_at_last_block_of_its_turn() -> None:
+    outcome = Outcome("Done.", passed="step 1")
+    messages = message(0, "user", TextPart("go")), message(1, "assistant", call(1)), message(2, "tool", result(1))
+    blocks = folded(*messages, outcomes={3: outcome})
+    assert [block.outcome for block in blocks] == [Outcome(), outcome]
 
 
 def test_thought_between_calls_is_in_run_and_not_counted() -> None:
@@ -79,7 +123,7 @@ def test_thought_between_calls_is_in_run_and_not_counted() -> None:
     assert block.run is not None
     assert [part.type for part in block.view.parts] == ["thinking"]
     assert [step.part.type for step in block.run.steps] == ["tool_call", "thinking", "tool_call"]
-    assert block.run.gist == "2 Bash"
+    assert block.run.tools == "2 Bash"
 
 
 def test_results_without_calls_form_run() -> None:
@@ -116,4 +160,4 @@ def test_many_tools_are_named_by_most_used() -> None:
     calls = [call(number, f"tool{number % 6}") for number in range(13)]
     (block,) = folded(message(0, "assistant", *calls))
     assert block.run is not None
-    assert block.run.gist == "3 tool0, 2 tool1, 2 tool2, 2 tool3, 4 others"
+    assert block.run.tools == "3 tool0, 2 tool1, 2 tool2, 2 tool3, 4 others"

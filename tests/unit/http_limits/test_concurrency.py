@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from convmemory.core.web.asgi_types import Receive, Scope, Send
 from convmemory.core.web.callers import KnownCallers
-from convmemory.http_limits import concurrency
+from convmemory.http_limits import concurrency, senders
 from convmemory.http_limits.concurrency import SMALLEST_SHARE, is_answered_from_memory, waits_for_others
 from convmemory.http_limits.senders import caller_of
 from tests.unit.http_limits.site import STATIC, STREAM, Site, on_site, scope_of, settle, statuses
@@ -228,7 +228,7 @@ async def test_flood_of_one_address_takes_only_its_share_of_places(site: Site) -
     assert statuses(await site.send(12)) == [200] * 12, "places are free again when their requests end"
 
 
-@on_site(MAX_CONCURRENT_REQUESTS=40, REQUESTS_PER_USER=20)
+@on_site(MAX_CONCURRENT_REQUESTS=40, REQUESTS_PER_USER=40)
 async def test_unknown_callers_leave_last_places_to_known_users(site: Site) -> None:
     asked = await site.send(32, addresses="192.0.2.")
     known = await site.send(10, caller="ada")
@@ -238,7 +238,63 @@ async def test_unknown_callers_leave_last_places_to_known_users(site: Site) -> N
     await site.let_go_on("/")
 
 
-@on_site(MAX_CONCURRENT_REQUESTS=40, REQUESTS_PER_USER=20)
+@on_site(REQUESTS_PER_USER=3, REQUESTS_BESIDE_OTHERS=1, WAITING_PER_USER=64)
+async def test_addresses_without_account_work_one_after_other_while_user_is_active(site: Site) -> None:
+    flood = [site.ask(path=f"/{number}", address=f"192.0.2.{number}") for number in range(6)]
+    await settle()
+    assert site.running == ["/0", "/1", "/2"], "no user is active"
+    site.ask("ada", "/ada")
+    await site.let_go_on("/ada", "/0", "/1")
+    assert site.running == ["/2"]
+    await site.let_go_on("/2")
+    assert site.running == ["/3"]
+    await site.let_go_on("/3", "/4", "/5")
+    assert statuses(flood) == [200] * 6
+    assert not site.limit.callers
+
+
+@on_site(REQUESTS_PER_USER=1, STREAMS_PER_USER=8, WAITING_PER_USER=64)
+async def test_answer_that_address_without_account_does_not_read_stops_no_other(site: Site) -> None:
+    unread = [site.ask(path="/export", address=f"192.0.2.{number}") for number in range(9)]
+    await settle()
+    other = site.ask(path="/login", address="198.51.100.1")
+    await site.let_go_on("/login")
+    assert other.status == 200
+    await site.let_go_on("/export")
+    assert statuses(unread) == [200] * 9
+    assert not site.limit.callers
+
+
+@on_site(REQUESTS_PER_USER=1)
+async def test_address_that_waited_too_long_behind_others_gets_503(site: Site) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(concurrency, "WAIT_S", 0.01)
+        site.ask(path="/slow")
+        refused = site.ask(path="/late", address="192.0.2.2")
+        await refused.task
+    assert refused.status == 503
+    await site.let_go_on("/slow")
+    await site.answer("", "/again", seconds=0.1)
+    assert not site.limit.callers
+
+
+@on_site(REQUESTS_PER_USER=1)
+async def test_user_whose_key_is_new_to_process_does_not_wait_behind_addresses(site: Site) -> None:
+    async def look_up(scope: Scope) -> bool:
+        vars(senders)["known"].note("new key", 9)
+        return True
+
+    site.limit.knows_sender = look_up
+    flood = [site.ask(path="/slow", address=f"192.0.2.{number}") for number in range(3)]
+    await settle()
+    user = site.ask("new key", "/hers", address="198.51.100.1")
+    await site.let_go_on("/hers")
+    assert user.status == 200
+    await site.let_go_on("/slow")
+    assert statuses(flood) == [200] * 3
+
+
+@on_site(MAX_CONCURRENT_REQUESTS=40, REQUESTS_PER_USER=40)
 async def test_requests_with_unfinished_bodies_take_no_places(site: Site) -> None:
     unfinished = await site.send(17, addresses="192.0.2.", has_body=True)
     assert statuses(unfinished) == [None] * 15 + [503] * 2, "half as many as there are places"

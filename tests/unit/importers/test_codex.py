@@ -9,7 +9,7 @@ import zstandard
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.detect import Walk
-from convmemory.conversations.messages.parts import AttachmentPart
+from convmemory.conversations.messages.parts import AttachmentPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 from tests.unit.importers.helpers import FIXTURES, read, write_lines
 
@@ -49,6 +49,21 @@ def test_user_records_written_by_codex_are_injected() -> None:
     assert [message.role for message in injected] == ["system", "system"]
     question = next(message for message in thread.messages if message.role == "user")
     assert [part.name for part in question.parts if isinstance(part, AttachmentPart)] == ["/tmp/roof.png"]
+
+
+def test_failed_call_is_error_and_encrypted_text_is_left_out(tmp_path: Path) -> None:
+    said = [{"type": "output_text", "text": "It failed."}, {"type": "encrypted_content", "encrypted_content": "gAAA"}]
+    outputs = {"c1": {"content": "no such file", "success": False}, "c2": {"content": "done", "success": True}}
+    records = [prompt("Build it."), record("response_item", {"type": "message", "role": "assistant", "content": said})]
+    records += [
+        record("response_item", {"type": "function_call_output", "call_id": name, "output": output})
+        for name, output in outputs.items()
+    ]
+    report = FileReport(path="")
+    (thread,) = read(importer, write_lines(tmp_path / "rollout-2026-06-26T12-24-12-x.jsonl", records), report)
+    results = [part for message in thread.messages for part in message.parts if isinstance(part, ToolResultPart)]
+    assert [(part.text, part.is_error) for part in results] == [("no such file", True), ("done", False)]
+    assert (thread.texts, report.unknown_types) == (["Build it.", "It failed.", "no such file", "done"], {})
 
 
 def test_rolled_back_turn_is_superseded() -> None:

@@ -126,6 +126,7 @@ def test_line_of_15_mb_is_read_and_one_of_17_mb_is_reported(path: Path) -> None:
     assert reason.startswith("the line is longer than 16 MB: divide it")
 
 
+@pytest.mark.slow
 def test_line_of_million_values_is_reported_without_memory_for_them(path: Path) -> None:
     tracemalloc.start()
     items, issues = objects(path, b'{"a": [{}' + b",{}" * 1_100_000 + b']}\n{"b": 1}\n')

@@ -88,6 +88,7 @@ def test_chatgpt_canvases_and_group_chats(tmp_path: Path) -> None:
     path = write(tmp_path / "textdocs" / "doc-1.json", {"id": "d1", "title": "Plan", "content": "# Plan"})
     (canvas,) = read(ChatGPTImporter(), path)
     assert (canvas.draft.title, canvas.texts) == ("Canvas: Plan", ["# Plan"])
+    assert [message.injected for message in canvas.messages] == [True]
     report = FileReport(path="")
     assert read(ChatGPTImporter(), write(tmp_path / "group_chats.json", {"chats": [{"room": 1}]}), report) == []
     assert report.unknown_types == {"group chat": 1}

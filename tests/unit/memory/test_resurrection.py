@@ -68,7 +68,7 @@ def test_partners_of_every_hit_precede_further_passages_which_come_by_value_per_
     first = HitChunks(
         Chunk("a", 10),
         other_opening=Chunk("a question", 10),
-        further=(Chunk("a2", 40, 0.95, "long"), Chunk("a3", 10, 0.5, "short"), Chunk("a4", 10, 0.8, "more")),
+        further=(Chunk("a2", 30, 0.95, "long"), Chunk("a3", 10, 0.5, "short"), Chunk("a4", 15, 0.8, "more")),
         earlier=(Chunk("before", 10),),
     )
     found = resurrect([first, second], budget=70)
@@ -84,6 +84,14 @@ def test_best_hits_come_whole_as_long_as_they_fit() -> None:
     assert [[chunk.key for chunk in outcome.brought] for outcome in found.outcomes] == [
         ["1", "1 more"], ["2", "2 more"], ["3"], ["4"]
     ]  # fmt: skip
+
+
+def test_hit_whose_long_opening_is_in_context_comes_whole() -> None:
+    opening = Chunk("question", 100)
+    first = HitChunks(Chunk("a", 10), other_opening=opening, further=(Chunk("a2", 10, 0.1),))
+    second = HitChunks(Chunk("b", 10), further=(Chunk("b2", 10, 0.9),))
+    found = resurrect([first, second], budget=30, alive={opening.key})
+    assert [[chunk.key for chunk in outcome.brought] for outcome in found.outcomes] == [["a", "a2"], ["b"]]
 
 
 def test_chunk_that_does_not_fit_comes_back_shortened() -> None:

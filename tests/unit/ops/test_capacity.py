@@ -15,7 +15,7 @@ def test_rows_and_bytes_follow_from_load() -> None:
     assert lines["search_passage"].table_bytes == 40_000 * (143 + 292)
     assert lines["search_passage"].index_bytes == 40_000 * 88
     assert lines["search_binarycodeblock"].rows == 500
-    assert lines["search_binarycodeblock"].total == pytest.approx(500 * (764 + 124 + 80 * 102.2))
+    assert lines["search_binarycodeblock"].total == pytest.approx(500 * (764 + 124 + 106 * 112))
     assert lines["search_tokenvectors"].total == pytest.approx(40_000 * 1_081, rel=0.001)
     assert result.embed_hours == pytest.approx(40_000 / 520 / 3_600)
     assert result.total_bytes == sum(line.total for line in result.lines)
@@ -33,8 +33,7 @@ def test_wider_model_adds_only_bytes_of_its_vectors() -> None:
     )
     assert "search_tokenvectors" not in {line.table for line in narrow.lines}
     vectors = 1_300  # of turns' chunks
-    # Six bits in rows of passages, two in blocks; one in the rows and the index of turns' chunks.
-    codes = 4_000 * 8 + 2 * 1_300
+    codes = 4_000 * 8 + 2 * 1_300  # six bits in rows of passages, two in blocks, also of turns' chunks
     assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + codes * 1_152 // 8
 
 

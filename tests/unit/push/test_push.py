@@ -61,6 +61,7 @@ def test_thousand_files_and_server_that_dies_in_middle(tmp_path: Path, server: I
     assert set(server.keys) == {"Bearer cm_key"}
 
 
+@pytest.mark.slow
 def test_files_taken_before_client_was_killed_are_not_sent_again(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 120)
     server.answer = lambda number, _: 202 if number < 2 else 0

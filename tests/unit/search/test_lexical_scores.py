@@ -15,7 +15,7 @@ TERMS, SOURCES, ITEMS = 3, 3, 4
 
 def corpus_of(sources: int, items: int) -> Corpus:
     ids = np.arange(1, sources + 1)
-    return Corpus(ids, np.full(sources, items), np.full(sources, 50), np.full(sources, 5), ids, ids)
+    return Corpus(ids, np.full(sources, items), np.full(sources, 50))
 
 
 def floats(*values: float) -> np.ndarray:

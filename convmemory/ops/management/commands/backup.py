@@ -40,20 +40,20 @@ class Command(ArchiveCommand):
             self._say(f"{path}: {report.rows} rows, {report.files} files, {report.size / 1024**2:.1f} MB.")
             _record()
             return
-        place = place_named(to)
-        back_up_there = partial(self._back_up_to, place, keep=keep, yes=yes)
+        folder = place_named(to)
+        back_up_there = partial(self._back_up_to, folder, keep=keep, yes=yes)
         if every:
-            back_up_for_ever(place, every_s=every * 3_600, back_up=back_up_there, tell=self._say)
+            back_up_for_ever(folder, every_s=every * 3_600, back_up=back_up_there, tell=self._say)
         back_up_there()
 
-    def _back_up_to(self, place: BackupPlace, *, keep: int, yes: bool) -> None:
-        self._say(f"Backup written and verified: {back_up_to(place)}")
+    def _back_up_to(self, folder: BackupPlace, *, keep: int, yes: bool) -> None:
+        self._say(f"Backup written and verified: {back_up_to(folder)}")
         _record()
-        if surplus := surplus_backups(place, keep=keep):
-            lines = [f"Will be deleted: {place}/{name}" for name in surplus]
+        if surplus := surplus_backups(folder, keep=keep):
+            lines = [f"Will be deleted: {folder}/{name}" for name in surplus]
             self.confirm(lines, refusal="The backup is there; no older one was deleted.", is_agreed=yes)
         for name in surplus:
-            place.remove(name)
+            folder.remove(name)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)

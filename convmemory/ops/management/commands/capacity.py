@@ -38,9 +38,9 @@ class Command(ArchiveCommand):
                 raise CommandError(f"--{name.replace('_', '-')} {value} is not above 0.")
         without_tokens = {"token_dimensions": 0} if options["no_late_interaction"] else {}
         load = Load(**values, **without_tokens)
-        result, own = with_measured(load) if measure else (estimate(load, MEASURED), [])
+        result, measured = with_measured(load) if measure else (estimate(load, MEASURED), [])
         if as_json:
-            self.stdout.write(json.dumps({**asdict(result), "total_bytes": result.total_bytes, "measured": own}))
+            self.stdout.write(json.dumps({**asdict(result), "total_bytes": result.total_bytes, "measured": measured}))
             return
         self.stdout.write(f"{load.users:,} users x {load.turns_per_user:,} turns = {load.turns:,} turns\n")
         self.stdout.write(f"{'table':<32}{'rows':>18}{'table GiB':>14}{'indexes GiB':>14}")
@@ -51,4 +51,6 @@ class Command(ArchiveCommand):
         self.stdout.write(f"memory: {result.working_set_bytes / GIB:,.2f} GiB for all that a search can read")
         self.stdout.write(f"embedding: {result.embed_hours:,.1f} hours at {load.texts_per_second:g} texts a second")
         if measure:
-            self.stdout.write(f"Bytes per row measured here: {', '.join(own) or 'none, the tables are too small'}.")
+            self.stdout.write(
+                f"Bytes per row measured here: {', '.join(measured) or 'none, the tables are too small'}."
+            )

@@ -130,8 +130,8 @@ class Command(ArchiveCommand):
         if conversation_id is None:
             source_id = None
         else:
-            found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)
-            source_id = found.first() or -1
+            source_ids = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)
+            source_id = source_ids.first() or -1
         selection = SourceSelection(archive_id, source_id, options["since"])
         return selection, (options["only"],) if options["only"] else DEFECTS
 

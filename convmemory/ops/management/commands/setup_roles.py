@@ -59,5 +59,5 @@ class Command(ArchiveCommand):
 
 def _address(role: str, password: str) -> str:
     values = connection.settings_dict
-    place = f"{quote(values['HOST'], safe='')}:{values['PORT'] or 5432}/{quote(values['NAME'], safe='')}"
-    return f"postgres://{role}:{quote(password, safe='')}@{place}"
+    target = f"{quote(values['HOST'], safe='')}:{values['PORT'] or 5432}/{quote(values['NAME'], safe='')}"
+    return f"postgres://{role}:{quote(password, safe='')}@{target}"

@@ -158,11 +158,11 @@ class Command(ArchiveCommand):
         """Write a backup, unless an attempt at this update, after which no start noted a version, has written one."""
         private_folder(_backups_of_updates())
         try:
-            place = Folder(_backups_of_updates())
+            folder = Folder(_backups_of_updates())
             started_at = record.stat().st_mtime if record.exists() else 0.0
-            name, written_at = max(place.backups().items(), key=itemgetter(1), default=("", 0.0))
+            name, written_at = max(folder.backups().items(), key=itemgetter(1), default=("", 0.0))
             is_kept = written_at > started_at
-            address = f"{place}/{name}" if is_kept else back_up_to(place)
+            address = f"{folder}/{name}" if is_kept else back_up_to(folder)
             self._say(f"Backup {'of an earlier attempt at this' if is_kept else 'before the'} update: {address}")
         except ConvMemoryError as error:
             raise CommandError(
@@ -177,11 +177,11 @@ class Command(ArchiveCommand):
         """Delete all but the newest backups before updates, once the last update has served for a day."""
         if not _backups_of_updates().is_dir():
             return
-        place = Folder(_backups_of_updates())
-        if time.time() - max(place.backups().values(), default=time.time()) < KEPT_AFTER_UPDATE_S:
+        folder = Folder(_backups_of_updates())
+        if time.time() - max(folder.backups().values(), default=time.time()) < KEPT_AFTER_UPDATE_S:
             return
-        for name in surplus_backups(place, keep=BACKUPS_OF_UPDATES):
-            place.remove(name)
+        for name in surplus_backups(folder, keep=BACKUPS_OF_UPDATES):
+            folder.remove(name)
             self._say(f"Deleted, the oldest backup before an update: {name}")
 
     def _watch_database(self) -> None:

@@ -1,0 +1,156 @@
+"""Says what was worked on in a period: the conversations with the most messages then, what they came to, and points.
+
+Extracted from what is stored, without a model.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any, Literal
+
+from django.db import connection
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext
+
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.messages.outcomes import Outcome
+from convmemory.conversations.models import Conversation, project_name
+from convmemory.conversations.reading import visible_conversations
+from convmemory.conversations.river import Period
+from convmemory.core.sql import load_sql
+
+CONVERSATIONS_SHOWN = 12
+FILES_SHOWN = 4  # of a conversation
+YEARS_BACK = 30
+POINTS_SHOWN = 40
+ON_THIS_DAY_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """A conversation with its messages and changed files in a period; `turn` is its last turn then with an outcome."""
+
+    conversation_id: int
+    title: str
+    program: str
+    project: str
+    messages: int
+    last_day: date
+    turn: int | None
+    outcome: Outcome
+    files: tuple[str, ...]
+
+    @property
+    def project_name(self) -> str:
+        return project_name(self.project)
+
+    @property
+    def url(self) -> str:
+        return _address(self.conversation_id, self.turn)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What was worked on in a period: of `count` conversations those with the most messages."""
+
+    count: int
+    worked: Sequence[Worked]
+
+
+def summary_of(*, caller: Caller, period: Period) -> Summary:
+    """Return what was worked on in a period. One query."""
+    values: dict[str, Any] = {
+        "owner": caller.archive_id,
+        "first": str(period.first),
+        "last": str(period.last),
+        "begin": _begin(period.first),
+        "end": _end(period.last),
+        "limit": CONVERSATIONS_SHOWN,
+        "files": FILES_SHOWN,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "worked_on"), values)
+        rows = cursor.fetchall()
+    worked = [
+        Worked(
+            number, title, program, project, messages, date.fromisoformat(last), turn,
+            Outcome.from_json(json.loads(outcome or "{}")), tuple(files),
+        )
+        for number, title, program, project, messages, last, turn, outcome, files, _ in rows
+    ]  # fmt: skip
+    return Summary(rows[0][-1] if rows else 0, worked)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A starred conversation, or a turn that its owner marked; `at` is its distance from the beginning of a picture."""
+
+    kind: Literal["star", "wrong", "outdated"]
+    conversation_id: int
+    turn: int | None
+    title: str
+    note: str
+    day: date
+    at: str
+
+    @property
+    def url(self) -> str:
+        return _address(self.conversation_id, self.turn)
+
+    @property
+    def label(self) -> str:
+        """Return the point in words: what it is, its title, the note and the day."""
+        said = {
+            "star": gettext("Starred"),
+            "wrong": gettext("Marked as wrong"),
+            "outdated": gettext("Marked as outdated"),
+        }
+        title = self.title or gettext("Untitled conversation")
+        return " · ".join(filter(None, (said[self.kind], title, self.note, date_format(self.day))))
+
+
+def points_in(*, caller: Caller, period: Period) -> list[Point]:
+    """Return the newest points of a period, in the order of their days. One query."""
+    values: dict[str, Any] = {
+        "owner": caller.archive_id,
+        "begin": _begin(period.first),
+        "end": _end(period.last),
+        "limit": POINTS_SHOWN,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "points_in_time"), values)
+        rows = cursor.fetchall()
+    points = []
+    for kind, number, turn, title, note, at in rows:
+        day = timezone.localdate(at)
+        share = (day - period.first).days / period.days
+        points.append(Point(kind, number, turn, title, note, day, f"{100 * share:.2f}%"))
+    return points[::-1]
+
+
+def on_this_day(*, caller: Caller, today: date) -> list[Conversation]:
+    """Return conversations whose last message is of this day in an earlier year, the newest first. One query."""
+    days = Q()
+    for year in range(max(today.year - YEARS_BACK, 1), today.year):
+        if (today.month, today.day) != (2, 29) or Period.of_month(year, 2).last.day == today.day:
+            day = today.replace(year=year)
+            days |= Q(updated_at__gte=_begin(day), updated_at__lt=_end(day))
+    return list(visible_conversations(caller).filter(days).order_by("-updated_at", "-id")[:ON_THIS_DAY_SHOWN])
+
+
+def _address(conversation_id: int, turn: int | None) -> str:
+    address = f"/conversations/{conversation_id}"
+    return address if turn is None else f"{address}?turn={turn}#turn-{turn}"
+
+
+def _begin(day: date) -> datetime:
+    """Return the first moment of a day in the time zone of pages; at the ends of the calendar, of any."""
+    moment = datetime.combine(day, time.min)
+    return moment.replace(tzinfo=timezone.get_current_timezone())
+
+
+def _end(day: date) -> datetime:
+    return _begin(day) + timedelta(days=1) if day < date.max else _begin(day)

@@ -1,0 +1,340 @@
+"""The river of time: the messages of an archive by month or by day, in bands by project or by program.
+
+Sums what `statistics.count_changed` counted of each conversation (`Figures`), with the project and the program that the
+conversation has now, in one query. Archived conversations and the trash are left out, as in lists and search.
+"""
+
+from calendar import monthrange
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, date, timedelta
+from itertools import groupby
+from math import sqrt
+from typing import Literal, NamedTuple
+from urllib.parse import urlencode
+
+from django.db import connection
+from django.utils.formats import date_format
+from django.utils.translation import gettext
+
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.models import project_name
+from convmemory.core.sql import load_sql
+
+By = Literal["project", "program"]
+
+BANDS = 7  # more would be too thin to compare; the rest is one band
+DAYS_SHOWN = 100  # a longer time is shown by months
+LEAST_DAYS = 30  # of the picture of a new archive
+YEARS_SHOWN = 30  # up to now: a wrong date, as year 1 or 1970, must not squeeze the rest
+LABELS, LABEL_CHARS = 6, 60  # that fit below the picture on a phone
+HALF = 120  # of the height of a band, in units of the drawing; a column is `COLUMN` of them wide
+COLUMN = 4
+THINNEST = 8
+MONTH_CHARS, DAY_CHARS = len("2026-05"), len("2026-05-01")
+
+
+class Count(NamedTuple):
+    """The messages of one project and program in a month ("2026-05") or on a day ("2026-05-01")."""
+
+    period: str
+    project: str
+    program: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The days from `first` to `last`."""
+
+    first: date
+    last: date
+
+    @classmethod
+    def of_month(cls, year: int, month: int) -> "Period":
+        return cls(date(year, month, 1), date(year, month, monthrange(year, month)[1]))
+
+    @classmethod
+    def of_year(cls, year: int) -> "Period":
+        return cls(date(year, 1, 1), date(year, 12, 31))
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+    @property
+    def is_month(self) -> bool:
+        return self == Period.of_month(self.first.year, self.first.month)
+
+    @property
+    def is_year(self) -> bool:
+        return self == Period.of_year(self.first.year)
+
+    @property
+    def query(self) -> str:
+        """Return the filters of a search for the period, as the query of its address."""
+        return urlencode({"after": self.first.isoformat(), "before": self.last.isoformat()})
+
+    @property
+    def label(self) -> str:
+        """Return the name of the period: a year, a month, a day, or its two ends."""
+        if self.is_year:
+            return str(self.first.year)
+        if self.is_month:
+            return date_format(self.first, "YEAR_MONTH_FORMAT")
+        if self.days == 1:
+            return date_format(self.first)
+        has_whole_months = self.first.day == 1 and self.last == Period.of_month(self.last.year, self.last.month).last
+        form = "YEAR_MONTH_FORMAT" if has_whole_months else None
+        ends = {"first": date_format(self.first, form), "last": date_format(self.last, form)}
+        return gettext("%(first)s to %(last)s") % ends
+
+    @property
+    def ways(self) -> "list[Period]":
+        """Return the periods that a page leads to: the one around it, the one before and the one after."""
+        wider = []
+        if self.days == 1:
+            wider = [Period.of_month(self.first.year, self.first.month)]
+        elif self.is_month:
+            wider = [Period.of_year(self.first.year)]
+        return [*wider, *self._next_to(self.first, -1), *self._next_to(self.last, 1)]
+
+    def _next_to(self, end: date, step: Literal[-1, 1]) -> "list[Period]":
+        """Return the period of the same kind next to an end; none at the ends of the calendar."""
+        try:
+            day = end + timedelta(days=step)
+            if self.is_year:
+                return [Period.of_year(day.year)]
+            if self.is_month:
+                return [Period.of_month(day.year, day.month)]
+            return [Period(*sorted((day, day + step * (self.last - self.first))))]
+        except OverflowError:
+            return []
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A month or a day of the picture."""
+
+    period: Period
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A project or a program; `drawing` is the path of its shape. `query` is that of a search for it, "" for none."""
+
+    name: str
+    label: str
+    messages: int
+    query: str
+    drawing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text below the picture; `at` is its distance from the beginning, for the style sheet."""
+
+    text: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A year with its months, or a month with its days, for the list; those without a message are left out."""
+
+    column: Column
+    columns: Sequence[Column]
+
+
+@dataclass(frozen=True, slots=True)
+class River:
+    """The picture. `outside` are messages whose dates are too far away to be shown."""
+
+    by: By
+    period: Period
+    grain: Literal["month", "day"]
+    columns: Sequence[Column]
+    bands: Sequence[Band]
+    outside: int
+
+    @property
+    def messages(self) -> int:
+        return sum(column.messages for column in self.columns)
+
+    @property
+    def width(self) -> int:
+        return COLUMN * len(self.columns)
+
+    @property
+    def height(self) -> int:
+        return 2 * HALF
+
+    @property
+    def for_script(self) -> str:
+        """Return the first day, the last day and the messages of each column."""
+        return " ".join(f"{each.period.first}/{each.period.last}/{each.messages}" for each in self.columns)
+
+    @property
+    def labels(self) -> list[Label]:
+        """Return the texts below the picture, with room between them."""
+        days = [column.period.first for column in self.columns]
+        if self.grain == "day" and len(days) <= 2 * LEAST_DAYS:
+            step = next(step for step in (1, 2, 5, 7, 14) if len(days) <= step * LABELS)
+            marks = [
+                (place, date_format(day, "MONTH_DAY_FORMAT")) for place, day in enumerate(days) if not place % step
+            ]
+        else:
+            firsts = [(place, day) for place, day in enumerate(days) if day.day == 1]
+            step = next(step for step in (1, 2, 3, 6, 12, 24, 60, 120) if len(firsts) <= step * LABELS)
+            marks = [
+                (place, str(day.year) if step >= 12 else date_format(day, "SHORT_MONTH_FORMAT"))
+                for place, day in firsts
+                if not (day.year * 12 + day.month - 1) % step
+            ]
+        end = len(days) * (1 - max(len(text) for _, text in marks or [(0, "")]) / LABEL_CHARS)
+        return [Label(text, f"{100 * place / len(days):.2f}%") for place, text in marks if place < end]
+
+    @property
+    def shelves(self) -> list[Shelf]:
+        """Return the list that says what the picture shows, the newest first."""
+        shelves = []
+        filled = [column for column in reversed(self.columns) if column.messages]
+        for _, group in groupby(filled, key=lambda column: self._wider(column).first):
+            columns = list(group)
+            total = Column(self._wider(columns[0]), sum(column.messages for column in columns))
+            shelves.append(Shelf(total, columns))
+        return shelves
+
+    def _wider(self, column: Column) -> Period:
+        first = column.period.first
+        return Period.of_year(first.year) if self.grain == "month" else Period.of_month(first.year, first.month)
+
+
+def river_of(*, caller: Caller, by: By, today: date, period: Period | None = None) -> River | None:
+    """Return the picture of a period, or of all that there is up to today; None without a message in it.
+
+    One query, or two for all of an archive that is younger than `DAYS_SHOWN`.
+    """
+    window = Period(date(max(today.year - YEARS_SHOWN, MINYEAR), 1, 1), date(min(today.year + 1, MAXYEAR), 12, 31))
+    if period is not None:
+        shown = Period(max(period.first, window.first), min(period.last, window.last))
+        if shown.first > shown.last:
+            return None
+        return _river(_counts(caller, DAY_CHARS if shown.days <= DAYS_SHOWN else MONTH_CHARS, shown), by, shown)
+    months = _counts(caller, MONTH_CHARS, None)
+    dated = [count for count in months if str(window.first) <= count.period <= str(window.last)]
+    outside = sum(count.messages for count in months) - sum(count.messages for count in dated)
+    if not dated:
+        return None
+    first, last = (_month(end(count.period for count in dated)) for end in (min, max))
+    now = Period.of_month(today.year, today.month)
+    shown = Period(first.first, max(last.last, now.last))
+    if shown.days > DAYS_SHOWN:
+        return _river(dated, by, shown, outside)
+    counts = _counts(caller, DAY_CHARS, shown)
+    days = [date.fromisoformat(count.period) for count in counts] or [today]
+    end = max(*days, today)
+    return _river(counts, by, Period(min(*days, end - timedelta(days=LEAST_DAYS - 1)), end), outside)
+
+
+def _counts(caller: Caller, chars: int, period: Period | None) -> list[Count]:
+    """Return the messages by the first characters of their days."""
+    values: dict[str, int | str] = {
+        "owner": caller.archive_id,
+        "chars": chars,
+        "first": str(period.first) if period else "",
+        "last": str(period.last) if period else "~",
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "messages_by_time"), values)
+        return [Count(*row) for row in cursor.fetchall()]
+
+
+def _month(text: str) -> Period:
+    year, month = text.split("-")
+    return Period.of_month(int(year), int(month))
+
+
+def _river(counts: Sequence[Count], by: By, period: Period, outside: int = 0) -> River | None:
+    if not counts:
+        return None
+    grain: Literal["month", "day"] = "day" if len(counts[0].period) == DAY_CHARS else "month"
+    if grain == "day":
+        spans = [Period(day, day) for day in (period.first + timedelta(days=number) for number in range(period.days))]
+    else:
+        months = (divmod(number, 12) for number in range(_number(period.first), _number(period.last) + 1))
+        full = [Period.of_month(year, month + 1) for year, month in months]
+        spans = [Period(max(span.first, period.first), min(span.last, period.last)) for span in full]
+    chars = len(counts[0].period)
+    places = {str(span.first)[:chars]: place for place, span in enumerate(spans)}
+    totals: Counter[int] = Counter()
+    by_name: dict[str, Counter[int]] = {}
+    for count in counts:
+        name = count.project if by == "project" else count.program
+        place = places[count.period]
+        totals[place] += count.messages
+        by_name.setdefault(name, Counter())[place] += count.messages
+    columns = [Column(span, totals[place]) for place, span in enumerate(spans)]
+    return River(by, period, grain, columns, _bands(by_name, by, len(spans), period), outside)
+
+
+def _number(day: date) -> int:
+    return day.year * 12 + day.month - 1
+
+
+def _bands(by_name: dict[str, Counter[int]], by: By, count: int, period: Period) -> list[Band]:
+    """Return the bands with the most messages, and one for the rest."""
+    names = sorted(by_name, key=lambda name: (-by_name[name].total(), name))
+    shown = names if len(names) <= BANDS else names[: BANDS - 1]
+    rest = names[len(shown) :]
+    counters = [(name, by_name[name]) for name in shown]
+    other: Counter[int] = Counter()
+    for name in rest:
+        other.update(by_name[name])
+    most = max(max(counter.values()) for _, counter in [*counters, ("", other)] if counter)
+    field = "project" if by == "project" else "agent"
+    bands = [
+        Band(
+            name,
+            (project_name(name) or name if by == "project" else name) or gettext("Without a project"),
+            counter.total(),
+            urlencode({field: name}) if name else "",
+            drawing_of([counter[place] for place in range(count)], most),
+        )
+        for name, counter in counters
+    ]
+    if rest:
+        said = gettext("%(count)s other projects") if by == "project" else gettext("%(count)s other programs")
+        drawing = drawing_of([other[place] for place in range(count)], most)
+        bands.append(Band("", said % {"count": len(rest)}, other.total(), "", drawing))
+    return bands
+
+
+def drawing_of(messages: Sequence[int], most: int) -> str:
+    """Return the path of a band: as thick as the root of the messages, so that few of them are seen beside many."""
+    halves = [max(round(HALF * sqrt(count / most)), THINNEST) if count else 0 for count in messages]
+    return "".join(
+        _shape([place for place, _ in group], halves)
+        for is_filled, group in groupby(enumerate(halves), key=lambda pair: pair[1] > 0)
+        if is_filled
+    )
+
+
+def _shape(run: Iterable[int], halves: Sequence[int]) -> str:
+    """Return the closed curve around neighbouring columns, along their upper edges and back along the lower ones."""
+    places = list(run)
+    middles = [(COLUMN * place + COLUMN // 2, halves[place]) for place in places]
+    edge = [*middles, (COLUMN * (places[-1] + 1), 0)]
+    start = COLUMN * places[0]
+    drawn, at, height = [f"M{start} {HALF}"], start, 0
+    for x, half in edge:
+        middle = (at + x) // 2
+        drawn.append(f"C{middle} {HALF - height} {middle} {HALF - half} {x} {HALF - half}")
+        at, height = x, half
+    for x, half in [*reversed(middles), (start, 0)]:
+        middle = (at + x) // 2
+        drawn.append(f"C{middle} {HALF + height} {middle} {HALF + half} {x} {HALF + half}")
+        at, height = x, half
+    return "".join(drawn) + "Z"

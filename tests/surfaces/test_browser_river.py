@@ -1,0 +1,119 @@
+"""The brush of the river of time: with the mouse, the keyboard and a finger, from both writing directions."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from convmemory.conversations.statistics import count_changed
+from tests.factories import assistant_says, make_conversation, user_says
+from tests.surfaces.browser import PHONE
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def years(owner: User) -> None:
+    """Two messages in May of each year from 2019 to 2024."""
+    for year in range(2019, 2025):
+        at = datetime(year, 5, 14, 12, tzinfo=UTC)
+        drafts = [user_says("q", created_at=at), assistant_says("a", created_at=at)]
+        make_conversation(owner, drafts, title=f"May {year}", project="/src/mill")
+    count_changed(archive_id=owner.pk)
+
+
+def places(page: Page) -> tuple[float, float, float]:
+    """Return the left edge, the width and the middle of the height of the picture."""
+    box = page.locator(".river svg").first.bounding_box()
+    assert box
+    return box["x"], box["width"], box["y"] + box["height"] / 2
+
+
+def drag(page: Page, first: float, last: float) -> str:
+    left, width, y = places(page)
+    page.mouse.move(left + first * width, y)
+    page.mouse.down()
+    page.mouse.move(left + last * width, y)
+    page.mouse.up()
+    page.wait_for_url("**/search?after*")
+    return page.url.partition("?")[2]
+
+
+def months(page: Page) -> list[str]:
+    columns = page.locator("[data-river]").get_attribute("data-columns") or ""
+    return [column.split("/")[0] for column in columns.split()]
+
+
+@pytest.mark.usefixtures("years")
+def test_brush_puts_span_of_time_into_search(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        shown = months(page)
+        query = drag(page, 0.25, 0.55)
+        assert query.startswith(f"after={shown[int(0.25 * len(shown))]}&before=")
+        expect(page.locator(".river-range output")).to_contain_text("Drag over")
+        page.goto("/")
+        left, width, y = places(page)
+        page.mouse.move(left + width / (2 * len(shown)), y)
+        expect(page.locator(".river-range output")).to_have_text("May 2019 · Messages: 2")
+        page.mouse.click(left + width / (2 * len(shown)), y)
+        page.wait_for_url("**/search?after=2019-05-01&before=2019-05-31")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("May 2019")
+        page.goto("/")
+        page.get_by_role("slider", name="To").focus()
+        page.keyboard.press("Home")
+        page.get_by_role("slider", name="From").press("Enter")
+        page.wait_for_url("**/search?after=2019-05-01&before=2019-05-31")
+        page.goto("/")
+        start = page.get_by_role("slider", name="From")
+        start.press("End")
+        expect(start).to_have_attribute("aria-valuetext", page.evaluate("""() => new Intl.DateTimeFormat(
+            document.documentElement.lang, {month: "short", year: "numeric"}).format(new Date())"""))  # fmt: skip
+
+    visit(steps)
+
+
+@pytest.mark.usefixtures("years")
+def test_brush_is_mirrored_where_text_runs_from_right_to_left(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.context.set_extra_http_headers({"Accept-Language": "he"})
+        page.goto("/")
+        shown = months(page)
+        assert drag(page, 0.999, 0.999).startswith(f"after={shown[0]}&")
+        page.context.set_extra_http_headers({})
+
+    visit(steps, is_last=True)
+
+
+@pytest.mark.usefixtures("years")
+def test_finger_chooses_time_and_page_fits_phone(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        left, width, y = places(page)
+        touch = """([selector, from, to, y]) => {
+          const svg = document.querySelector(selector);
+          const send = (type, x) => svg.dispatchEvent(new PointerEvent(type, {
+            clientX: x, clientY: y, bubbles: true, pointerType: "touch", pointerId: 7, isPrimary: true }));
+          send("pointerdown", from); send("pointermove", to); send("pointerup", to);
+        }"""
+        page.evaluate(touch, [".river svg", left + 0.1 * width, left + 0.5 * width, y])
+        page.wait_for_url("**/search?after*")
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        summary, listed = page.locator(".worked").bounding_box(), page.locator("#results").bounding_box()
+        assert summary
+        assert listed
+        assert summary["y"] < listed["y"]
+
+    visit(steps, width=PHONE["width"], height=PHONE["height"])
+
+
+@pytest.mark.usefixtures("years")
+def test_months_are_links_without_scripts(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        expect(page.locator(".river-range")).not_to_be_visible()
+        page.get_by_text("The months as a list").click()
+        page.get_by_role("link", name="May 2021", exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("May 2021")
+        expect(page.locator(".worked a")).to_have_text("May 2021")
+
+    visit(steps, javascript=False)
