@@ -64,7 +64,7 @@ TOOLS: Mapping[Reason, str] = {
     Reason.PAST_END: "This is past the end: there is nothing more. Start again from the beginning.",
 }
 PAGES: Mapping[Reason, "StrOrPromise"] = {
-    Reason.NO_CALLER: _("Nobody is signed in: there is nothing to search."),
+    Reason.NO_CALLER: _("You are not signed in: there is nothing to search."),
     Reason.NOTHING_STORED: _("Nothing is stored yet: import conversations or add documents first."),
     Reason.FILTERED_OUT: _("Nothing stored passes the filters%(unknown)s. Change or remove a filter."),
     Reason.NO_MATCH: _("Nothing found contains these words."),

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.contrib.humanize.templatetags.humanize import intcomma
 from django.db import connection
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from convmemory.accounts.callers import Caller
 from convmemory.core.queue.retrying import EMBEDDING
@@ -46,6 +49,61 @@ class IndexStatus:
     def percent(self) -> int:
         """Return the share of items that are indexed."""
         return 100 * self.embedded_items // self.items if self.items else 100
+
+    @property
+    def sentence(self) -> str:
+        """Return what can be found: what waits, else what failed, else that all is indexed."""
+        if self.failed and not self.pending:
+            return self.failed_sentence
+        if not self.pending:
+            turns = ngettext("%(turns)s turn is indexed.", "All %(turns)s turns are indexed.", self.turns)
+            sections = ngettext(
+                "%(sections)s section is indexed.", "All %(sections)s sections are indexed.", self.sections
+            )
+            told = ((turns, "turns", self.turns or not self.sections), (sections, "sections", self.sections))
+            return " ".join(text % {name: intcomma(getattr(self, name))} for text, name, is_told in told if is_told)
+        if not self.sections:
+            waiting = _("%(pending)s of %(all)s turns wait to be indexed by meaning (%(percent)s%% done)")
+        elif not self.turns:
+            waiting = _("%(pending)s of %(all)s sections wait to be indexed by meaning (%(percent)s%% done)")
+        else:
+            waiting = _("%(pending)s of %(all)s turns and sections wait to be indexed by meaning (%(percent)s%% done)")
+        counts = {"pending": intcomma(self.pending), "all": intcomma(self.items), "percent": self.percent}
+        words = _("search by words finds them already.")
+        if self.without_words:
+            words = ngettext(
+                "%(number)s of them waits for its words, too.",
+                "%(number)s of them wait for their words, too.",
+                self.without_words,
+            ) % {"number": intcomma(self.without_words)}
+        return f"{waiting % counts}; {words}"
+
+    @property
+    def failed_sentence(self) -> str:
+        """Return how much only a search by words finds."""
+        if self.sections:
+            text = ngettext(
+                "%(failed)s turn or section could not be indexed by meaning; search by words finds it.",
+                "%(failed)s turns or sections could not be indexed by meaning; search by words finds them.",
+                self.failed,
+            )
+        else:
+            text = ngettext(
+                "%(failed)s turn could not be indexed by meaning; search by words finds it.",
+                "%(failed)s turns could not be indexed by meaning; search by words finds them.",
+                self.failed,
+            )
+        return text % {"failed": intcomma(self.failed)}
+
+    @property
+    def progress(self) -> str:
+        """Return how far the indexing of turns, of sections or of both has come."""
+        turns = {"done": intcomma(self.embedded_turns), "all": intcomma(self.turns)}
+        sections = {"done": intcomma(self.embedded_sections), "all": intcomma(self.sections)}
+        if not self.turns:
+            return _("Indexing: %(done)s of %(all)s sections") % sections
+        text = _("Indexing: %(done)s of %(all)s turns") % turns
+        return ", ".join([text, _("%(done)s of %(all)s sections") % sections]) if self.sections else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ TYPING_TIME = timedelta(seconds=10)  # between two searches of which one begins 
 def remember_search(*, caller: Caller, box: SearchBox) -> None:
     """Store this search of the owner instead of those that typing it began; delete the oldest unsaved ones.
 
-    Three queries.
+    Two queries, three if one is deleted.
     """
     address = box.query_string
     if not box.q or len(address) > MAX_ADDRESS_CHARS:
@@ -37,7 +37,8 @@ def remember_search(*, caller: Caller, box: SearchBox) -> None:
         pk for pk, typed, at in earlier if now - at < TYPING_TIME and (text.startswith(typed) or typed.startswith(text))
     ]
     kept = [pk for pk, *_ in earlier if pk not in begun][: KEPT - 1]
-    PastSearch.objects.filter(archive_id=caller.archive_id, pk__in={pk for pk, *_ in earlier}.difference(kept)).delete()
+    if gone := {pk for pk, *_ in earlier}.difference(kept):
+        PastSearch.objects.filter(archive_id=caller.archive_id, pk__in=gone).delete()
 
 
 def note_use(*, caller: Caller, box: SearchBox) -> None:

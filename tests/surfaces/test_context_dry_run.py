@@ -74,7 +74,7 @@ def test_page_shows_what_stays_and_what_goes(owner: User, conversation: Conversa
     client.force_login(owner)
     path = f"/conversations/{conversation.pk}/context"
     assert f'href="{path}"' in client.get(f"/conversations/{conversation.pk}").content.decode()
-    text = client.get(path).content.decode()
+    text = " ".join(client.get(path).content.decode().split())
     assert "to Tutor, some-model" in text
     assert "10 messages by <code>summary_boundary</code>" in text
     assert "Summary of messages 1 to 10</a> stands for messages 1 to 10" in text

@@ -28,6 +28,7 @@ from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.tasks import write_own_archive
 from tests.factories import add_member, caller_for, make_user
 from tests.support.importing import run_here
+from tests.support.markup import flat
 from tests.support.smtp_server import SITE, Mailbox, running_smtp_server
 
 pytestmark = pytest.mark.django_db
@@ -120,7 +121,7 @@ def test_archive_that_took_long_is_mailed(ada: User, mailbox: Mailbox) -> None:
 def test_choice_of_mail_is_kept_with_its_language(ada: User, mailbox: Mailbox) -> None:
     client = Client()
     client.force_login(ada)
-    assert '"long" checked' in client.get("/settings/account").content.decode()
+    assert '"long" checked' in flat(client.get("/settings/account").content.decode())
     do_import(ada, waited=timedelta(0))
     assert sent(mailbox) == []
     assert client.post("/settings/account", {"notices": "all"}, HTTP_ACCEPT_LANGUAGE="de").status_code == 302

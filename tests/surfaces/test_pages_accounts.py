@@ -143,7 +143,7 @@ def test_page_while_database_is_down_gets_503(client_of_owner: Client, monkeypat
     monkeypatch.setattr(ApiKey.objects, "filter", fail)
     answer = client_of_owner.get("/settings/keys")
     assert answer.status_code == 503
-    assert "The database does not answer" in answer.content.decode()
+    assert "The server cannot reach its data" in answer.content.decode()
 
 
 def test_unknown_address_is_page_without_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:

@@ -8,6 +8,7 @@ from pytest_django import Settings
 from convmemory.chat.models import Agent, Reply
 from convmemory.conversations.models import Conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -114,6 +115,6 @@ def test_composer_names_models_and_offers_retry_with_another_agent(owner: User) 
     Reply.objects.create(archive_id=owner.pk, conversation=chat, question_id=question.pk, status="failed")
     page = signed_in(owner).get(f"/conversations/{chat.pk}").content.decode()
     agent = Agent.objects.get()
-    assert f'<button class="menu-item" name="agent" value="{agent.pk}">Baker · rye-9</button>' in page
+    assert f'<button class="menu-item" name="agent" value="{agent.pk}">Baker · rye-9</button>' in flat(page)
     assert f'<option value="{agent.pk}">Baker · rye-9</option>' in page
     assert " · m</option>" in page

@@ -20,6 +20,7 @@ from search.adapters.conversations import index_conversation
 from search.models import Item, Passage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.documents import GUIDE, indexed, pdf_of, read, upload
+from tests.support.markup import flat
 from tests.support.planted_keys import planted_keys
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
@@ -33,7 +34,7 @@ def owner() -> User:
 def page(browser: Client, path: str, **query: Any) -> str:
     answer = browser.get(path, query)
     assert answer.status_code == 200, answer.content
-    return answer.content.decode()
+    return flat(answer.content.decode())
 
 
 def test_files_are_added_and_shown_with_their_state(browser: Client) -> None:

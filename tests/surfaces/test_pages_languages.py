@@ -9,6 +9,7 @@ from django.utils import translation
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +30,7 @@ def client(owner: User) -> Client:
 
 
 def text_of(client: Client, address: str, **headers: str) -> str:
-    return client.get(address, **headers).content.decode()  # type: ignore[arg-type]
+    return flat(client.get(address, **headers).content.decode())  # type: ignore[arg-type]
 
 
 def test_browser_names_language(client: Client) -> None:
@@ -50,7 +51,7 @@ def test_unknown_language_falls_back_to_english(client: Client) -> None:
 def test_chosen_language_stays_until_it_is_given_up(client: Client) -> None:
     values = {"theme": "", "density": "", "language": "ja"}
     saved = client.post("/settings/appearance", values, follow=True, **GERMAN)  # type: ignore[arg-type]
-    page = saved.content.decode()
+    page = flat(saved.content.decode())
     assert "保存しました。" in page
     assert 'value="ja" checked' in page
     client.post("/settings/appearance", values | {"language": ""}, **GERMAN)  # type: ignore[arg-type]

@@ -27,6 +27,7 @@ from search.pages.past_searches import KEPT, remember_search
 from search.retrieval import dense
 from search.searching import SearchQuery, search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +50,7 @@ class Pages:
     ) -> str:
         self.response = self.client.get(path, query, headers=headers)
         assert self.response.status_code == status, self.response.content
-        return str(self.response.content.decode())
+        return flat(self.response.content.decode())
 
 
 @pytest.fixture
@@ -507,7 +508,7 @@ def test_pages_add_few_queries_to_search(owner: User, pages: Pages) -> None:
         search(caller=Caller.of(owner).alone(), query=query)
     with CaptureQueriesContext(connection) as of_part:
         pages.get("/search", {"q": "capital of Peru"}, headers=TYPING)
-    assert len(of_part) == len(of_search) + 3  # session, user, memberships
+    assert len(of_part) == len(of_search) + 5  # session, user, memberships, and two that remember the search
     with CaptureQueriesContext(connection) as of_page:
         pages.get("/search", {"q": "capital of Peru"})
     assert len(of_page) <= len(of_search) + 9  # and invitations, the index's state (with its space), choices, searches

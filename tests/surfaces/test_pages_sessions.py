@@ -20,6 +20,7 @@ from convmemory.ops.runtime.sweeping import deep_sweep
 from convmemory.sign_in.sessions.models import Session
 from tests.factories import make_user
 from tests.support.identity_provider import Provider, running_provider
+from tests.support.markup import flat
 from tests.surfaces.test_proxy_sign_in import HEADER, Browser
 from tests.surfaces.test_second_factor import add_passkey, code_of, set_up_app, sign_in_with, signed_in
 
@@ -51,12 +52,12 @@ def browser(user_agent: str, name: str = "ada") -> Client:
 
 def listed(client: Client) -> list[str]:
     """Return the browsers on the page, with a star at the one that asks."""
-    page = client.get(PAGE).content.decode()
+    page = flat(client.get(PAGE).content.decode())
     return [html.unescape(name) + ("*" if "this one" in rest else "") for name, rest in ROW.findall(page)]
 
 
 def numbers(client: Client) -> list[str]:
-    return re.findall('name="session" value="(.*?)"', client.get(PAGE).content.decode())
+    return re.findall('name="session" value="(.*?)"', flat(client.get(PAGE).content.decode()))
 
 
 def is_signed_in(client: Client) -> bool:

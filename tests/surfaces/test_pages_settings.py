@@ -26,6 +26,7 @@ from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.tasks import remove_old_archives, write_own_archive
 from search.pages.palette import COMMANDS
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -65,7 +66,9 @@ def test_page_has_one_name_in_heading_menus_and_palette(client: Client) -> None:
     named |= {(reverse(name), str(label)) for label, _, name in COMMANDS}
     named -= {("/search", "Search"), ("/chat", "Chat"), ("/palette", "Go anywhere, and keys")}
     headings = {
-        address: re.findall(r"<h1[^>]*>([^<]+)", text(client, address)) for address, _ in named if "/api" not in address
+        address: re.findall(r"<h1[^>]*>([^<]+)", flat(text(client, address)))
+        for address, _ in named
+        if "/api" not in address
     }
     assert len(headings) > 12
     assert [(address, name) for address, name in named if headings.get(address, [name]) != [name]] == []
@@ -130,7 +133,7 @@ def test_archive_is_written_in_background_and_fetched(owner: User, client: Clien
     client.post("/settings/data/archives")
     row = archive_of(owner)
     assert asked_for("convmemory.ops.tasks.write_own_archive").count() == 1
-    assert "Waiting for a worker" in text(client, "/settings/data")
+    assert "Waiting to be written" in text(client, "/settings/data")
     assert client.post("/settings/data/archives").status_code == 422
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
     assert write_own_archive(row.pk, archive_id=row.person_id) == {"state": "done"}

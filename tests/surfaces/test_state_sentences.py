@@ -173,6 +173,7 @@ TESTED = {
     "templates/documents/card.html": 1,
     "templates/documents/row.html": 1,
     "convmemory/conversations/importing/imports.py": 2,
+    "search/indexing/status.py": 11,  # tests/unit/search/test_status_sentences.py
     "search/searching.py": 1,  # test_documents_api.py
 }
 _STATE = re.compile(

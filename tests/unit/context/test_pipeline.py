@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from convmemory.context.pairs import answers, chain_of
 from convmemory.context.strategies import STRATEGIES, clean_strategies
-from convmemory.context.values import ContextMessage, FilterResult, SummaryText
+from convmemory.context.values import ContextMessage, FilterResult, StrategyStep, SummaryText, SummaryUse
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart, spoken_text
 from convmemory.core.errors import InvalidInput
 from tests.unit.context.helpers import assistant, chat, positions, run, tool, user
@@ -336,3 +336,12 @@ def test_every_call_of_message_counts_as_one_unit() -> None:
     assert isinstance(call.parts[1], ToolCallPart)
     kept = positions(run(messages, "sliding_window", window=30, sliding_messages=3))
     assert kept == [1, 2, 3, 4, 5]  # the question stands among the calls' results
+
+
+def test_step_says_what_it_did_and_summary_which_messages_it_represents() -> None:
+    step = StrategyStep("fit", (1, 2), (3,), 0, 900, 300)
+    assert step.sentence == "2 left out, 1 shortened, 900 → 300 tokens of messages"
+    assert StrategyStep("fit", (), (), 0, 300, 300).sentence == "nothing changed"
+    use = SummaryUse(SummaryText(7, 0, 9, "All."), ((0, 4), (6, 6)))
+    assert use.summary.sentence == "Summary of messages 1 to 10"
+    assert use.messages == "messages 1 to 5, message 7"
