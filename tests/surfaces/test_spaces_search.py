@@ -508,8 +508,7 @@ def test_documents_page_pages_through_all_archives_in_order(
         "size": sorted(rows, key=lambda row: (-row.size, -row.pk)),
         "sections": sorted(rows, key=lambda row: (-row.section_count, -row.pk)),
     }[sort]
-    assert len(found) == 5
-    assert [int(number) for number in found] == [row.pk for row in expected]
+    assert (len(found), [*map(int, found)]) == (5, [row.pk for row in expected])
 
 
 def test_documents_page_shows_all_archives_and_offers_each_to_members(crew: Crew, manuals: Manuals) -> None:
