@@ -318,6 +318,8 @@ def test_palette_choice_is_kept_when_entries_arrive_late(visit: Callable[..., No
             expect(chosen).to_have_text("Star")
             expect(dialog.get_by_role("link", name="Rye chef")).to_be_visible()
             page.keyboard.type("r")
+            expect(chosen).to_contain_text("Read or print")
+            page.keyboard.press("ArrowDown")
             expect(chosen).to_contain_text("Invoices")
             page.keyboard.press("ArrowDown")
             page.keyboard.press("Enter")
