@@ -119,6 +119,20 @@ def test_questions_are_shown_with_outcomes_alone(owner: User, page: Page) -> Non
     assert "&amp;show=questions" in page(f"/conversations/{long.pk}?show=questions")
 
 
+def test_questions_of_long_turns_are_next_to_each_other(owner: User, page: Page) -> None:
+    def work(question: str) -> list[MessageDraft]:
+        return [user_says(question), *(assistant_says(f"step {number}") for number in range(150))]
+
+    path = f"/conversations/{make_conversation(owner, [*work('first?'), *work('second?')]).pk}"
+    for side, shown in (
+        ("after=40", "second?"),
+        ("before=290", "second?"),
+        ("before=151", "conclusion"),
+        ("before=120", "first?"),
+    ):
+        assert shown in page(f"{path}?{side}&show=questions", **HTMX)
+
+
 def test_head_counts_turns_from_one(owner: User, page: Page) -> None:
     conversation = make_conversation(owner, exchange(*[(f"q{number}", f"a{number}") for number in range(13)]))
     text = page(f"/conversations/{conversation.pk}?turn=2")
