@@ -239,7 +239,7 @@
   function addressOfTurn(turn) {
     if (String(turn) === opened.turn) return opened.address;
     const address = new URL(opened.address);
-    for (const name of ["m", "part", "from", "to", "before", "after"]) address.searchParams.delete(name);
+    for (const name of ["m", "part", "from", "to", "earlier", "later"]) address.searchParams.delete(name);
     address.searchParams.set("turn", turn);
     address.hash = `turn-${turn}`;
     return address.href;

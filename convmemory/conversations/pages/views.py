@@ -61,8 +61,9 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
     passage = passage_of(request)
-    # The window of the address, and the side on which it continues another one: "before", "after" or "".
-    before, after = (whole_number(request, name) for name in ("before", "after"))
+    # The window of the address, and the side on which it continues another one: "before", "after" or "". A search for
+    # a time has `before` and `after` in its addresses.
+    before, after = (whole_number(request, name) for name in ("earlier", "later"))
     display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
     if display == "questions":
         before = before and skip_work(found, before, "before")
