@@ -81,22 +81,22 @@ def _recall(
     conversation_id: int | None = None,
     chosen: str = "",
 ) -> dict[str, Any]:
-    given = body.model_dump(
+    fields = body.model_dump(
         exclude={"query", "max_tokens", "partners", "space", "repository", *DECLARED}, exclude_none=True
     )
-    query = RecallQuery(body.query, conversation_id=conversation_id, filters=body.filters(), **given)
-    found = recall_archives(caller=caller, chosen=chosen, query=query)
+    query = RecallQuery(body.query, conversation_id=conversation_id, filters=body.filters(), **fields)
+    recalled = recall_archives(caller=caller, chosen=chosen, query=query)
     budget = config.max_recall_tokens if body.max_tokens is None else body.max_tokens
-    alive = alive_passages(found.messages, query)
+    alive = alive_passages(recalled.messages, query)
     # The context leaves this server, so its links are absolute; `url` is relative, as in every answer of the API.
     site = site_of(request.scheme or "http", request.headers)
-    linked = tuple(replace(message, site=site) for message in found.messages)
+    linked = tuple(replace(message, site=site) for message in recalled.messages)
     context = build_memory_context(linked, budget, partners=body.partners, alive=alive, count_tokens=token_counter())
-    outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
+    outcomes = zip(recalled.messages, context.resurrection.outcomes, strict=True)
     return {
-        "query": found.query,
-        "answered": found.answered,
-        "results": found.messages,
+        "query": recalled.query,
+        "answered": recalled.answered,
+        "results": recalled.messages,
         "context": context.text,
         "context_tokens": context.tokens,
         "left_out": [
@@ -104,8 +104,8 @@ def _recall(
             for message, outcome in outcomes
             if outcome.left_out
         ],
-        "notes": found.notes_for_tools,
-        "reason": found.reason,
-        "pending": found.pending,
-        "total_found": found.total_found,
+        "notes": recalled.notes_for_tools,
+        "reason": recalled.reason,
+        "pending": recalled.pending,
+        "total_found": recalled.total_found,
     }

@@ -163,9 +163,9 @@ def resurrect(
     for outcome in outcomes[whole:]:
         first = [one for one in outcome.group.parts() if one[0] in ("target", "other opening", "own opening")]
         share = purse.left // len(first)
-        for place, (part, chunk) in enumerate(first, 1):
+        for number, (part, chunk) in enumerate(first, 1):
             if not outcome.left_out:
-                purse.buy(outcome, part, chunk, kept=sum(min(later.tokens, share) for _, later in first[place:]))
+                purse.buy(outcome, part, chunk, kept=sum(min(later.tokens, share) for _, later in first[number:]))
     further = _of_present(outcomes[whole:], "further")
     further.sort(key=lambda one: -one[2].value / max(one[2].tokens, 1))
     for outcome, part, chunk in (*further, *_of_present(outcomes, "earlier")):
@@ -173,12 +173,12 @@ def resurrect(
     return Resurrection(budget, tuple(outcomes))
 
 
-def _of_present(outcomes: Sequence[Outcome], wanted: Part) -> list[tuple[Outcome, Part, Chunk]]:
+def _of_present(outcomes: Sequence[Outcome], chosen: Part) -> list[tuple[Outcome, Part, Chunk]]:
     return [
         (outcome, part, chunk)
         for outcome in outcomes
         for part, chunk in outcome.group.parts()
-        if part == wanted and not outcome.left_out
+        if part == chosen and not outcome.left_out
     ]
 
 
@@ -358,15 +358,15 @@ def build_memory_context(
     # The costs of the groups are estimates: headings that are paid twice leave room, others that are not paid lack it.
     # The budget grows or shrinks by the difference until the rendered text fits and nothing more does.
     while True:
-        found = resurrect(groups, budget=max(budget, 0), alive=alive, shorten=partial(_shortened, count=count))
-        text = _render([_cut(lines[chunk.key], chunk.chars) for chunk in found.brought])
-        context = MemoryContext(text, count(text), found)
+        resurrected = resurrect(groups, budget=max(budget, 0), alive=alive, shorten=partial(_shortened, count=count))
+        text = _render([_cut(lines[chunk.key], chunk.chars) for chunk in resurrected.brought])
+        context = MemoryContext(text, count(text), resurrected)
         room = max_tokens - context.tokens
         if best is not None and not 0 <= room < max_tokens - best.tokens:
             return best
         if room >= 0:
             best = context
-        if room == 0 or (room > 0 and not any(outcome.missing for outcome in found.outcomes)):
+        if room == 0 or (room > 0 and not any(outcome.missing for outcome in resurrected.outcomes)):
             return context
         budget += room
 
@@ -420,14 +420,14 @@ def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, co
         heading = "" if turn in headed else f"\n\n{_heading(message)}"
         headed.add(turn)
         best, *others = (lines[passage.key] for passage in message.by_similarity)
-        own, other = message.question_opening, message.answer_opening
+        first, other = message.question_opening, message.answer_opening
         if message.role != "user":
-            own, other = other, own
+            first, other = other, first
         groups.append(
             HitChunks(
                 target=_chunk(best, f"{heading}\n{best.speaker}: ", count),
                 other_opening=_partner(other, message, lines, count) if partners else None,
-                own_opening=_partner(own, message, lines, count) if partners else None,
+                own_opening=_partner(first, message, lines, count) if partners else None,
                 further=tuple(_chunk(line, "", count) for line in others),
                 earlier=tuple(_earlier(message, lines, count)) if partners else (),
             )
@@ -451,9 +451,9 @@ def _earlier(message: RecalledMessage, lines: Lines, count: CountTokens) -> Iter
 
 
 def _chunk(line: PlacedPassage, before: str, count: CountTokens) -> Chunk:
-    said = quoted(line.passage.text, TAG)
-    tokens = count(f"{before}{said}{GAP}")
-    around = tokens - count(said)
+    text = quoted(line.passage.text, TAG)
+    tokens = count(f"{before}{text}{GAP}")
+    around = tokens - count(text)
     return Chunk(line.passage.key, tokens, line.passage.similarity or 0, line.passage.text, around=around)
 
 
@@ -461,8 +461,8 @@ def _shortened(chunk: Chunk, tokens: int, *, count: CountTokens) -> Chunk | None
     """Return the chunk cut after the last of its sentences that fits into so many tokens; None if none does."""
     fitting = None
     for end in _SENTENCE_END.finditer(chunk.text):
-        said = quoted(chunk.text[: end.start()] + CUT, TAG)
-        size = chunk.around + count(said)
+        text = quoted(chunk.text[: end.start()] + CUT, TAG)
+        size = chunk.around + count(text)
         if size > tokens:
             break
         fitting = replace(chunk, tokens=size, chars=end.start())
@@ -487,8 +487,8 @@ def _render(lines: Sequence[PlacedPassage]) -> str:
     turns = []
     for _, of_turn in groupby(ordered, key=lambda line: (line.conversation_id, line.turn_number)):
         turn = list(of_turn)
-        said = [_joined_passages(list(spoken)) for _, spoken in groupby(turn, key=lambda line: line.position)]
-        turns.append("\n".join([turn[0].heading, *said]))
+        passages = [_joined_passages(list(spoken)) for _, spoken in groupby(turn, key=lambda line: line.position)]
+        turns.append("\n".join([turn[0].heading, *passages]))
     return enclosed(fenced("\n\n".join(turns), TAG), tag=TAG, notice=NOTICE)
 
 

@@ -85,9 +85,9 @@ def request_embeddings(*, caller: Caller, conversation_id: int, message_ids: Seq
     conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     if not 0 < len(message_ids) <= MAX_REQUESTED:
         raise InvalidInput(f"message_ids has {len(message_ids)} entries: name 1 to {MAX_REQUESTED} messages.")
-    wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_BIGINT}
+    numbers = {message_id for message_id in message_ids if 0 < message_id <= MAX_BIGINT}
     fields = ("pk", "role", "is_real_user", "position")
-    messages = list(conversation.messages.filter(pk__in=wanted).only(*fields).order_by("position"))
+    messages = list(conversation.messages.filter(pk__in=numbers).only(*fields).order_by("position"))
     unknown = set(message_ids) - {message.pk for message in messages}
     if unknown:
         raise NotFound(f"There is no message {min(unknown)} in conversation {conversation.pk}.")
@@ -131,8 +131,8 @@ def embed_messages(
     source = source_of(archive_id=archive_id, conversation_id=conversation_id)
     if not source:
         return result
-    with derivation_lock(source.pk) as held:
-        if not held:
+    with derivation_lock(source.pk) as is_locked:
+        if not is_locked:
             return EmbedResult(finished=False, busy=True)
         space = active_space()
         left = set(message_ids)

@@ -93,10 +93,10 @@ def message_candidates(
     columns = _word_features(candidates, ranked.word_weights)
     # The score of each message's turn, and the better score of the neighbouring turns.
     keys, scores = ranked.table.keys, scale(ranked.scores)
-    own = item_keys([c.source_id for c in candidates], [c.turn_number for c in candidates])
-    columns[MessageFeature.ITEM_SCORE] = _looked_up(keys, scores, own)
+    at = item_keys([c.source_id for c in candidates], [c.turn_number for c in candidates])
+    columns[MessageFeature.ITEM_SCORE] = _looked_up(keys, scores, at)
     columns[MessageFeature.NEIGHBOUR_ITEM_SCORE] = np.maximum(
-        _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
+        _looked_up(keys, scores, at - 1), _looked_up(keys, scores, at + 1)
     )
     if places_of is not None:
         columns |= _vector_features(candidates, tokens_of, query, ranked.word_weights)
@@ -122,7 +122,7 @@ def _candidates(
         stored = stored.filter(conversation_id__in=list(conversations))
         numbers = set(split_keys(turns)[1])
         stored = with_home_turns(stored).filter(Q(turn_number__in=numbers) | Q(turn_number=None), home_turn__in=numbers)
-    wanted, kinds = set(turns.tolist()), _recalled_kinds(query)
+    chosen, kinds = set(turns.tolist()), _recalled_kinds(query)
     candidates = []
     for row in with_home_turns(stored).select_related("conversation").order_by("conversation_id", "position"):
         message = stored_message(row)
@@ -133,7 +133,7 @@ def _candidates(
         else:
             spans = split_parts(element_of(message).parts)
             places = [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
-        if places and key in wanted:
+        if places and key in chosen:
             candidates.append(
                 MessageCandidate(
                     row.pk, source_id, row.conversation_id, row.conversation.title, message.turn_number, row.position,
@@ -230,7 +230,7 @@ def _vector_features(
     return columns | late | {MessageFeature.ANSWERS: answers}
 
 
-def _answers(candidates: Sequence[MessageCandidate], own: Scores, matches: PassageMatches, text: str) -> Scores:
+def _answers(candidates: Sequence[MessageCandidate], scores: Scores, matches: PassageMatches, text: str) -> Scores:
     """Return by how much the question in the preceding message stands out; 0 if the query names another speaker.
 
     The value is 0 if the speakers have no names: an assistant's question says little about a user's answer.
@@ -240,9 +240,9 @@ def _answers(candidates: Sequence[MessageCandidate], own: Scores, matches: Passa
     keys = message_keys(candidates)
     asked = _looked_up(keys, matches.of(matches.asks).max_sim(len(keys)), keys - 1)
     answering = np.array([len(named) != 1 or candidate.name in named for candidate in candidates])
-    spread = max(float(own.max() - own.min()), LEAST_SPREAD)
-    found: Scores = np.maximum(0, asked - np.median(own)) * answering * named_share(speakers) / spread
-    return found.astype(np.float32)
+    spread = max(float(scores.max() - scores.min()), LEAST_SPREAD)
+    answers: Scores = np.maximum(0, asked - np.median(scores)) * answering * named_share(speakers) / spread
+    return answers.astype(np.float32)
 
 
 def _word_features(candidates: Sequence[MessageCandidate], word_weights: Mapping[str, float]) -> dict[str, Scores]:
@@ -255,22 +255,22 @@ def _word_features(candidates: Sequence[MessageCandidate], word_weights: Mapping
         idf[name] = max(weight, idf.get(name, 0.0))
     total = max(sum(idf.values()), 1e-6)
     names = np.zeros(len(candidates), np.float32)
-    held = np.zeros((len(idf), len(candidates)), np.float32)
+    word_counts = np.zeros((len(idf), len(candidates)), np.float32)
     lengths = np.zeros(len(candidates), np.float32)
     for index, candidate in enumerate(candidates):
         counts = stems_of(spoken_text(candidate.parts)[:TEXT_CHARS])
         lengths[index] = sum(counts.values())
-        held[:, index] = [counts.get(word, 0) for word in idf]
+        word_counts[:, index] = [counts.get(word, 0) for word in idf]
         names[index] = sum(idf.get(name, 0.0) for name in stems_of(candidate.name))
     weights = np.fromiter(idf.values(), np.float32, len(idf))
     norm = K1 * (1 - B + B * lengths / max(float(lengths.mean()), 1.0))
     return {
-        MessageFeature.WORD_COVERAGE: weights @ (held > 0).astype(np.float32) / np.float32(total),
-        MessageFeature.BM25: (weights @ (held * (K1 + 1) / (held + norm))).astype(np.float32),
+        MessageFeature.WORD_COVERAGE: weights @ (word_counts > 0).astype(np.float32) / np.float32(total),
+        MessageFeature.BM25: (weights @ (word_counts * (K1 + 1) / (word_counts + norm))).astype(np.float32),
         MessageFeature.SPEAKER: names,
     }
 
 
-def _looked_up(keys: ItemKeys, scores: Scores, wanted: ItemKeys) -> Scores:
-    places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-    return np.where(keys[places] == wanted, scores[places], 0.0).astype(np.float32)
+def _looked_up(keys: ItemKeys, scores: Scores, looked_up: ItemKeys) -> Scores:
+    places = np.searchsorted(keys, looked_up).clip(max=len(keys) - 1)
+    return np.where(keys[places] == looked_up, scores[places], 0.0).astype(np.float32)

@@ -96,10 +96,10 @@ class RecallQuery:
         if not 0 <= self.bar <= 1:
             raise InvalidInput(f"min_relevance={self.min_relevance} is out of range: it is a probability from 0 to 1.")
         positions = (self.before_position, self.after_position, self.alive_from_position)
-        given = [position for position in positions if position is not None]
-        if given and self.conversation_id is None:
+        numbers = [position for position in positions if position is not None]
+        if numbers and self.conversation_id is None:
             raise InvalidInput("Positions count within one conversation: name it, or leave the positions out.")
-        if min(given, default=0) < 0:
+        if min(numbers, default=0) < 0:
             raise InvalidInput("Positions start at 0.")
 
     @property
@@ -180,22 +180,22 @@ def recall(*, caller: Caller | None, query: RecallQuery) -> Recall:
         if turns.is_incomplete
         else NOTHING_PENDING
     )
-    found, explanation = Recall(query.text, notes=turns.query.notes), NOTHING_BROUGHT
+    recalled, explanation = Recall(query.text, notes=turns.query.notes), NOTHING_BROUGHT
     if answered is not False:
         ranked = rank_messages(turns, query.positions, query.alive).likely(query.bar)
-        found = choose_messages(query, ranked, marks)
+        recalled = choose_messages(query, ranked, marks)
         explanation = NOT_SIMILAR if ranked.candidates else NOTHING_BROUGHT
-    found = replace(found, answered=answered, explanation=pending.explanation, waiting=pending)
-    if found.messages:
-        return found
+    recalled = replace(recalled, answered=answered, explanation=pending.explanation, waiting=pending)
+    if recalled.messages:
+        return recalled
     if query.alive_message_ids or query.alive_from_position is not None:
         with_alive = replace(query, alive_message_ids=(), alive_from_position=None)
         if recall(caller=caller, query=with_alive).messages:
-            return replace(found, explanation=Explanation(Reason.IN_CONTEXT))
+            return replace(recalled, explanation=Explanation(Reason.IN_CONTEXT))
     explained = explain_empty(archive_id=caller.archive_id, filters=filters, pending=pending)
     return replace(
-        found,
-        notes=(*found.notes, WRONG_LEFT_OUT) if wrong else found.notes,
+        recalled,
+        notes=(*recalled.notes, WRONG_LEFT_OUT) if wrong else recalled.notes,
         # What waits may be likelier than the bar: that nothing answers is not known then.
         answered=None if answered is False and pending.items else answered,
         explanation=explanation if explained.reason is Reason.NO_MATCH else explained,
@@ -216,32 +216,32 @@ def recall_archives(*, caller: Caller | None, query: RecallQuery, chosen: str = 
     if query.conversation_id is not None and len(archives) > 1:
         archive_id = archive_of_address({"conversation_id": query.conversation_id})
         archives = [access for access in archives if access.archive_id == archive_id] or archives[:1]
-    found: dict[int, Recall] = {}
+    pages: dict[int, Recall] = {}
     for access in within_budget(archives):
         with caller.in_(access) as there:
             page = recall(caller=there, query=query)
         messages = tuple(replace(message, space=access.space) for message in page.messages)
-        found[access.archive_id] = replace(page, messages=messages) if access.space and not caller.space else page
+        pages[access.archive_id] = replace(page, messages=messages) if access.space and not caller.space else page
     if len(archives) == 1:
-        return next(iter(found.values()))
-    left_out = notes_of_left_out(archives, searched=found)
-    ranked = merge_ranked({number: page.messages for number, page in found.items()}, limit=query.top_k)
+        return next(iter(pages.values()))
+    left_out = notes_of_left_out(archives, searched=pages)
+    ranked = merge_ranked({number: page.messages for number, page in pages.items()}, limit=query.top_k)
     # Something answers if it does in one archive; nothing does only if that is known of each.
-    answers = {page.answered for page in found.values()} | ({None} if left_out else set())
-    said = [page.explanation for page in found.values() if page.explanation and (page.pending or not ranked)]
-    waiting = pending_of_all(page.waiting for page in found.values())
-    explanation = explanation_of_all(said)
+    answers = {page.answered for page in pages.values()} | ({None} if left_out else set())
+    explanations = [page.explanation for page in pages.values() if page.explanation and (page.pending or not ranked)]
+    waiting = pending_of_all(page.waiting for page in pages.values())
+    explanation = explanation_of_all(explanations)
     if explanation and explanation.reason is Reason.PENDING:
         explanation = waiting.explanation  # that of all archives
     return Recall(
         query.text,
         messages=tuple(message for _, message in ranked),
         notes=(
-            *dict.fromkeys(note for page in found.values() for note in page.notes),
+            *dict.fromkeys(note for page in pages.values() for note in page.notes),
             *left_out,
         ),
         answered=next((answer for answer in (True, None, False) if answer in answers), None),
-        total_found=sum(page.total_found for page in found.values()),
+        total_found=sum(page.total_found for page in pages.values()),
         explanation=explanation,
         waiting=waiting,
     )
@@ -282,8 +282,8 @@ class RankedMessages:
         kept = np.flatnonzero(np.isin(homes, self.turns.likely(bar, of_best=LIKELY_SHARE))).tolist()
         return replace(
             self,
-            candidates=tuple(self.candidates[place] for place in kept),
-            scores=tuple(self.scores[place] for place in kept),
+            candidates=tuple(self.candidates[index] for index in kept),
+            scores=tuple(self.scores[index] for index in kept),
         )
 
 
@@ -328,7 +328,7 @@ def choose_messages(
     chosen = list(distinct.values())
     best, weights = chosen[: query.top_k], ranked.turns.word_weights
     messages = [_message(candidate, score, weights, is_compared=compared) for candidate, score in best]
-    places = {key: place for place, key in enumerate(ranked.turns.table.keys.tolist())}
+    places = {key: position for position, key in enumerate(ranked.turns.table.keys.tolist())}
     homes = item_keys([one.source_id for one, _ in best], [one.turn_number for one, _ in best])
     # The messages with their openings and marks; a turn before that is wrong has no openings.
     message_ids = [message.message_id for message in messages]
@@ -361,8 +361,8 @@ def _message(
     candidate: MessageCandidate, score: float, weights: Mapping[str, float], *, is_compared: bool
 ) -> RecalledMessage:
     passages: list[RecalledPassage] = []
-    for place in candidate.places:
-        message_id, part_index, start, end, similarity = place
+    for span in candidate.places:
+        message_id, part_index, start, end, similarity = span
         whole = part_text(candidate.parts[part_index]) if part_index < len(candidate.parts) else ""
         before = whole[max(0, start - LEADING_CHARS) : start]
         passages.append(
@@ -405,16 +405,16 @@ OpeningKey = tuple[int, Side]
 
 def load_openings(*, archive_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
     """Return the first passages of each message's question and answer. One query; only the owner's messages."""
-    found = _openings("openings", archive_id, message_ids)
-    return {(recalled_id, side): opening for recalled_id, side, opening in found}
+    openings = _openings("openings", archive_id, message_ids)
+    return {(recalled_id, side): opening for recalled_id, side, opening in openings}
 
 
 def load_earlier_openings(*, archive_id: int, message_ids: Sequence[int]) -> Mapping[int, tuple[Opening, ...]]:
     """Return the openings of the turn before each message's turn, question first. One query; the owner's alone."""
-    found: dict[int, tuple[Opening, ...]] = {}
+    openings: dict[int, tuple[Opening, ...]] = {}
     for recalled_id, _, opening in _openings("earlier_openings", archive_id, message_ids):
-        found[recalled_id] = (*found.get(recalled_id, ()), opening)
-    return found
+        openings[recalled_id] = (*openings.get(recalled_id, ()), opening)
+    return openings
 
 
 def _openings(statement: str, archive_id: int, message_ids: Sequence[int]) -> Iterator[tuple[int, Side, Opening]]:

@@ -130,11 +130,11 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tu
     rows = MessageEmbedding.objects.filter(due, space=active_space(), attempts__lt=EMBEDDING.max_attempts).exclude(
         conversation__in=except_of
     )
-    found: dict[tuple[int, int], list[int]] = {}
+    messages: dict[tuple[int, int], list[int]] = {}
     columns = ("archive_id", "conversation_id", "message_id")
     for owner, conversation, message in rows.order_by("updated_at").values_list(*columns)[:limit]:
-        found.setdefault((owner, conversation), []).append(message)
-    return found
+        messages.setdefault((owner, conversation), []).append(message)
+    return messages
 
 
 def give_up_dead() -> int:

@@ -35,8 +35,8 @@ def sweep() -> dict[str, Any]:
     with timed("sweep", label="messages") as measurement:
         given_up = records.give_up_dead()
         in_hand = {args[0] for args in asked_for(EMBED).values_list("args", flat=True)}
-        found = records.messages_to_embed(limit=1_000, except_of=in_hand)
-        for (archive_id, conversation_id), message_ids in found.items():
+        messages = records.messages_to_embed(limit=1_000, except_of=in_hand)
+        for (archive_id, conversation_id), message_ids in messages.items():
             enqueue_embed(archive_id=archive_id, conversation_id=conversation_id, message_ids=message_ids)
-        measurement.items = sum(map(len, found.values()))
+        measurement.items = sum(map(len, messages.values()))
     return {"enqueued": measurement.items, "given_up": given_up}

@@ -106,7 +106,7 @@ def vector_section(norm: float, row: ItemEmbedding, *, shows_values: bool) -> Ad
 def vector_bars(values: NDArray[np.float64]) -> SafeString:
     """Return a picture of the values: a bar for each dimension, up for positive values."""
     heights = values / (np.abs(values).max() or 1.0) * BAR_HEIGHT
-    path = "".join(f"M{place} {BAR_HEIGHT}v{-height:.1f}" for place, height in enumerate(heights))
+    path = "".join(f"M{position} {BAR_HEIGHT}v{-height:.1f}" for position, height in enumerate(heights))
     return format_html(
         '<svg class="vector" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
         '<path d="{}"/></svg>',
@@ -280,17 +280,17 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
         norm, neighbours = item_neighbours(obj.pk)
         is_readable = may_read_content(reader=request.user, archive_id=obj.archive_id)
         is_own = request.user.pk == obj.archive_id
-        texts = texts_of_items(found.item for found in neighbours) if is_own else {}
+        texts = texts_of_items(neighbour.item for neighbour in neighbours) if is_own else {}
         rows = [
             (
-                object_link("search_itemembedding", found.pk),
-                item_link(*found.item),
-                found.number,
-                f"{found.similarity:.4f}",
-                *((cut(texts.get(found.item, ""), SHOWN_CHARS),) if is_own else ()),
-                reading_link(*found.item) if is_readable else "",
+                object_link("search_itemembedding", neighbour.pk),
+                item_link(*neighbour.item),
+                neighbour.number,
+                f"{neighbour.similarity:.4f}",
+                *((cut(texts.get(neighbour.item, ""), SHOWN_CHARS),) if is_own else ()),
+                reading_link(*neighbour.item) if is_readable else "",
             )
-            for found in neighbours
+            for neighbour in neighbours
         ]
         columns = ("Vector", "Item", "Chunk", "Similarity", *(("Text",) if is_own else ()), "Read")
         return [
@@ -302,10 +302,10 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
     def content_of(self, request: HttpRequest, obj: ItemEmbedding) -> dict[str, Any]:
         text, note = embedded_text(obj)
         norm, neighbours = item_neighbours(obj.pk)
-        texts = texts_of_items(found.item for found in neighbours)
+        texts = texts_of_items(neighbour.item for neighbour in neighbours)
         rows = [
-            (item_link(*found.item), cut(texts[found.item], SHOWN_CHARS), f"{found.similarity:.4f}")
-            for found in neighbours
+            (item_link(*neighbour.item), cut(texts[neighbour.item], SHOWN_CHARS), f"{neighbour.similarity:.4f}")
+            for neighbour in neighbours
         ]
         section = neighbour_section(("Item", "Text", "Similarity"), rows, has_texts=True)
         return {"text": text, "note": note, "sections": [vector_section(norm, obj, shows_values=True), section]}
@@ -340,14 +340,12 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
         """Redirect a link to an item: its owner to the product's page, others to the page that asks first and
         records.
         """
-        found = (
-            Item.objects.filter(source__kind=kind, source__object_id=object_id, number=number).only("archive").first()
-        )
-        if found is None or not self.has_view_permission(request):
+        row = Item.objects.filter(source__kind=kind, source__object_id=object_id, number=number).only("archive").first()
+        if row is None or not self.has_view_permission(request):
             raise Http404
-        if found.archive_id == request.user.pk:
+        if row.archive_id == request.user.pk:
             return redirect(adapter_of(kind).url(object_id, number))
-        return redirect("admin:search_item_content", found.pk)
+        return redirect("admin:search_item_content", row.pk)
 
     def content_of(self, request: HttpRequest, obj: Item) -> dict[str, Any]:
         read = read_items(obj.source, obj.number, obj.number)

@@ -46,12 +46,12 @@ def search_conversations(
     filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
         # The caller's conversation with this source id.
-        found = find_by_source(
+        conversation = find_by_source(
             caller=caller_of(request), source="".join(each_name(filters.source)), source_id=source_id
         )
-        if found is None:
+        if conversation is None:
             raise NotFound(f"There is no conversation with the source id {source_id!r}.")
-        filters = replace(filters, archived=None, conversation_id=found.pk)
+        filters = replace(filters, archived=None, conversation_id=conversation.pk)
         space = MINE
     checked = SearchQuery(
         text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,

@@ -143,12 +143,12 @@ def languages_of(texts: Mapping[str, str]) -> dict[str, str]:
 
     A text too short for detection has the language of the whole group.
     """
-    own = {key: language_of(text) for key, text in texts.items() if text}
-    if any(own.values()) and not all(own.values()):
+    languages = {key: language_of(text) for key, text in texts.items() if text}
+    if any(languages.values()) and not all(languages.values()):
         group = "\n".join(text[:SAMPLE_CHARS] for text in texts.values())
-        common = language_of(group, max_chars=len(own) * SAMPLE_CHARS)
-        own = {key: language or common for key, language in own.items()}
-    return {key: language for key, language in own.items() if language in LANGUAGES}
+        common = language_of(group, max_chars=len(languages) * SAMPLE_CHARS)
+        languages = {key: language or common for key, language in languages.items()}
+    return {key: language for key, language in languages.items() if language in LANGUAGES}
 
 
 def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
@@ -236,10 +236,10 @@ def stems_of_arabic(text: str) -> Iterator[str]:
 def _without_endings(word: str) -> str:
     """Remove endings one after the other: a plural ending may follow letters that look like an ending."""
     while True:
-        found = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS), "")
-        if not found:
+        ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS), "")
+        if not ending:
             return word
-        word = word[: -len(found)]
+        word = word[: -len(ending)]
 
 
 # --- compounds ------------------------------------------------------------------------------------ The parts of

@@ -63,30 +63,30 @@ class Finding:
         if not self.count:
             return missing
         text = ngettext("%(count)s turn with “%(words)s”", "%(count)s turns with “%(words)s”", self.count)
-        found = text % {"count": self.count, "words": self.words}
-        return f"{missing} {found}" if self.typed else found
+        sentence = text % {"count": self.count, "words": self.words}
+        return f"{missing} {sentence}" if self.typed else sentence
 
 
 @require_safe
 @in_archive
 def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the questions of a conversation, or the turns that contain `find`."""
-    found = get_conversation(caller=request.caller, conversation_id=conversation_id)
+    conversation = get_conversation(caller=request.caller, conversation_id=conversation_id)
     box, words = SearchBox.of(request), request.GET.get("find", "").strip()
     current = whole_number(request, "turn")
-    address = reverse("outline", args=[found.pk])
+    address = reverse("outline", args=[conversation.pk])
 
     def part(**values: int | str) -> str:
         return f"{address}?{urlencode(values | box.parameters, doseq=True)}"
 
-    context: dict[str, Any] = {"conversation": found, "box": box, "find": words, "current": current}
+    context: dict[str, Any] = {"conversation": conversation, "box": box, "find": words, "current": current}
     context["questions_url"] = part(**({} if current is None else {"turn": current}))
     if not words:
-        context |= _questions(request, found.pk, box, current, part)
+        context |= _questions(request, conversation.pk, box, current, part)
     elif is_too_short(words):
         context["error"] = gettext("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}
     else:
-        context |= _turns_with(request, found.pk, words, current or 0, box, part)
+        context |= _turns_with(request, conversation.pk, words, current or 0, box, part)
     is_panel = request.htmx and request.htmx.target != "main"
     return render(request, "conversations/outline.html#panel" if is_panel else "conversations/outline.html", context)
 
@@ -104,22 +104,22 @@ def _turns_with(
             caller=request.caller, conversation_id=conversation_id, words=words, from_turn=current, limit=ROWS_SHOWN
         )
 
-    found, typed = turns_with(words), ""
-    if not found.turns and (correction := correct_typing_errors(request.caller.archive_id, words)):
+    turns, typed = turns_with(words), ""
+    if not turns.turns and (correction := correct_typing_errors(request.caller.archive_id, words)):
         meant = turns_with(correction.text)
         if meant.turns:
-            found, typed, words = meant, words, correction.text
+            turns, typed, words = meant, words, correction.text
     rows = []
-    for place, one in enumerate(found.texts, found.start):
+    for position, one in enumerate(turns.texts, turns.start):
         parameters = {"turn": one.turn_number, "m": one.message_id, "part": one.part_index}
         parameters |= {"from": one.start, "to": one.end} | box.parameters
         address = f"{reverse('conversation', args=[conversation_id])}?{urlencode(parameters, doseq=True)}"
         url = f"{address}#turn-{one.turn_number}"
-        rows.append(OutlineRow(one.turn_number, one.excerpt, url, is_current=place == found.at, place=place + 1))
-    earlier = found.turns[found.start - 1] if found.start else None
-    later = found.turns[found.end] if found.end < len(found.turns) else None
+        rows.append(OutlineRow(one.turn_number, one.excerpt, url, is_current=position == turns.at, place=position + 1))
+    earlier = turns.turns[turns.start - 1] if turns.start else None
+    later = turns.turns[turns.end] if turns.end < len(turns.turns) else None
     return {
-        "finding": Finding(words, len(found.turns), found.at + 1 if found.turns else 0, typed),
+        "finding": Finding(words, len(turns.turns), turns.at + 1 if turns.turns else 0, typed),
         "rows": rows,
         "earlier": "" if earlier is None else part(find=words, turn=earlier),
         "later": "" if later is None else part(find=words, turn=later),

@@ -242,8 +242,8 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
         return _with_corrected_words(state, query, pipeline)
     if is_incomplete:  # the words that were left out would have spoken against an answer
         state.relevance = replace(state.relevance, answerable=None)
-    said = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
-    state.note(said % {"count": len(query.text.text.split()), "all": len(whole.split())})
+    sentence = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
+    state.note(sentence % {"count": len(query.text.text.split()), "all": len(whole.split())})
     return state
 
 
@@ -290,8 +290,8 @@ def _listed_by_time(query: PreparedQuery) -> SearchState | None:
     keys, seconds = items_written_in(query, days, moments)
     if not len(keys):
         return None
-    said = gettext("Everything from %(time)s, the newest first.") % {"time": time.label}
-    return _listing(query, keys, seconds, said)
+    sentence = gettext("Everything from %(time)s, the newest first.") % {"time": time.label}
+    return _listing(query, keys, seconds, sentence)
 
 
 def _listed_by_sign(query: PreparedQuery) -> SearchState | None:
@@ -304,10 +304,10 @@ def _listed_by_sign(query: PreparedQuery) -> SearchState | None:
     if not len(keys):
         return None
     seconds = read_moments(query, keys, item_count=len(keys))
-    said = gettext("Everything with %(sign)s, the newest first.")
+    sentence = gettext("Everything with %(sign)s, the newest first.")
     if not is_all:
-        said = gettext("The newest of all with %(sign)s: more was not looked through.")
-    state = _listing(query, keys, seconds, said % {"sign": sign})
+        sentence = gettext("The newest of all with %(sign)s: more was not looked through.")
+    state = _listing(query, keys, seconds, sentence % {"sign": sign})
     state.word_weights = {sign: 1.0}
     return state
 
@@ -325,8 +325,8 @@ def _rank_with_operators(query: PreparedQuery, pipeline: Pipeline) -> SearchStat
         text = replace(text, phrases=())
         state = _retrieve_and_rank(replace(query, text=text), pipeline)
         if len(state.order):
-            said = gettext("No turn holds %(quoted)s word for word: the words were searched for.")
-            state.note(said % {"quoted": listed([f'"{phrase}"' for phrase in query.text.phrases])})
+            sentence = gettext("No turn holds %(quoted)s word for word: the words were searched for.")
+            state.note(sentence % {"quoted": listed([f'"{phrase}"' for phrase in query.text.phrases])})
     if text.operators:
         free = _retrieve_and_rank(replace(query, text=QueryText(text.text)), pipeline)
         state.note(*notes_on_operators(text, state, free))
@@ -367,8 +367,8 @@ def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
     time = query.time
     if time is not None and isinstance(time.meaning, Anchor):
         event = _retrieve_and_rank(replace(query, text=QueryText(time.meaning.event), time=None), pipeline)
-        place = place_of_best(event.table.keys[event.order], event.query)
-        time = time.at(place) if place else None
+        dated = place_of_best(event.table.keys[event.order], event.query)
+        time = time.at(dated) if dated else None
         query = replace(query, time=time)
     if time is None or not time.rest or not isinstance(time.meaning, DayRange):
         return query
@@ -396,15 +396,15 @@ def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) 
     # The operators, as typed, that exclude any of these items.
     items = best_first if nothing_left else best_first[:1]
     sources, numbers = split_keys(items)
-    said = [phrase_query(phrase) for phrase in (*text.phrases, *text.excluded)]
-    parameters = {"owner": free.query.archive_id, "phrases": said, "sources": sources, "items": numbers}
+    phrases = [phrase_query(phrase) for phrase in (*text.phrases, *text.excluded)]
+    parameters = {"owner": free.query.archive_id, "phrases": phrases, "sources": sources, "items": numbers}
     statement = load_sql("search", "phrases_found").replace("{phrase}", phrase_sql("p.phrase", free.query.languages))
     rows = PendingQuery(statement, parameters).rows()
-    held = {int(place): int(count) for place, count in rows}
+    counts = {int(position): int(count) for position, count in rows}
     keeping_out = [
         operator
-        for place, operator in enumerate(text.operators)
-        if (held[place] < len(items) if place < len(text.phrases) else held[place] > 0)
+        for position, operator in enumerate(text.operators)
+        if (counts[position] < len(items) if position < len(text.phrases) else counts[position] > 0)
     ]
     if not keeping_out:
         return []
@@ -445,7 +445,7 @@ def with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector,
     """
     top = order[:TOP_K]
     places = np.searchsorted(best, top).clip(max=len(best) - 1)
-    own = np.where((best[places] == top)[:, None], vectors[places], 0)
-    similarity = own @ own.T
+    of_top = np.where((best[places] == top)[:, None], vectors[places], 0)
+    similarity = of_top @ of_top.T
     np.fill_diagonal(similarity, 0)
     return np.concatenate([top[diversify(scores[top], similarity, relevance=relevance)], order[len(top) :]])

@@ -57,14 +57,14 @@ def parse_query(text: str) -> QueryText:
     if not _PASTED.search(text.strip()):
         # The text without its excluded words, and these; none if plain words follow or one is an option.
         words = plain.split()
-        places = [place for place, word in enumerate(words) if _EXCLUDED.fullmatch(word)]
-        named = [words[place].removeprefix("-") for place in places]
+        places = [position for position, word in enumerate(words) if _EXCLUDED.fullmatch(word)]
+        named = [words[position].removeprefix("-") for position in places]
         at_the_end = places == list(range(len(words) - len(places), len(words)))
         if not at_the_end or any(_is_option(word) for word in named):
-            own = []
+            excluded_words = []
         else:
-            plain, own = " ".join(words[: len(words) - len(places)]), named
-        excluded += own
+            plain, excluded_words = " ".join(words[: len(words) - len(places)]), named
+        excluded += excluded_words
     plain = " ".join(plain.split())
     if not _LETTER.search(plain):
         return QueryText(text)

@@ -140,7 +140,7 @@ class Pending:
     @property
     def explanation(self) -> Explanation | None:
         """Return the note on what is pending; None if nothing is."""
-        said, shown = [], []
+        parts, shown = [], []
         for kind, (waiting, without_words, total) in self.kinds.items():
             name = _NAMES.get(kind, "items")
             for count, in_tools, on_page in (
@@ -148,24 +148,24 @@ class Pending:
                 (without_words, "perhaps not found yet", _PERHAPS_NOT),
             ):
                 if count:
-                    said.append(f"{count:,} of {total:,} {name} {'is' if count == 1 else 'are'} {in_tools}")
+                    parts.append(f"{count:,} of {total:,} {name} {'is' if count == 1 else 'are'} {in_tools}")
                     counted = {"pending": f"{count:,}", "total": f"{total:,}"}
                     shown.append(on_page % {"counts": str(_PAGE_NAMES.get(kind, _PAGE_NAMES[""])) % counted})
         if self.unread:
-            said.append(f"{self.unread:,} {'document is' if self.unread == 1 else 'documents are'} being read")
+            parts.append(f"{self.unread:,} {'document is' if self.unread == 1 else 'documents are'} being read")
             shown.append(
                 ngettext("%(count)s document is being read", "%(count)s documents are being read", self.unread)
                 % {"count": f"{self.unread:,}"}
             )
         if self.imports:
-            said.append(f"{self.imports:,} {'import has' if self.imports == 1 else 'imports have'} not ended")
+            parts.append(f"{self.imports:,} {'import has' if self.imports == 1 else 'imports have'} not ended")
             shown.append(
                 ngettext("%(count)s import has not ended", "%(count)s imports have not ended", self.imports)
                 % {"count": f"{self.imports:,}"}
             )
-        if not said:
+        if not parts:
             return None
-        return Explanation(Reason.PENDING, {"waiting": "; ".join(said)}, {"waiting": "; ".join(shown)})
+        return Explanation(Reason.PENDING, {"waiting": "; ".join(parts)}, {"waiting": "; ".join(shown)})
 
 
 def pending_of_all(each: Iterable[Pending]) -> Pending:
@@ -247,8 +247,8 @@ def explain_empty(*, archive_id: int, filters: Filters, pending: Pending) -> Exp
         return waiting or pending.explanation or Explanation(Reason.NOTHING_STORED)
     condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""))
     statement = load_sql("search", "passes_any").replace("{filters}", condition)
-    ((found,),) = PendingQuery(statement, parameters | {"owner": archive_id}).rows()
-    if not bool(found):
+    ((exists,),) = PendingQuery(statement, parameters | {"owner": archive_id}).rows()
+    if not bool(exists):
         return filtered_out(archive_id, filters)
     return pending.explanation or Explanation(Reason.NO_MATCH)
 
@@ -262,14 +262,14 @@ def explain_no_conversation(archive_id: int, filters: Filters) -> Explanation:
 
 def filtered_out(archive_id: int, filters: Filters) -> Explanation:
     """Return that nothing passes the filters, with the nearest names in place of unknown ones."""
-    said, on_page = [], []
-    given = [(name, value) for name in EXACT for value in each_name(getattr(filters, name))]
-    for name, value in given:
+    reasons, on_page = [], []
+    chosen = [(name, value) for name in EXACT for value in each_name(getattr(filters, name))]
+    for name, value in chosen:
         near = nearest_names(archive_id, name, value)
         if near is None:
             continue
         listed = ", ".join(repr(other) for other in near)
-        said.append(f"there is no {name} {value!r}" + (f", the nearest are {listed}" if near else ""))
+        reasons.append(f"there is no {name} {value!r}" + (f", the nearest are {listed}" if near else ""))
         shown = {"value": value, "nearest": listed}
         on_page.append(
             gettext("“%(value)s” is unknown, the nearest are %(nearest)s") % shown
@@ -278,7 +278,7 @@ def filtered_out(archive_id: int, filters: Filters) -> Explanation:
         )
     return Explanation(
         Reason.FILTERED_OUT,
-        {"unknown": f": {'; '.join(said)}" if said else ""},
+        {"unknown": f": {'; '.join(reasons)}" if reasons else ""},
         {"unknown": f": {'; '.join(on_page)}" if on_page else ""},
     )
 

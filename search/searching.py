@@ -163,8 +163,8 @@ def search(
         return _explained(Reason.NO_CALLER)
     archives = caller.chosen(chosen)
     if query.document_scope is None:
-        found = _search_archives(caller, query, archives, cursor)
-        return replace(found, hits=_without_copies(found.hits)) if folds_copies else found
+        results = _search_archives(caller, query, archives, cursor)
+        return replace(results, hits=_without_copies(results.hits)) if folds_copies else results
     scope = query.document_scope
     documents = among = scope.among
     if named := scope.named:
@@ -182,17 +182,17 @@ def search(
     # A page of sections whose second half begins with further passages of the sections in its first half. Other
     # passages of the best sections answer more often than the best passage of the twentieth section (ADR 49).
     first = max(SECTIONS_FIRST, query.limit // 2)
-    found = _search_archives(caller, replace(query, limit=min(query.limit, first)), archives, cursor)
-    room = query.limit - len(found.hits)
-    if not room or len(found.hits) < first:
-        return found
-    further = [replace(other, space=hit.space) for hit in found.hits for other in hit.further]
-    hits = [*found.hits, *further[:room]]
+    results = _search_archives(caller, replace(query, limit=min(query.limit, first)), archives, cursor)
+    room = query.limit - len(results.hits)
+    if not room or len(results.hits) < first:
+        return results
+    further = [replace(other, space=hit.space) for hit in results.hits for other in hit.further]
+    hits = [*results.hits, *further[:room]]
     room = query.limit - len(hits)
-    if not room or not found.next_cursor:
-        return replace(found, hits=hits)
-    rest = _search_archives(caller, replace(query, limit=room), archives, found.next_cursor)
-    return replace(found, hits=[*hits, *rest.hits], next_cursor=rest.next_cursor)
+    if not room or not results.next_cursor:
+        return replace(results, hits=hits)
+    rest = _search_archives(caller, replace(query, limit=room), archives, results.next_cursor)
+    return replace(results, hits=[*hits, *rest.hits], next_cursor=rest.next_cursor)
 
 
 def _without_copies(hits: Sequence[Hit]) -> list[Hit]:
@@ -205,10 +205,10 @@ def _without_copies(hits: Sequence[Hit]) -> list[Hit]:
     for hit in hits:
         where = hit.where
         if isinstance(where, TurnPlace) and where.digest and where.outcome.conclusion:
-            place = places.setdefault((where.digest, where.outcome), len(kept))
-            if place < len(kept) and kept[place].object_id != hit.object_id:
-                first = kept[place]
-                kept[place] = replace(first, where=replace(first.turn, copies=first.turn.copies + 1))
+            position = places.setdefault((where.digest, where.outcome), len(kept))
+            if position < len(kept) and kept[position].object_id != hit.object_id:
+                first = kept[position]
+                kept[position] = replace(first, where=replace(first.turn, copies=first.turn.copies + 1))
                 continue
         kept.append(hit)
     return kept
@@ -236,22 +236,22 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
         starts = {number: places[number] for number in members if number in places}
     alone = replace(query, may_rerank=False)
     chosen = [members[number] for number in starts]
-    found = {
+    pages_of = {
         access.archive_id: _search_archive(caller, alone, access, start=starts[access.archive_id])
         for access in (chosen if cursor else within_budget(chosen))
     }
-    if not found:
+    if not pages_of:
         raise InvalidInput("The cursor is of spaces that you no longer read: start again without one.")
-    left_out = () if cursor else notes_of_left_out(archives, searched=found)
-    ranked = merge_ranked({number: page.hits for number, page in found.items()}, limit=query.limit)
+    left_out = () if cursor else notes_of_left_out(archives, searched=pages_of)
+    ranked = merge_ranked({number: page.hits for number, page in pages_of.items()}, limit=query.limit)
     taken = Counter(number for number, _ in ranked)
     following = [
         place
-        for number, page in found.items()
+        for number, page in pages_of.items()
         if page.next_cursor or taken[number] < len(page.hits)
         for place in (number, starts[number] + (query.limit if taken[number] == len(page.hits) else taken[number]))
     ]
-    pages, hits = list(found.values()), [hit for _, hit in ranked]
+    pages, hits = list(pages_of.values()), [hit for _, hit in ranked]
     # Something answers if it does in one archive; nothing does only if that is known of each.
     answers = {page.answered for page in pages} | ({None} if left_out else set())
     answered = next((answer for answer in (True, None, False) if answer in answers), None)
@@ -348,11 +348,11 @@ def _search_archive(
     The page begins where `cursor` says, or after the first `start` hits.
     """
     with caller.in_(access) as there:
-        found = _find(there.archive_id, query, cursor, start)
+        results = _find(there.archive_id, query, cursor, start)
     if access.space is None or caller.space:
-        return found
-    hits = [replace(hit, space=access.space) for hit in found.hits]
-    return replace(found, hits=hits, titles=tuple(replace(title, space=access.space) for title in found.titles))
+        return results
+    hits = [replace(hit, space=access.space) for hit in results.hits]
+    return replace(results, hits=hits, titles=tuple(replace(title, space=access.space) for title in results.titles))
 
 
 # --- one archive ----------------------------------------------------------------------------------
@@ -377,12 +377,12 @@ def _find(archive_id: int, query: SearchQuery, cursor: str, start: int) -> Searc
             raise InvalidInput(UNREADABLE)
     is_reranked = query.may_rerank and not (cursor or start) and query.mode != "full_text" and config.rerank_url
     with timed("search", label=query.mode) as measurement:
-        found = _page(archive_id, query, start, placed, RerankOptions.from_settings() if is_reranked else None)
-        measurement.items = len(found.hits)
+        results = _page(archive_id, query, start, placed, RerankOptions.from_settings() if is_reranked else None)
+        measurement.items = len(results.hits)
     # What waits, or is missing, says already why the search went by words.
-    if not by_words or found.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
-        return found
-    return replace(found, notes=(by_words, *found.notes))
+    if not by_words or results.reason in (Reason.PENDING, Reason.NOTHING_STORED, Reason.NOT_READY):
+        return results
+    return replace(results, notes=(by_words, *results.notes))
 
 
 def _page(

@@ -145,8 +145,8 @@ class SourceAdapter(Protocol):
 
     def read_items(self, archive_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
         """Return some items of any objects; one by one, unless an adapter overrides this."""
-        found = ((key, self.read_range(archive_id, key[0], key[1], key[1])) for key in items)
-        return {key: read[0] for key, read in found if read}
+        ranges = ((key, self.read_range(archive_id, key[0], key[1], key[1])) for key in items)
+        return {key: read[0] for key, read in ranges if read}
 
     def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         """Return some elements of any objects."""

@@ -247,10 +247,10 @@ def _results(
 
 def notes_on_filters(words: str) -> list[str]:
     """Return a note for each name before a colon that may have been meant as a filter."""
-    said = gettext("“%(name)s:” is no filter and was searched for as text. “%(near)s:” is one.")
+    sentence = gettext("“%(name)s:” is no filter and was searched for as text. “%(near)s:” is one.")
     takes = gettext("“%(name)s:” takes one of these: %(values)s. The rest was searched for as text.")
     return [
-        *(said % {"name": name, "near": near} for name, near in misspelt_filters(words)),
+        *(sentence % {"name": name, "near": near} for name, near in misspelt_filters(words)),
         *(takes % {"name": name, "values": values} for name, values in impossible_filters(words)),
     ]
 
@@ -415,18 +415,18 @@ NEIGHBOURING_SECTIONS = 1
 @in_archive
 def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Show the messages of `?turn=N`, or those around the passage if the turn is long."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    conversation = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     turn, passage = whole_number(request, "turn") or 0, passage_of(request)
-    window = window_around(found, turn, passage.message_id if passage else None)
+    window = window_around(conversation, turn, passage.message_id if passage else None)
     shown = [message for message in window.messages if message.turn_number == turn] or window.messages
-    marks = marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk)
+    marks = marks_of(archive_id=request.caller.archive_id, conversation_id=conversation.pk)
     views = view_messages(shown, turn_before=None, target=turn, passage=passage, marks=marks, outcomes=window.outcomes)
     blocks = fold_steps(views)
     context = {
-        "conversation": found,
+        "conversation": conversation,
         "window": window,
         "blocks": blocks,
-        "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#turn-{turn}",
+        "address": f"{conversation.get_absolute_url()}?{request.GET.urlencode()}#turn-{turn}",
         "keep": SearchBox.of(request).query_string,
         "turn": turn,
     }
@@ -437,13 +437,13 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
 @in_archive
 def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
     """Show the section `?section=N` and its neighbours."""
-    found = get_document(caller=request.caller, document_id=document_id)
+    document = get_document(caller=request.caller, document_id=document_id)
     section = whole_number(request, "section") or 0
-    place = Target(section, whole_number(request, "from"), whole_number(request, "to"))
-    window = view_sections(found, place, before=NEIGHBOURING_SECTIONS, shown=1 + 2 * NEIGHBOURING_SECTIONS)
+    target = Target(section, whole_number(request, "from"), whole_number(request, "to"))
+    window = view_sections(document, target, before=NEIGHBOURING_SECTIONS, shown=1 + 2 * NEIGHBOURING_SECTIONS)
     context = {
-        "document": found,
+        "document": document,
         "views": window.views,
-        "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#section-{section}",
+        "address": f"{document.get_absolute_url()}?{request.GET.urlencode()}#section-{section}",
     }
     return render(request, "search/preview_section.html", context)

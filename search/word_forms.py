@@ -65,7 +65,7 @@ def _marked(match: re.Match[str]) -> str:
 def queried_text(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
     """Return the text of a query for PostgreSQL, and the folded forms of its words, by the word in normal form."""
     plain = normal(text)
-    joined = {plain[slice(*place)].casefold(): word for word, place in joined_words(plain)}
+    joined = {plain[slice(*span)].casefold(): word for word, span in joined_words(plain)}
     numbers = [word for word in joined.values() if word[0].isdigit() or word[-1].isdigit()]
     queried = _lower(searchable(plain))
     if numbers:

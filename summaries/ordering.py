@@ -140,10 +140,10 @@ def get_summary(*, caller: Caller, conversation_id: int, summary_id: int) -> Con
     rows = ConversationSummary.objects.filter(
         outside_trash("conversation"), archive_id=caller.archive_id, conversation_id=conversation_id, pk=summary_id
     )
-    found = rows.select_related("conversation").defer("partials").first()
-    if found is None:
+    row = rows.select_related("conversation").defer("partials").first()
+    if row is None:
         raise NotFound(f"Conversation {conversation_id} has no summary {summary_id}.")
-    return found
+    return row
 
 
 def completed_summaries(*, caller: Caller, conversation_id: int) -> list[ConversationSummary]:
@@ -179,19 +179,19 @@ def positions_of_turns(
     """
     if first_turn is not None and last_turn is not None and first_turn > last_turn:
         raise InvalidInput(f"Turn {first_turn + 1} comes after turn {last_turn + 1}: swap the two.")
-    wanted = [turn for turn in (first_turn, last_turn) if turn is not None]
-    rows = conversation.messages.filter(turn_number__in=wanted).values("turn_number")
-    found = {
+    ends = [turn for turn in (first_turn, last_turn) if turn is not None]
+    rows = conversation.messages.filter(turn_number__in=ends).values("turn_number")
+    by_turn = {
         row["turn_number"]: (row["first"], row["last"])
         for row in rows.annotate(first=Min("position"), last=Max("position"))
     }
-    for turn in wanted:
-        if turn not in found:
+    for turn in ends:
+        if turn not in by_turn:
             there = f"its turns are 1 to {conversation.turn_count}" if conversation.turn_count else "it has none"
             raise InvalidInput(f"The conversation has no turn {turn + 1}: {there}.")
     return (
-        None if first_turn is None else found[first_turn][0],
-        None if last_turn is None else found[last_turn][1],
+        None if first_turn is None else by_turn[first_turn][0],
+        None if last_turn is None else by_turn[last_turn][1],
     )
 
 
@@ -199,6 +199,6 @@ def turn_ranges(conversation: Conversation, summaries: Iterable[ConversationSumm
     """Return the turns of each summary by its id. One query."""
     rows = list(summaries)
     positions = {position for row in rows for position in (row.from_position, row.to_position)}
-    found = conversation.messages.filter(position__in=positions).values_list("position", "turn_number")
-    turns = dict(found)
+    pairs = conversation.messages.filter(position__in=positions).values_list("position", "turn_number")
+    turns = dict(pairs)
     return {row.pk: TurnRange(turns.get(row.from_position), turns.get(row.to_position)) for row in rows}

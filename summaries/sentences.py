@@ -41,7 +41,7 @@ class Sentence:
 
 def spoken_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
     """Return the sentences of users and assistants, in order."""
-    found = []
+    sentences = []
     for message in messages:
         spans = split_message(
             message.parts, is_real_user=message.is_real_user, is_assistant=message.role == "assistant"
@@ -54,9 +54,9 @@ def spoken_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
                 and len(_WORD.findall(text)) >= MIN_WORDS
                 and not _CODE.search(text)
             ):
-                place = (message.message_id, span.part_index, span.start, span.end)
-                found.append(Sentence(message, place, " ".join(text.split())))
-    return found
+                span_key = (message.message_id, span.part_index, span.start, span.end)
+                sentences.append(Sentence(message, span_key, " ".join(text.split())))
+    return sentences
 
 
 def sentence_vectors(sentences: Sequence[Sentence], *, archive_id: int) -> tuple[list[Sentence], Vector]:
@@ -73,12 +73,14 @@ def sentence_vectors(sentences: Sequence[Sentence], *, archive_id: int) -> tuple
     )
     values = rows.values_list("element_id", "part_index", "start", "end", "code")
     codes = {(message, part, start, end): bytes(code) for message, part, start, end, code in values}
-    known = dict(zip(codes, unit_rows(rotated_back(decoded(b"".join(codes.values()), space.dimensions))), strict=True))
-    missing = [sentence for sentence in sentences if sentence.place not in known]
+    by_place = dict(
+        zip(codes, unit_rows(rotated_back(decoded(b"".join(codes.values()), space.dimensions))), strict=True)
+    )
+    missing = [sentence for sentence in sentences if sentence.place not in by_place]
     texts = [f"{sentence.speaker}: {sentence.text}" for sentence in missing]
     for sentence, result in zip(missing, embed_each(embedder_for(space), texts) if texts else [], strict=True):
         if not isinstance(result, EmbeddingError):
-            known[sentence.place] = result
-    kept = [sentence for sentence in sentences if sentence.place in known]
-    vectors = np.array([known[sentence.place] for sentence in kept], np.float32)
+            by_place[sentence.place] = result
+    kept = [sentence for sentence in sentences if sentence.place in by_place]
+    vectors = np.array([by_place[sentence.place] for sentence in kept], np.float32)
     return kept, vectors.reshape(len(kept), space.dimensions)

@@ -56,9 +56,9 @@ def message_text(message: RangeMessage) -> str:
 
     No line of the text can imitate such a label.
     """
-    said = "\n".join(_part_lines(message.parts))
+    text = "\n".join(_part_lines(message.parts))
     speaker = one_line(visible(speaker_of(message.role, message.name)).replace(":", " "), NAME_CHARS)
-    return f"[{message.position}] {speaker}: {said}" if said else ""
+    return f"[{message.position}] {speaker}: {text}" if text else ""
 
 
 def _part_lines(parts: Iterable[Part]) -> Iterator[str]:

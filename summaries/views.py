@@ -79,14 +79,14 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
             return redirect("summaries", conversation_id=conversation_id)
     rows = ordering.summaries_of(caller=request.caller, conversation_id=conversation_id)
     names = ("from_turn", "to_turn", "method")
-    given = {name: request.POST.get(name, "") for name in names}
+    fields = {name: request.POST.get(name, "") for name in names}
     if request.method != "POST" and (turn := parse_number(request.GET.get("to_turn", ""))) is not None:
-        given["to_turn"] = str(turn + 1)  # the address counts from 0
+        fields["to_turn"] = str(turn + 1)  # the address counts from 0
     context = _head(conversation) | {
         "cards": _cards(conversation, rows),
         "is_working": any(row.is_unfinished for row in rows),
         "wrong": wrong,
-        "given": given,
+        "given": fields,
         "endpoint": endpoint_from_settings(),
     }
     return render(request, "summaries/summaries.html", context, status=status)
@@ -108,21 +108,21 @@ def _turn(request: HttpRequest, name: str) -> int | None:
 @in_archive
 def summary(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Show one summary, as a page or as its card alone."""
-    found = ordering.get_summary(caller=request.caller, conversation_id=conversation_id, summary_id=summary_id)
-    [card] = _cards(found.conversation, [found])
+    row = ordering.get_summary(caller=request.caller, conversation_id=conversation_id, summary_id=summary_id)
+    [card] = _cards(row.conversation, [row])
     template = "summaries/card.html" if request.htmx else "summaries/summary.html"
-    return render(request, template, _head(found.conversation) | {"card": card, "is_working": found.is_unfinished})
+    return render(request, template, _head(row.conversation) | {"card": card, "is_working": row.is_unfinished})
 
 
 @require_POST
 @in_archive
 def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Regenerate the summary; htmx gets the card, which then polls."""
-    found = ordering.regenerate_summary(caller=request.caller, conversation_id=conversation_id, summary_id=summary_id)
-    enqueue_summary(archive_id=found.archive_id, summary_id=found.pk)
+    row = ordering.regenerate_summary(caller=request.caller, conversation_id=conversation_id, summary_id=summary_id)
+    enqueue_summary(archive_id=row.archive_id, summary_id=row.pk)
     if request.htmx:
-        [card] = _cards(found.conversation, [found])
-        return render(request, "summaries/card.html", {"card": card, "conversation": found.conversation})
+        [card] = _cards(row.conversation, [row])
+        return render(request, "summaries/card.html", {"card": card, "conversation": row.conversation})
     return redirect("summaries", conversation_id=conversation_id)
 
 

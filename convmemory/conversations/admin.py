@@ -83,12 +83,12 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
         rows = obj.messages.order_by("position")
         if turn := request.GET.get("turn", ""):
             rows = rows.filter(turn_number=whole_number(turn))
-        found = list(rows.filter(position__gte=_first_position(request))[: MESSAGES_PER_PAGE + 1])
-        more = found[MESSAGES_PER_PAGE].position if len(found) > MESSAGES_PER_PAGE else None
+        page = list(rows.filter(position__gte=_first_position(request))[: MESSAGES_PER_PAGE + 1])
+        more = page[MESSAGES_PER_PAGE].position if len(page) > MESSAGES_PER_PAGE else None
         return {
             "conversation": obj,
             "turn": turn,
-            "messages_shown": contents_of_messages(found[:MESSAGES_PER_PAGE]),
+            "messages_shown": contents_of_messages(page[:MESSAGES_PER_PAGE]),
             "more_from": more,
         }
 
@@ -289,13 +289,13 @@ class EventAdmin(ContentAdmin):
 
     def content_of(self, request: HttpRequest, obj: Event) -> dict[str, Any]:
         text = json.dumps(obj.payload, ensure_ascii=False, indent=1)
-        said = {
+        event = {
             "position": obj.line_number,
             "turn": _from_one(obj.turn_number),
             "speaker": obj.type,
             "parts": [("event", text)],
         }
-        return {"messages_shown": [said | {"parts": [("event", text)]}]}
+        return {"messages_shown": [event | {"parts": [("event", text)]}]}
 
 
 def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_readable: bool) -> AdminTable:
@@ -355,7 +355,7 @@ def related_links(conversation: Conversation) -> list[tuple[str, str]]:
     links = []
     for related, page in admin.site._registry.items():
         filters = page.list_filter if isinstance(page, MetadataAdmin) else ()
-        if any(isinstance(found, type) and issubclass(found, ConversationFilter) for found in filters):
+        if any(isinstance(each, type) and issubclass(each, ConversationFilter) for each in filters):
             address = reverse(f"admin:{related._meta.app_label}_{related._meta.model_name}_changelist")
             links.append((f"{address}?conversation={conversation.pk}", str(related._meta.verbose_name_plural)))
     return links

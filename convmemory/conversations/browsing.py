@@ -150,8 +150,8 @@ def _rows(caller: Caller, page: list[Conversation], *, has_children: bool) -> li
     """Return the conversations with their tags and with the conversations that they started; two queries."""
     children: dict[int, list[Conversation]] = {}
     if has_children and page:
-        own = visible_conversations(caller).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
-        for child in own.order_by("created_at", "pk")[:CHILDREN_SHOWN]:
+        of_rows = visible_conversations(caller).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
+        for child in of_rows.order_by("created_at", "pk")[:CHILDREN_SHOWN]:
             children.setdefault(child.parent_id or 0, []).append(child)
     # Tags of parents and children in one query.
     everyone = [row.pk for row in page] + [child.pk for group in children.values() for child in group]
@@ -205,12 +205,12 @@ def project_tree(*, caller: Caller) -> list[ProjectFolder]:
             path = f"{path}/{name}" if number else name
             if not name:
                 continue
-            found = next((folder for folder in at.folders if folder.path == path), None)
-            if found is None:
-                found = ProjectFolder(name, path)
-                at.folders.append(found)
-            found.count += count
-            at = found
+            inner = next((folder for folder in at.folders if folder.path == path), None)
+            if inner is None:
+                inner = ProjectFolder(name, path)
+                at.folders.append(inner)
+            inner.count += count
+            at = inner
     joined = [_joined(folder) for folder in root.folders]
     return sorted(joined, key=lambda folder: folder.name.lower())
 

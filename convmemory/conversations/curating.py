@@ -55,9 +55,9 @@ def _mark(caller: Caller, conversation_ids: Sequence[int], field: str, *, is_set
 
 def archive_all(*, caller: Caller, conversation_ids: Sequence[int], archived: bool) -> list[int]:
     """Archive the caller's conversations among the ids, or unarchive them; returns the changed ones."""
-    own = own_conversations(caller=caller, conversation_ids=conversation_ids)
-    wanted = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=own, archived_at__isnull=archived)
-    changed = list(wanted.order_by("pk").values_list("pk", flat=True))
+    of_caller = own_conversations(caller=caller, conversation_ids=conversation_ids)
+    rows = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=of_caller, archived_at__isnull=archived)
+    changed = list(rows.order_by("pk").values_list("pk", flat=True))
     values = {"archived_at": timezone.now() if archived else None}
     for number in changed:
         ingest.change_conversation(caller=caller, conversation_id=number, values=values)
@@ -80,13 +80,13 @@ def restore_all(*, caller: Caller, conversation_ids: Sequence[int]) -> list[int]
     """Take those of the ids that are in the caller's trash out of it; returns them. Raises: InvalidInput."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
-    wanted = Conversation.with_trash.filter(
+    rows = Conversation.with_trash.filter(
         archive_id=caller.archive_id, trashed_at__gt=last_expired(), pk__in=conversation_ids
     )
-    found = list(wanted.order_by("pk").values_list("pk", flat=True))
-    for number in found:
+    numbers = list(rows.order_by("pk").values_list("pk", flat=True))
+    for number in numbers:
         ingest.restore_conversation(caller=caller, conversation_id=number)
-    return found
+    return numbers
 
 
 def add_tag(*, caller: Caller, conversation_ids: Sequence[int], name: str) -> list[int]:
@@ -127,16 +127,16 @@ def clean_tag(name: str) -> str:
 def tags_of(*, caller: Caller, conversation_ids: Iterable[int]) -> dict[int, list[str]]:
     """Return the tags of the caller's conversations, in alphabetical order, by conversation. One query."""
     rows = Tag.objects.filter(archive_id=caller.archive_id, conversation_id__in=list(conversation_ids)).order_by("name")
-    found: dict[int, list[str]] = {}
+    names: dict[int, list[str]] = {}
     for number, name in rows.values_list("conversation_id", "name"):
-        found.setdefault(number, []).append(name)
-    return found
+        names.setdefault(number, []).append(name)
+    return names
 
 
 def tag_counts(*, caller: Caller) -> list[tuple[str, int]]:
     """Return the caller's tags with the number of their conversations, the most used first."""
-    own = Tag.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
-    rows = own.values_list("name").annotate(count=Count("pk"))
+    tags = Tag.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
+    rows = tags.values_list("name").annotate(count=Count("pk"))
     return list(rows.order_by("-count", "name")[:TAGS_LISTED])
 
 
@@ -144,5 +144,5 @@ def own_conversations(*, caller: Caller, conversation_ids: Sequence[int]) -> lis
     """Return the ids that are the caller's conversations. Raises: InvalidInput if there are too many."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
-    own = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=conversation_ids).order_by("pk")
-    return list(own.values_list("pk", flat=True))
+    of_caller = Conversation.objects.filter(archive_id=caller.archive_id, pk__in=conversation_ids).order_by("pk")
+    return list(of_caller.values_list("pk", flat=True))

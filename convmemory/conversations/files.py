@@ -129,21 +129,23 @@ def _seen_from_roots(caller: Caller, stored: Sequence[tuple[str, int]], roots: S
 
     A session that began in a sub-folder stores paths as seen from there.
     """
-    own = Conversation.objects.filter(archive_id=caller.archive_id)
-    sessions = own.filter(pk__in={conversation for _, conversation in stored}).values_list(
+    of_caller = Conversation.objects.filter(archive_id=caller.archive_id)
+    sessions = of_caller.filter(pk__in={conversation for _, conversation in stored}).values_list(
         "pk", "project", "worktree", "repository"
     )
     homes = {pk: (project, worktree, repository) for pk, project, worktree, repository in sessions}
     identities = {repository for _, _, repository in homes.values()} - {""}
     folders: dict[str, list[str]] = {}
-    for repository, project in own.filter(repository__in=identities).values_list("repository", "project").distinct():
+    for repository, project in (
+        of_caller.filter(repository__in=identities).values_list("repository", "project").distinct()
+    ):
         folders.setdefault(repository, []).append(project)
     seen: dict[str, Q] = {}
     for path, conversation in stored:
         project, worktree, repository = homes.get(conversation, ("", "", ""))
         around = (*roots, *folders.get(repository, ()))
-        known = path if worktree else path_in_repository(path, project, repository, around)
-        seen[known] = seen.get(known, Q()) | Q(path=path, conversation_id=conversation)
+        from_root = path if worktree else path_in_repository(path, project, repository, around)
+        seen[from_root] = seen.get(from_root, Q()) | Q(path=path, conversation_id=conversation)
     return seen
 
 
@@ -181,8 +183,8 @@ def turns_of(caller: Caller, edits: Sequence[FileEdit]) -> tuple[FileTurn, ...]:
     at: dict[tuple[int, int], datetime] = {}
     for edit in edits:
         at.setdefault((edit.conversation_id, edit.turn_number), edit.created_at)
-    found = turns_with_outcomes(caller, list(at)[:MAX_TURNS])
-    return tuple(replace(found[key], created_at=edited_at) for key, edited_at in at.items() if key in found)
+    turns = turns_with_outcomes(caller, list(at)[:MAX_TURNS])
+    return tuple(replace(turns[key], created_at=edited_at) for key, edited_at in at.items() if key in turns)
 
 
 def turns_with_outcomes(caller: Caller, keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], FileTurn]:
@@ -265,27 +267,27 @@ class LineOrigin:
     turn: FileTurn | None
 
 
-def origins_of(found: FileVersions, *, text: str = "", line: int | None = None) -> list[LineOrigin]:
+def origins_of(versions: FileVersions, *, text: str = "", line: int | None = None) -> list[LineOrigin]:
     """Return which turns wrote lines: the lines of `text`, the number `line` of `text` as the file, or of the newest
     version if that is known as a whole. A line that occurs several times has the newest turn that wrote it.
     """
-    if not found.versions:
+    if not versions.versions:
         return []
-    newest = found.versions[-1]
+    newest = versions.versions[-1]
     asked = text.removesuffix("\n").split("\n")
     if line is not None and (len(asked) > 1 or not text):
         lines = carried(newest.lines, asked, None) if text else newest.lines if newest.is_whole else []
         lines = [lines[line - 1]] if 0 < line <= len(lines) else []
     else:
         lines = carried(newest.lines, asked, None)
-    return [LineOrigin(each.text or "", found.turn(_version_of(each, found))) for each in lines]
+    return [LineOrigin(each.text or "", versions.turn(_version_of(each, versions))) for each in lines]
 
 
-def _version_of(line: Line, found: FileVersions) -> int | None:
+def _version_of(line: Line, versions: FileVersions) -> int | None:
     """Return the version that wrote a line; the newest with a line of the same text if its own place is not known."""
     if line.version is not None or not (line.text or "").strip():
         return line.version
-    for version in reversed(found.versions):
+    for version in reversed(versions.versions):
         same = {each.version for each in version.lines if each.text and each.text.strip() == (line.text or "").strip()}
         written = [number for number in same if number is not None]
         if written:
@@ -319,15 +321,15 @@ def why(
         return Why(history, note=f"No archived session edited {history.path}.")
     if line is None and not text:
         return Why(history)
-    found = versions_of_history(caller=caller, history=history)
-    lines = origins_of(found, text=storable(text), line=line)
+    versions = versions_of_history(caller=caller, history=history)
+    lines = origins_of(versions, text=storable(text), line=line)
     notes = []
     if not lines:
         notes.append("The edits do not show the whole file: send the line's text, too.")
     elif any(each.turn is None and each.text.strip() for each in lines):
         notes.append(NOT_WRITTEN)
-    if any(version.was_changed_outside for version in found.versions):
+    if any(version.was_changed_outside for version in versions.versions):
         notes.append("Between these turns the file was also edited outside of what is archived.")
-    if found.is_cut:
+    if versions.is_cut:
         notes.append(OLDER_LEFT_OUT)
     return Why(history, tuple(lines), " ".join(notes))

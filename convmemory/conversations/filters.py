@@ -101,8 +101,10 @@ class Filters:
 
     def chosen(self, *operators: str) -> list[tuple[str, Filter, Any]]:
         """Return the filters with these operators that have a value: name, comparison, value; for "=" a list."""
-        given = ((name, how, getattr(self, name)) for name, how in DECLARED.items() if how.operator in operators)
-        values = ((name, how, list(each_name(value)) if how.operator == "=" else value) for name, how, value in given)
+        declared = ((name, how, getattr(self, name)) for name, how in DECLARED.items() if how.operator in operators)
+        values = (
+            (name, how, list(each_name(value)) if how.operator == "=" else value) for name, how, value in declared
+        )
         return [chosen for chosen in values if chosen[2]]
 
 
@@ -113,17 +115,17 @@ EXACT = tuple(name for name, how in DECLARED.items() if how.operator == "=")
 MOMENTS = tuple(name for name, how in DECLARED.items() if how.operator in (">=", "<="))
 
 
-def filters_of(given: Mapping[str, Any], **further: Any) -> Filters:
+def filters_of(values: Mapping[str, Any], **further: Any) -> Filters:
     """Return the filters among the values of a request, a form, a command or a tool. Raises: InvalidInput."""
-    return Filters(**{name: given[name] for name in DECLARED if name in given}, **further)
+    return Filters(**{name: values[name] for name in DECLARED if name in values}, **further)
 
 
 def conditions_on_conversations(filters: Filters) -> Q:
     """Return Django's conditions on the conversation itself."""
     conditions = Q()
     for _, how, value in filters.chosen("=", ">=", "<="):
-        found = Q(**{how.lookup: value})
-        conditions &= found | Q(**{how.column: "", f"{how.instead}__in": value}) if how.instead else found
+        condition = Q(**{how.lookup: value})
+        conditions &= condition | Q(**{how.column: "", f"{how.instead}__in": value}) if how.instead else condition
     if filters.archived is not None:
         conditions &= Q(archived_at__isnull=not filters.archived)
     if filters.conversation_id is not None:

@@ -84,9 +84,9 @@ def nearest_names(archive_id: int, name: str, value: str) -> list[str] | None:
     """Return the known names most similar to `value`; None if it is known itself. Two queries."""
     if _exists(archive_id, name, value):
         return None
-    known = _known(archive_id, name)
+    names = _known(archive_id, name)
     by_short: dict[str, str] = {}
-    for full in known:
+    for full in names:
         by_short.setdefault(_short(full), full)
         by_short.setdefault(full.casefold(), full)
     near = get_close_matches(_short(value), by_short, n=2 * NEAREST, cutoff=LEAST_SIMILARITY)

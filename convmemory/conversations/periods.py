@@ -103,13 +103,13 @@ class Point:
     @property
     def label(self) -> str:
         """Return the point in words: what it is, its title, the note and the day."""
-        said = {
+        names = {
             "star": gettext("Starred"),
             "wrong": gettext("Marked as wrong"),
             "outdated": gettext("Marked as outdated"),
         }
         title = self.title or gettext("Untitled conversation")
-        return " · ".join(filter(None, (said[self.kind], title, self.note, date_format(self.day))))
+        return " · ".join(filter(None, (names[self.kind], title, self.note, date_format(self.day))))
 
 
 def points_in(*, caller: Caller, period: Period) -> list[Point]:

@@ -160,10 +160,10 @@ def visible_conversations(caller: Caller, filters: Filters = EVERYTHING) -> Quer
 
 def get_conversation(*, caller: Caller, conversation_id: int) -> Conversation:
     """Return the caller's conversation. Raises: NotFound, for an unknown and for a foreign one."""
-    found = Conversation.objects.filter(archive_id=caller.archive_id, pk=conversation_id).first()
-    if found is None:
+    row = Conversation.objects.filter(archive_id=caller.archive_id, pk=conversation_id).first()
+    if row is None:
         raise NotFound(f"There is no conversation {conversation_id}.")
-    return found
+    return row
 
 
 def opening_of_turn(conversation: Conversation, turn_number: int) -> Message:
@@ -180,10 +180,10 @@ def find_by_source(*, caller: Caller, source: str, source_id: str) -> Conversati
     """Return the caller's conversation with this id at its source; with an empty source, the latest one of
     any source.
     """
-    found = Conversation.objects.filter(archive_id=caller.archive_id, source_id=storable(source_id)[:SOURCE_ID_CHARS])
+    rows = Conversation.objects.filter(archive_id=caller.archive_id, source_id=storable(source_id)[:SOURCE_ID_CHARS])
     if source:
-        found = found.filter(source=storable(source))
-    return found.order_by("-updated_at", "-id").first()
+        rows = rows.filter(source=storable(source))
+    return rows.order_by("-updated_at", "-id").first()
 
 
 def sessions_of(*, caller: Caller, session_id: str) -> tuple[int, ...]:
@@ -191,10 +191,10 @@ def sessions_of(*, caller: Caller, session_id: str) -> tuple[int, ...]:
     if not session_id:
         return ()
     named = storable(session_id)[:SOURCE_ID_CHARS]
-    found = Conversation.objects.filter(archive_id=caller.archive_id).filter(
+    rows = Conversation.objects.filter(archive_id=caller.archive_id).filter(
         Q(source_id=named) | Q(parent_source_id=named)
     )
-    return tuple(found.values_list("pk", flat=True))
+    return tuple(rows.values_list("pk", flat=True))
 
 
 def page_of_conversations(
@@ -232,19 +232,19 @@ def page_of_archives(
         earlier = Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk)
     if source_id:
         earlier &= Q(source_id=storable(source_id)[:SOURCE_ID_CHARS])
-    found: list[tuple[Conversation, SpaceName | None]] = []
+    page: list[tuple[Conversation, SpaceName | None]] = []
     for access, changed_at in latest_first(caller.chosen(chosen)):
-        if len(found) > limit and changed_at < found[limit][0].updated_at:
+        if len(page) > limit and changed_at < page[limit][0].updated_at:
             break  # nothing that is left is as new
         with caller.in_(access) as there:
             full = with_known_names(there.archive_id, filters)
             rows = visible_conversations(there, full).filter(earlier).order_by("-updated_at", "-id")
-            found += [(row, access.space) for row in rows[: limit + 1]]
-        found.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
-    if len(found) <= limit:
-        return found, None
-    last, _ = found[limit - 1]
-    return found[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
+            page += [(row, access.space) for row in rows[: limit + 1]]
+        page.sort(key=lambda pair: (pair[0].updated_at, pair[0].pk), reverse=True)
+    if len(page) <= limit:
+        return page, None
+    last, _ = page[limit - 1]
+    return page[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
 
 
 def messages_of(
@@ -282,10 +282,10 @@ def questions_of(
 
     Raises: NotFound.
     """
-    found = get_conversation(caller=caller, conversation_id=conversation_id)
+    row = get_conversation(caller=caller, conversation_id=conversation_id)
     statement = load_sql("convmemory.conversations", "outline")
     with connection.cursor() as cursor:
-        cursor.execute(statement, [caller.archive_id, found.pk, from_turn, limit + 1])
+        cursor.execute(statement, [caller.archive_id, row.pk, from_turn, limit + 1])
         rows = cursor.fetchall()
     following = rows[limit][0] if len(rows) > limit else None
     return [TurnQuestion(number, one_line(text, QUESTION_CHARS)) for number, text in rows[:limit]], following
@@ -328,17 +328,17 @@ def find_in_conversation(
     Reads the stored messages, tool calls and results included, not the index. Case and accents are the same, and words
     with separators inside are found without them. Three queries. Raises: NotFound.
     """
-    found = get_conversation(caller=caller, conversation_id=conversation_id)
+    conversation = get_conversation(caller=caller, conversation_id=conversation_id)
     whole = folded(words[:FIND_CHARS])
-    wanted = whole.split()
-    patterns = [pattern_of(storable(word)) for word in wanted]
+    terms = whole.split()
+    patterns = [pattern_of(storable(term)) for term in terms]
     containing = RawSQL(  # noqa: S611 - no foreign text in it
-        load_sql("convmemory.conversations", "messages_with_words"), [caller.archive_id, found.pk, patterns]
+        load_sql("convmemory.conversations", "messages_with_words"), [caller.archive_id, conversation.pk, patterns]
     )
     rows = with_home_turns(Message.objects.filter(archive_id=caller.archive_id, pk__in=containing)).order_by("position")
     first_message: dict[int, int] = {}
     for message_id, turn, parts in rows.values_list("pk", "home_turn", "parts").iterator(chunk_size=CHECKED_AT_ONCE):
-        if turn not in first_message and _contains(parts, wanted):
+        if turn not in first_message and _contains(parts, terms):
             first_message[turn] = message_id
     turns = tuple(sorted(first_message))
     at = bisect_left(turns, from_turn)
@@ -346,7 +346,7 @@ def find_in_conversation(
     start = max(0, min(at - limit // 2, len(turns) - limit))
     shown = {first_message[turn]: turn for turn in turns[start : start + limit]}
     messages = Message.objects.filter(archive_id=caller.archive_id, pk__in=shown).order_by("position")
-    return FoundTurns(turns, at, start, tuple(_text_found(row, shown[row.pk], whole, wanted) for row in messages))
+    return FoundTurns(turns, at, start, tuple(_text_found(row, shown[row.pk], whole, terms) for row in messages))
 
 
 def _contains(parts: Any, words: Sequence[str]) -> bool:
@@ -364,10 +364,10 @@ def _contains(parts: Any, words: Sequence[str]) -> bool:
     return places_of_words("\n".join(texts), words) is not None
 
 
-def _text_found(row: Message, turn: int, whole: str, wanted: Sequence[str]) -> FoundText:
+def _text_found(row: Message, turn: int, whole: str, words: Sequence[str]) -> FoundText:
     """Return the place of the words in a message: as they are written if possible, otherwise of the first one."""
     texts = [part_text(part) for part in row.typed_parts]
-    for sought in (whole, *wanted):
+    for sought in (whole, *words):
         for index, text in enumerate(texts):
             if places := places_of_words(text, [sought]):
                 ((start, end),) = places
@@ -430,11 +430,11 @@ def search_events(
 
 def get_event(*, caller: Caller, event_id: int) -> Event:
     """Return an entry of the caller's event logs. Raises: NotFound."""
-    own = Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
-    found = own.filter(pk=event_id).first() if 0 < event_id <= MAX_BIGINT else None
-    if found is None:
+    of_caller = Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
+    event = of_caller.filter(pk=event_id).first() if 0 < event_id <= MAX_BIGINT else None
+    if event is None:
         raise NotFound(f"There is no event {event_id}.")
-    return found
+    return event
 
 
 def similar_events(*, caller: Caller, event_id: int, limit: int = 50) -> list[Event]:
@@ -443,24 +443,24 @@ def similar_events(*, caller: Caller, event_id: int, limit: int = 50) -> list[Ev
     Messages are the same if they differ in paths, numbers, ids and quoted names alone. Raises: NotFound.
     """
     event = get_event(caller=caller, event_id=event_id)
-    wanted = normalised(message_of(event.payload))
-    words = sorted(set(_PLAIN_WORD.findall(_MARK.sub(" ", wanted))), key=len, reverse=True)
+    text = normalised(message_of(event.payload))
+    words = sorted(set(_PLAIN_WORD.findall(_MARK.sub(" ", text))), key=len, reverse=True)
     query = words_query(" ".join(words[:SIMILAR_WORDS]))
     if not query:
         return []
     statement = load_sql("convmemory.conversations", "matching_events")
-    own = Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
-    rows = own.filter(pk__in=RawSQL(statement, [query, f"'owner {caller.archive_id}'"]))  # noqa: S611
+    of_caller = Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id)
+    rows = of_caller.filter(pk__in=RawSQL(statement, [query, f"'owner {caller.archive_id}'"]))  # noqa: S611
     candidates = rows.exclude(pk=event.pk).defer("words").order_by("-pk")[:SIMILAR_LOOKED_AT]
-    return [one for one in candidates if normalised(message_of(one.payload)) == wanted][:limit]
+    return [one for one in candidates if normalised(message_of(one.payload)) == text][:limit]
 
 
 def message_of(payload: Any) -> str:
     """Return the message of an entry: the first text under a key that names one, otherwise all of its texts."""
     if isinstance(payload, Mapping):
         for key in MESSAGE_KEYS:
-            if found := payload.get(key):
-                return message_of(found)
+            if inner := payload.get(key):
+                return message_of(inner)
         return " ".join(filter(None, map(message_of, payload.values())))
     if isinstance(payload, list):
         return " ".join(filter(None, map(message_of, payload)))

@@ -185,17 +185,17 @@ class River:
         days = [column.period.first for column in self.columns]
         if self.grain == "day" and len(days) <= 2 * LEAST_DAYS:
             step = next(step for step in (1, 2, 5, 7, 14) if len(days) <= step * LABELS)
-            marks = [(place, date_format(day, "j M")) for place, day in enumerate(days) if not place % step]
+            marks = [(position, date_format(day, "j M")) for position, day in enumerate(days) if not position % step]
         else:
-            firsts = [(place, day) for place, day in enumerate(days) if day.day == 1]
+            firsts = [(position, day) for position, day in enumerate(days) if day.day == 1]
             step = next(step for step in (1, 2, 3, 6, 12, 24, 60, 120) if len(firsts) <= step * LABELS)
             marks = [
-                (place, str(day.year) if step >= 12 else date_format(day, "SHORT_MONTH_FORMAT"))
-                for place, day in firsts
+                (position, str(day.year) if step >= 12 else date_format(day, "SHORT_MONTH_FORMAT"))
+                for position, day in firsts
                 if not (day.year * 12 + day.month - 1) % step
             ]
         end = len(days) * (1 - max(len(text) for _, text in marks or [(0, "")]) / LABEL_CHARS)
-        return [Label(text, f"{100 * place / len(days):.2f}%") for place, text in marks if place < end]
+        return [Label(text, f"{100 * position / len(days):.2f}%") for position, text in marks if position < end]
 
     @property
     def shelves(self) -> list[Shelf]:
@@ -268,15 +268,15 @@ def _river(counts: Sequence[Count], by: By, period: Period, outside: int = 0) ->
         full = [_numbered(number) for number in range(_number(period.first), _number(period.last) + 1)]
         spans = [Period(max(span.first, period.first), min(span.last, period.last)) for span in full]
     chars = len(counts[0].period)
-    places = {str(span.first)[:chars]: place for place, span in enumerate(spans)}
+    places = {str(span.first)[:chars]: position for position, span in enumerate(spans)}
     totals: Counter[int] = Counter()
     by_name: dict[str, Counter[int]] = {}
     for count in counts:
         name = count.project if by == "project" else count.program
-        place = places[count.period]
-        totals[place] += count.messages
-        by_name.setdefault(name, Counter())[place] += count.messages
-    columns = [Column(span, totals[place]) for place, span in enumerate(spans)]
+        position = places[count.period]
+        totals[position] += count.messages
+        by_name.setdefault(name, Counter())[position] += count.messages
+    columns = [Column(span, totals[position]) for position, span in enumerate(spans)]
     return River(by, period, grain, columns, _bands(by_name, by, len(spans), period), outside)
 
 
@@ -306,14 +306,14 @@ def _bands(by_name: dict[str, Counter[int]], by: By, count: int, period: Period)
             (project_name(name) or name if by == "project" else name) or gettext("Without a project"),
             counter.total(),
             urlencode({field: name}) if name else "",
-            drawing_of([counter[place] for place in range(count)], most),
+            drawing_of([counter[position] for position in range(count)], most),
         )
         for name, counter in counters
     ]
     if rest:
-        said = gettext("%(count)s other projects") if by == "project" else gettext("%(count)s other programs")
-        drawing = drawing_of([other[place] for place in range(count)], most)
-        bands.append(Band("", said % {"count": len(rest)}, other.total(), "", drawing))
+        text = gettext("%(count)s other projects") if by == "project" else gettext("%(count)s other programs")
+        drawing = drawing_of([other[position] for position in range(count)], most)
+        bands.append(Band("", text % {"count": len(rest)}, other.total(), "", drawing))
     return bands
 
 
@@ -321,7 +321,7 @@ def drawing_of(messages: Sequence[int], most: int) -> str:
     """Return the path of a band: as thick as the root of the messages, so that few of them are seen beside many."""
     halves = [max(round(HALF * sqrt(count / most)), THINNEST) if count else 0 for count in messages]
     return "".join(
-        _shape([place for place, _ in group], halves)
+        _shape([position for position, _ in group], halves)
         for is_filled, group in groupby(enumerate(halves), key=lambda pair: pair[1] > 0)
         if is_filled
     )
@@ -330,7 +330,7 @@ def drawing_of(messages: Sequence[int], most: int) -> str:
 def _shape(run: Iterable[int], halves: Sequence[int]) -> str:
     """Return the closed curve around neighbouring columns, along their upper edges and back along the lower ones."""
     places = list(run)
-    middles = [(COLUMN * place + COLUMN // 2, halves[place]) for place in places]
+    middles = [(COLUMN * position + COLUMN // 2, halves[position]) for position in places]
     edge = [*middles, (COLUMN * (places[-1] + 1), 0)]
     start = COLUMN * places[0]
     drawn, at, height = [f"M{start} {HALF}"], start, 0

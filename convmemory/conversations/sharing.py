@@ -148,10 +148,10 @@ def _as_shared(links: Sequence[ShareLink], *, archive_id: int) -> Iterator[Share
 
 def link_of(*, caller: Caller, link_id: int) -> Shared:
     """Return one of the caller's links. Raises: NotFound."""
-    found = next((shared for shared in links_of(caller=caller) if shared.id == link_id), None)
-    if found is None:
+    shared = next((each for each in links_of(caller=caller) if each.id == link_id), None)
+    if shared is None:
         raise NotFound(f"There is no shared link {link_id}.")
-    return found
+    return shared
 
 
 @transaction.atomic
@@ -179,13 +179,13 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
         raise NotFound(GONE)
     with acting_for(archive_id):
         link = ShareLink.objects.select_related("archive").filter(archive_id=archive_id, token_hash=digest).first()
-        found = next(_as_shared([link], archive_id=archive_id)) if link else None
-        if link is None or found is None or found.is_expired or found.is_empty:
+        shared = next(_as_shared([link], archive_id=archive_id)) if link else None
+        if link is None or shared is None or shared.is_expired or shared.is_empty:
             raise NotFound(GONE)
         chosen = Q(pk__lte=link.last_message_id)
         if link.opening_message_id is not None:
-            chosen &= Q(turn_number=found.turn)
-        if found.audience == "people" and visitor_id is None:
+            chosen &= Q(turn_number=shared.turn)
+        if shared.audience == "people" and visitor_id is None:
             raise SignInNeeded("Sign in to open this link.")
         if is_counted:
             ShareLink.objects.filter(archive_id=archive_id, pk=link.pk).update(
@@ -194,7 +194,7 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
         person = User.objects.get(pk=archive_id)
         name = person.get_full_name() or person.get_username()
         values = {"name": name, "date": date_format(link.created_at)}
-        if found.turn is None:
+        if shared.turn is None:
             note = gettext("Shared by %(name)s on %(date)s. Messages that were added later are not shown.")
         else:
             note = gettext("One turn, shared by %(name)s on %(date)s. Messages that were added later are not shown.")

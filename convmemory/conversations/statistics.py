@@ -100,8 +100,8 @@ def uncounted(*, caller: Caller) -> int:
 
 def statistics_of(*, caller: Caller, today: date | None = None, months: int = MONTHS_SHOWN) -> Statistics:
     """Return the caller's statistics, with the last `months` of activity. Six queries."""
-    own = Conversation.objects.filter(archive_id=caller.archive_id).order_by()
-    totals = own.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
+    of_caller = Conversation.objects.filter(archive_id=caller.archive_id).order_by()
+    totals = of_caller.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
     activity = _activity(caller)
     return Statistics(
         conversations=totals["count"],
@@ -119,8 +119,8 @@ def statistics_of(*, caller: Caller, today: date | None = None, months: int = MO
 
 def _most_frequent(caller: Caller, column: str, limit: int) -> list[Named]:
     """Return the values of a column with the most conversations of the caller."""
-    own = Conversation.objects.filter(archive_id=caller.archive_id).exclude(**{column: ""})
-    return _named(own.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:limit])
+    of_caller = Conversation.objects.filter(archive_id=caller.archive_id).exclude(**{column: ""})
+    return _named(of_caller.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:limit])
 
 
 def _activity(caller: Caller) -> list[tuple[date, int]]:

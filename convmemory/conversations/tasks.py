@@ -71,7 +71,7 @@ def sweep() -> dict[str, Any]:
     return {"lost": lost, "tidied": tidied, "enqueued": _enqueue_all(missed)}
 
 
-def _enqueue_all(found: list[tuple[int, int, int | None]]) -> int:
-    for archive_id, import_id, started_by in found:
+def _enqueue_all(rows: list[tuple[int, int, int | None]]) -> int:
+    for archive_id, import_id, started_by in rows:
         enqueue_import(archive_id=archive_id, import_id=import_id, started_by=started_by)
-    return len(found)
+    return len(rows)

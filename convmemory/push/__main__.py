@@ -57,12 +57,12 @@ def main(arguments: Sequence[str] | None = None, *, key: str = "") -> int:
 
     0: it is done, and always for `hook`; 3: the server does not answer; 2: a person has to act.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["hook"]:
-        return _hook(given)
-    if not given or given[0] not in (*COMMANDS, "-h", "--help"):
-        given = ["push", *given]
-    options = _parser().parse_args(given, argparse.Namespace(key=key))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["hook"]:
+        return _hook(words)
+    if not words or words[0] not in (*COMMANDS, "-h", "--help"):
+        words = ["push", *words]
+    options = _parser().parse_args(words, argparse.Namespace(key=key))
     try:
         return _DO[options.command](options)
     except Offline as error:
@@ -292,8 +292,8 @@ def _resume(options: argparse.Namespace) -> int:
 def _check_names(slugs: Sequence[str]) -> None:
     unknown = sorted(set(slugs) - {agent.slug for agent in AGENTS})
     if unknown:
-        known = ", ".join(agent.slug for agent in AGENTS)
-        raise PushError(f"There is no agent {', '.join(unknown)}: choose from {known}.")
+        slugs_known = ", ".join(agent.slug for agent in AGENTS)
+        raise PushError(f"There is no agent {', '.join(unknown)}: choose from {slugs_known}.")
 
 
 def _mcp(options: argparse.Namespace) -> int:

@@ -225,10 +225,10 @@ def agent_named(slug: str) -> Agent | None:
 
 def entries_of(agent: Agent, wires: Wires) -> Iterator[Entry]:
     """Yield the insertions that the agent's files have to contain."""
-    given = agent.remote if wires.is_direct and agent.remote is not None else agent.local
-    if given is not None:
+    template = agent.remote if wires.is_direct and agent.remote is not None else agent.local
+    if template is not None:
         target = Target(agent.form, agent.keys, is_item=agent.is_item, begins=agent.begins)
-        yield Entry(agent.files, target, _filled(given, wires))
+        yield Entry(agent.files, target, _filled(template, wires))
     if agent.allowed:
         file, keys, item = agent.allowed
         yield Entry((file,), Target("json", keys, is_item=True), item)

@@ -98,14 +98,14 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[int, str]] = []
-        place = 0
-        while place < len(text):
-            match = _TOKEN.match(text, place)
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
             if match is None:
-                raise _broken(text, place)
+                raise _broken(text, position)
             if not match[0][0].isspace() and not match[0].startswith(("//", "/*", "\ufeff")):
-                self._tokens.append((place, match[0]))
-            place = match.end()
+                self._tokens.append((position, match[0]))
+            position = match.end()
         self._text, self._next = text, 0
 
     def root(self) -> _Node:
@@ -117,18 +117,18 @@ class _Reader:
         return node
 
     def _take(self, expected: str = "") -> tuple[int, str]:
-        place, token = self._tokens[self._next] if self._next < len(self._tokens) else (len(self._text), "")
+        position, token = self._tokens[self._next] if self._next < len(self._tokens) else (len(self._text), "")
         if not token or (expected and token != expected):
-            raise _broken(self._text, place)
+            raise _broken(self._text, position)
         self._next += 1
-        return place, token
+        return position, token
 
     def _is_next(self, token: str) -> bool:
         return self._next < len(self._tokens) and self._tokens[self._next][1] == token
 
     def _node(self) -> _Node:
-        place, read = self._take()
-        node = _Node(place)
+        position, read = self._take()
+        node = _Node(position)
         if read in "{[":
             close = "}" if read == "{" else "]"
             is_object = close == "}"
@@ -145,18 +145,18 @@ class _Reader:
             values = {key: child.value for key, child in node.children.items()}
             node.value = values if is_object else list(values.values())
         else:
-            node.value, node.end = self._scalar(place, read), place + len(read)
+            node.value, node.end = self._scalar(position, read), position + len(read)
         return node
 
-    def _scalar(self, place: int, token: str) -> Any:
+    def _scalar(self, position: int, token: str) -> Any:
         try:
             return json.loads(token, strict=False)
         except ValueError:
-            raise _broken(self._text, place) from None
+            raise _broken(self._text, position) from None
 
 
-def _broken(text: str, place: int) -> Unreadable:
-    return Unreadable(f"line {text.count(chr(10), 0, place) + 1} is not JSON")
+def _broken(text: str, position: int) -> Unreadable:
+    return Unreadable(f"line {text.count(chr(10), 0, position) + 1} is not JSON")
 
 
 def _parse_json(text: str) -> _Node:
@@ -179,14 +179,14 @@ def _read_json(text: str, target: Target, value: Any) -> Any:
     nodes = _walk(_parse_json(text), target.keys)
     if len(nodes) <= len(target.keys):
         return MISSING
-    found = nodes[-1].value
+    present = nodes[-1].value
     if not target.is_item:
-        return found
-    if not isinstance(found, list):
+        return present
+    if not isinstance(present, list):
         raise Unreadable(f"{'.'.join(target.keys)} is no list")
-    if value in found:
+    if value in present:
         return value
-    return next((item for item in found if target.marker and target.marker in json.dumps(item)), MISSING)
+    return next((item for item in present if target.marker and target.marker in json.dumps(item)), MISSING)
 
 
 def _insert_json(text: str, target: Target, value: Any) -> Edit:
@@ -199,7 +199,7 @@ def _insert_json(text: str, target: Target, value: Any) -> Edit:
         value = [value]
     for key in reversed(absent[1:]):
         value = {key: value}
-    place = parent.start + 1
+    position = parent.start + 1
     indent = _indent_of(text, parent)
     written = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", f"\n{indent}")
     entry = f"{json.dumps(absent[0])}: {written}" if absent else written
@@ -207,9 +207,9 @@ def _insert_json(text: str, target: Target, value: Any) -> Edit:
     inserted = f"\n{indent}{entry},"
     if first is None:
         inserted = f"\n{indent}{entry}\n{indent[: -len(_INDENT)]}"
-    elif "\n" not in text[place : first.key_start]:
+    elif "\n" not in text[position : first.key_start]:
         inserted = f"{inserted}\n{indent}"
-    return Edit(text[:place] + inserted + text[place:], inserted, max(len(absent) - (not target.is_item), 0))
+    return Edit(text[:position] + inserted + text[position:], inserted, max(len(absent) - (not target.is_item), 0))
 
 
 def _indent_of(text: str, parent: _Node) -> str:
@@ -249,16 +249,16 @@ _LIST = re.compile(r"^(\w{1,80})[ \t]{0,80}=[ \t]{0,80}\[", re.MULTILINE)
 
 def _read_toml(text: str, target: Target, value: Any) -> Any:
     try:
-        found: Any = tomllib.loads(text)
+        present: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"it is not TOML: {error}") from error
     for key in target.keys:
-        if not isinstance(found, Mapping) or key not in found:
+        if not isinstance(present, Mapping) or key not in present:
             return MISSING
-        found = found[key]
+        present = present[key]
     if not target.is_item:
-        return found
-    items = found if isinstance(found, list) else []
+        return present
+    items = present if isinstance(present, list) else []
     return next((item for item in items if item == value or item.get("name") == value["name"]), MISSING)
 
 

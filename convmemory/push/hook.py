@@ -80,20 +80,20 @@ def run(
     if agent is None or agent.hook is None or event not in EVENTS:
         return ""
     started = time.monotonic()
-    given = _input()
-    session, transcript = _session(given), str(given.get("transcript_path") or "")
+    event_data = _input()
+    session, transcript = _session(event_data), str(event_data.get("transcript_path") or "")
     rules = Rules.of(account, environment)
     if rules.stop.startswith(SWITCH):
         # So that no later `push` sends it.
         account.add_off(session, *dict.fromkeys((transcript, os.path.realpath(transcript))) if transcript else ())
-    if rules.stop or rules.reason(Session(session, _project(given))):
+    if rules.stop or rules.reason(Session(session, _project(event_data))):
         log(account, event, slug, "left-out", time.monotonic() - started)
         return ""
     if event in ("end", "turn"):
         outcome = _start_push(command, account, slug, session, transcript, is_turn=event == "turn")
         log(account, event, slug, outcome, time.monotonic() - started)
         return ""
-    if event == "compact" or given.get("source") == "compact":
+    if event == "compact" or event_data.get("source") == "compact":
         _state_of(account, slug, session).unlink(missing_ok=True)  # the agent has forgotten what it was shown
         log(account, event, slug, "compacted", time.monotonic() - started)
         return ""
@@ -101,25 +101,25 @@ def run(
         log(account, event, slug, "quiet", time.monotonic() - started)
         return ""
     answers: list[_Answer] = []
-    _within(ANSWER_S, lambda: answers.append(_answer(event, account, agent, given, environment)))
+    _within(ANSWER_S, lambda: answers.append(_answer(event, account, agent, event_data, environment)))
     answer = answers[0] if answers else _Answer("slow")
     _count_failure(account, is_failure=answer.outcome.startswith(("slow", "offline", "error-", "status-")))
     if answer.session:
         _write(answer.session, answer.seen)
     log(account, event, slug, answer.outcome, time.monotonic() - started)
-    return _printed(agent, event, given, answer) if answer.text else ""
+    return _printed(agent, event, event_data, answer) if answer.text else ""
 
 
-def _printed(agent: Agent, event: str, given: Mapping[str, Any], answer: "_Answer") -> str:
+def _printed(agent: Agent, event: str, event_data: Mapping[str, Any], answer: "_Answer") -> str:
     """Return the answer in the agent's form, with a line for the person where agents show one."""
     hook = agent.hook
     if hook is None or hook.answer == "plain":
-        is_json = given.get("answer") == "json"  # plug-ins that an earlier `connect` wrote take the text alone
+        is_json = event_data.get("answer") == "json"  # plug-ins that an earlier `connect` wrote take the text alone
         return json.dumps({"text": answer.text, "line": answer.line}) if is_json else answer.text
     if hook.answer == "flat":
         return json.dumps({"additionalContext": answer.text})
     named = next((name for name, ours in hook.events.items() if ours == event), event)
-    name = str(given.get("hook_event_name") or named)
+    name = str(event_data.get("hook_event_name") or named)
     value: dict[str, Any] = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": answer.text}}
     return json.dumps(value | ({"systemMessage": answer.line} if answer.line and hook.tells else {}))
 
@@ -205,25 +205,25 @@ class _Answer:
 
 
 def _answer(
-    event: str, account: Account, agent: Agent, given: Mapping[str, Any], environment: Mapping[str, str]
+    event: str, account: Account, agent: Agent, event_data: Mapping[str, Any], environment: Mapping[str, str]
 ) -> _Answer:
     try:
         server = account.server(environment)
         if event == "failure":
-            return _failure(server, agent, given, account)
-        return _start(server, account, given) if event == "start" else _prompt(server, agent, given, account)
+            return _failure(server, agent, event_data, account)
+        return _start(server, account, event_data) if event == "start" else _prompt(server, agent, event_data, account)
     except Offline as error:
         return _Answer("slow" if isinstance(error.__cause__, TimeoutError) else "offline")
     except (PushError, OSError, ValueError, KeyError, TypeError) as error:
         return _Answer(f"error-{type(error).__name__}")
 
 
-def _prompt(server: Server, agent: Agent, given: Mapping[str, Any], account: Account) -> _Answer:
+def _prompt(server: Server, agent: Agent, event_data: Mapping[str, Any], account: Account) -> _Answer:
     """Ask the archive about the prompt."""
-    query = query_of(str(given.get("prompt") or ""))
+    query = query_of(str(event_data.get("prompt") or ""))
     if not query:
         return _Answer("no-question")
-    session = _session(given)
+    session = _session(event_data)
     state = _state_of(account, agent.slug, session)
     seen: dict[str, Any] = {"tokens": 0, "shown": []} | _read(state)
     budget = min(PROMPT_TOKENS, SESSION_TOKENS - seen["tokens"])
@@ -231,8 +231,8 @@ def _prompt(server: Server, agent: Agent, given: Mapping[str, Any], account: Acc
         return _Answer("budget")
     body = {
         "query": query,
-        "project": _project(given),
-        "repository": _repository(account, given),
+        "project": _project(event_data),
+        "repository": _repository(account, event_data),
         "exclude_session": session,
         "alive_message_ids": seen["shown"],
         "max_tokens": budget,
@@ -269,15 +269,15 @@ def _title(row: Mapping[str, Any]) -> str:
     return f'"{title}"' if title else "a conversation without a title"
 
 
-def _start(server: Server, account: Account, given: Mapping[str, Any]) -> _Answer:
+def _start(server: Server, account: Account, event_data: Mapping[str, Any]) -> _Answer:
     """Say where the work in this project stopped."""
     # A resumed session was told at its start, and would find itself.
-    if not _project(given) or given.get("source") == "resume":
+    if not _project(event_data) or event_data.get("source") == "resume":
         return _Answer("no-question")
     asked = {
-        "project": _project(given),
-        "repository": _repository(account, given),
-        "exclude_session": _session(given),
+        "project": _project(event_data),
+        "repository": _repository(account, event_data),
+        "exclude_session": _session(event_data),
     }
     status, answer = _post(server, "/api/v1/projects/left_off", asked)
     if status != 200:
@@ -287,16 +287,16 @@ def _start(server: Server, account: Account, given: Mapping[str, Any]) -> _Answe
     return _Answer("said", f"<recalled-memory>\n{answer['text']}\n{SEARCH_IT}\n</recalled-memory>")
 
 
-def _failure(server: Server, agent: Agent, given: Mapping[str, Any], account: Account) -> _Answer:
+def _failure(server: Server, agent: Agent, event_data: Mapping[str, Any], account: Account) -> _Answer:
     """Say how the error of a failing command was fixed before, if a command showed that it was; once a session."""
-    error = _failed_output(given)[-ERROR_CHARS:]
+    error = _failed_output(event_data)[-ERROR_CHARS:]
     if not error.strip():
         return _Answer("no-question")
     status, answer = _post(server, "/api/v1/tools/find_fix", {"error": error})
     if status != 200:
         return _Answer(f"status-{status}")
     fixed = any(fix["passed"] for fix in answer["fixes"])
-    state = _state_of(account, agent.slug, _session(given))
+    state = _state_of(account, agent.slug, _session(event_data))
     seen: dict[str, Any] = {"tokens": 0, "shown": [], "errors": []} | _read(state)
     mark = hashlib.sha256(str(answer["signature"]).encode()).hexdigest()[:16]
     if not fixed or mark in seen["errors"]:
@@ -306,24 +306,24 @@ def _failure(server: Server, agent: Agent, given: Mapping[str, Any], account: Ac
     return _Answer("said", text, "", state, seen | {"errors": [*seen["errors"], mark]})
 
 
-def _failed_output(given: Mapping[str, Any]) -> str:
+def _failed_output(event_data: Mapping[str, Any]) -> str:
     """Return the output of a failing command; an empty string for another call, and for one that a person stopped."""
-    if (given.get("tool_name") or given.get("toolName")) not in SHELLS or given.get("is_interrupt"):
+    if (event_data.get("tool_name") or event_data.get("toolName")) not in SHELLS or event_data.get("is_interrupt"):
         return ""
-    result = given.get("toolResult")
+    result = event_data.get("toolResult")
     output = str(result.get("textResultForLlm") or "") if isinstance(result, Mapping) else ""
-    return str(given.get("error") or "") or (output if _EXITED.search(output[-LAST_CHARS:]) else "")
+    return str(event_data.get("error") or "") or (output if _EXITED.search(output[-LAST_CHARS:]) else "")
 
 
 def query_of(prompt: str) -> str:
     """Return what a prompt asks; an empty string for commands, a few words, and pasted logs."""
-    kept, depth, place = [], 0, 0
+    kept, depth, position = [], 0, 0
     for mark in _FENCE.finditer(prompt):
         if depth == 0:
-            kept.append(prompt[place : mark.start()])
+            kept.append(prompt[position : mark.start()])
         depth = max(depth - 1, 0) if mark[1] else depth + 1
-        place = mark.end()
-    text = "".join([*kept, prompt[place:]] if depth == 0 else kept).strip()
+        position = mark.end()
+    text = "".join([*kept, prompt[position:]] if depth == 0 else kept).strip()
     if _COMMAND.match(text) or _word_count(text) < MIN_WORDS:
         return ""
     lines = list(filter(None, map(str.strip, text[:20_000].splitlines())))
@@ -344,15 +344,15 @@ def _word_count(text: str) -> int:
 def _asked_in(text: str) -> str:
     """Return what a long prompt asks, in its order: questions and the last sentence first, then the beginning."""
     sentences = list(filter(None, map(str.strip, _SENTENCE_END.split(text))))
-    asking = [place for place, sentence in enumerate(sentences) if _QUESTION_MARK.search(sentence)]
+    asking = [number for number, sentence in enumerate(sentences) if _QUESTION_MARK.search(sentence)]
     chosen: set[int] = set()
     room = QUERY_CHARS
-    for place in dict.fromkeys((*reversed(asking), len(sentences) - 1, *range(len(sentences)))):
-        if len(sentences[place]) < room:
-            chosen.add(place)
-            room -= len(sentences[place]) + 1
+    for number in dict.fromkeys((*reversed(asking), len(sentences) - 1, *range(len(sentences)))):
+        if len(sentences[number]) < room:
+            chosen.add(number)
+            room -= len(sentences[number]) + 1
     if chosen:
-        return " ".join(sentences[place] for place in sorted(chosen))
+        return " ".join(sentences[number] for number in sorted(chosen))
     return text[:QUERY_CHARS].rsplit(maxsplit=1)[0]
 
 
@@ -377,17 +377,17 @@ def _input() -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _session(given: Mapping[str, Any]) -> str:
-    return str(given.get("session_id") or given.get("sessionId") or "")[:200]
+def _session(event_data: Mapping[str, Any]) -> str:
+    return str(event_data.get("session_id") or event_data.get("sessionId") or "")[:200]
 
 
-def _project(given: Mapping[str, Any]) -> str:
-    return str(given.get("cwd") or "")
+def _project(event_data: Mapping[str, Any]) -> str:
+    return str(event_data.get("cwd") or "")
 
 
-def _repository(account: Account, given: Mapping[str, Any]) -> dict[str, str]:
+def _repository(account: Account, event_data: Mapping[str, Any]) -> dict[str, str]:
     """Return the repository of the session's folder; with empty values if there is none."""
-    return asdict(repository_of(_project(given), home=account.home, git_s=GIT_S) or Repository("", ""))
+    return asdict(repository_of(_project(event_data), home=account.home, git_s=GIT_S) or Repository("", ""))
 
 
 # --- requests and state ---------------------------------------------------------------------------

@@ -67,11 +67,11 @@ _HISTORY = ("api_conversation_history.json",)
 
 def folders(*, home: Path, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
     """Return the folders of the agents' settings, by the names that the table of agents uses."""
-    own = environment.get("CLAUDE_CONFIG_DIR")
+    chosen = environment.get("CLAUDE_CONFIG_DIR")
     return {
         "home": home,
-        "claude": Path(own or home / ".claude"),
-        "claude_json": Path(own or home) / ".claude.json",
+        "claude": Path(chosen or home / ".claude"),
+        "claude_json": Path(chosen or home) / ".claude.json",
         "codex": Path(environment.get("CODEX_HOME") or home / ".codex"),
         "gemini": Path(environment.get("GEMINI_CLI_HOME") or home) / ".gemini",
         "copilot": Path(environment.get("COPILOT_HOME") or home / ".copilot"),
@@ -138,13 +138,13 @@ def places_within(folder: Path, *, home: Path, environment: Mapping[str, str] = 
     """
     root = folder.resolve()
     known = known_places(home=home, environment=environment)
-    found = [
+    inside = [
         replace(place, within=root)
         for place in known
         if place.path.exists() and (root.is_relative_to(at := place.path.resolve()) or at.is_relative_to(root))
     ]
     endings = {ending for place in known for ending in place.endings} | set(_EXPORTS)
-    return found or [Place("folder", root, tuple(sorted(endings)))]
+    return inside or [Place("folder", root, tuple(sorted(endings)))]
 
 
 def is_of_chats(place: Place, path: Path) -> bool:

@@ -61,16 +61,16 @@ def space_to_write(server: Server, chosen: str) -> int:
         raise PushError(f"{server.address} does not list the spaces of the key (status {status}): {detail_of(body)}")
     spaces = json.loads(body)["results"]
     name = " ".join(chosen.split()).casefold()
-    found = [each for each in spaces if str(each["id"]) == name] or [
+    named = [each for each in spaces if str(each["id"]) == name] or [
         each for each in spaces if each["name"].casefold() == name
     ]
-    if not found:
+    if not named:
         listed = ", ".join(f"{each['name']} ({each['id']})" for each in spaces) or "none"
         raise PushError(f"The key reads no space {chosen}. Of the spaces of its owner it reads: {listed}.")
-    if len(found) > 1:
-        numbers = ", ".join(str(each["id"]) for each in found)
-        raise PushError(f"Several spaces are called {found[0]['name']}: name one by its number, {numbers}.")
-    space = found[0]
+    if len(named) > 1:
+        numbers = ", ".join(str(each["id"]) for each in named)
+        raise PushError(f"Several spaces are called {named[0]['name']}: name one by its number, {numbers}.")
+    space = named[0]
     if space["role"] == "reader":
         raise PushError(f"You only read the space {space['name']}: ask one of its managers to make you a contributor.")
     if not space["writes"]:
@@ -87,17 +87,17 @@ def send(archive: Path, *, server: Server, space: int | None = None) -> Answer:
 
     Raises: Offline if it does not answer, PushError if the key is refused.
     """
-    place = "" if space is None else f"&space={space}"
+    parameter = "" if space is None else f"&space={space}"
     # The client may have been killed after the server's answer and before recording it.
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    status, body = request(server, "GET", f"/api/v1/imports?limit=1&digest={digest}{place}")
+    status, body = request(server, "GET", f"/api/v1/imports?limit=1&digest={digest}{parameter}")
     if status != http.client.OK:
         is_there = False
     else:
         try:
-            found = json.loads(body)["results"]
-            is_there = bool(found) and found[0]["state"] in TAKEN_STATES
+            results = json.loads(body)["results"]
+            is_there = bool(results) and results[0]["state"] in TAKEN_STATES
         except (ValueError, KeyError, TypeError):
             is_there = False
     if is_there:
@@ -114,7 +114,7 @@ def send(archive: Path, *, server: Server, space: int | None = None) -> Answer:
             "Content-Type": f"multipart/form-data; boundary={boundary}",
             "Content-Length": str(len(head) + archive.stat().st_size + len(tail)),
         }
-        path = f"/api/v1/imports?wait={WAIT_S}{place}"
+        path = f"/api/v1/imports?wait={WAIT_S}{parameter}"
         status, body = request(server, "POST", path, _body(head, archive, tail), headers)
         if status in (200, 202):
             return Answer(taken=True)

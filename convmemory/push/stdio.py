@@ -41,14 +41,14 @@ class Bridge:
                     self._pass_on(message)
 
     def _pass_on(self, message: Any) -> None:
-        given = message if isinstance(message, dict) else {}
-        parameters = given.get("params")
+        fields = message if isinstance(message, dict) else {}
+        parameters = fields.get("params")
         parameters = parameters if isinstance(parameters, dict) else {}
         meta = parameters.get("_meta")
         declared = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
         named = {  # the server checks that they agree with the message
             "Mcp-Protocol-Version": declared or self._version,
-            "Mcp-Method": given.get("method") if declared else "",
+            "Mcp-Method": fields.get("method") if declared else "",
             "Mcp-Name": (parameters.get("name") or parameters.get("uri")) if declared else "",
         }
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -56,15 +56,15 @@ class Bridge:
         try:
             status, body = request(self._server, "POST", "/mcp", json.dumps(message).encode(), headers)
         except PushError as error:
-            self._refuse(given, f"{error}. Start it, or run `convmemory-push connect --check`.")
+            self._refuse(fields, f"{error}. Start it, or run `convmemory-push connect --check`.")
             return
         answer = _object(body)
         if answer is not None and "jsonrpc" in answer:
-            if given.get("method") == "initialize":
+            if fields.get("method") == "initialize":
                 self._version = str(answer.get("result", {}).get("protocolVersion", ""))
             self._write(answer)
         elif status >= 400:
-            self._refuse(given, f"{detail_of(body)} (status {status}; run `convmemory-push connect --check`)")
+            self._refuse(fields, f"{detail_of(body)} (status {status}; run `convmemory-push connect --check`)")
 
     def _refuse(self, message: Mapping[str, Any], reason: str) -> None:
         if message.get("id") is not None:  # a notification has no answer

@@ -109,8 +109,8 @@ class Wiring:
     def connect(self, agent: Agent, wires: Wires) -> list[str]:
         """Bring an agent's files up to date; return a line for each change, each problem and each kept entry."""
         lines: list[str] = []
-        wanted = list(entries_of(agent, wires))
-        values = {(agent.slug, entry.target.form, entry.target.keys): entry.value for entry in wanted}
+        entries = list(entries_of(agent, wires))
+        values = {(agent.slug, entry.target.form, entry.target.keys): entry.value for entry in entries}
         created: set[str] = set()  # files that were created for entries that are replaced
         # All are taken out before the first is put in, so that what encloses them goes and comes with them.
         for old in self._entries_of(agent.slug)[::-1]:
@@ -119,7 +119,7 @@ class Wiring:
             elif old.value != values[old.place] and self._is_unchanged(old):
                 self._take_out(old)
                 created |= {old.file} if old.is_new else set()
-        for entry in wanted:
+        for entry in entries:
             try:
                 lines += self._put_in(agent, entry, created)
             except (Unreadable, OSError) as error:
@@ -151,13 +151,13 @@ class Wiring:
         lines = []
         for entry in self._entries_of(agent.slug):
             try:
-                found = read(self._text(Path(entry.file)) or "", entry.target, entry.value)
+                present = read(self._text(Path(entry.file)) or "", entry.target, entry.value)
             except (Unreadable, OSError) as error:
                 lines.append(f"{entry.file}: {_reason(error)}")
                 continue
-            if found is MISSING:
+            if present is MISSING:
                 lines.append(f"{entry.file}: {_named(entry.target)} is missing; run `convmemory-push connect` again")
-            elif found != entry.value:
+            elif present != entry.value:
                 lines.append(f"{entry.file}: {_named(entry.target)} was changed by hand")
         return lines
 
@@ -174,14 +174,14 @@ class Wiring:
 
     def _put_in(self, agent: Agent, entry: Entry, created: Collection[str]) -> list[str]:
         place = (agent.slug, entry.target.form, entry.target.keys)
-        old = next((found for found in self._record.entries if found.place == place), None)
+        old = next((present for present in self._record.entries if present.place == place), None)
         path = Path(old.file) if old else self._file_of(entry)
-        found = read(self._text(path) or "", entry.target, old.value if old else entry.value)
-        if old and found is MISSING:
+        present = read(self._text(path) or "", entry.target, old.value if old else entry.value)
+        if old and present is MISSING:
             self._record.entries.remove(old)
-        elif found == entry.value:
+        elif present == entry.value:
             return []  # also if a person has written the same
-        elif found is not MISSING:
+        elif present is not MISSING:
             return [f"{path}: {_named(entry.target)} was written by hand and is kept"]
         before = self._text(path)
         edit = insert(before or "", entry.target, entry.value)

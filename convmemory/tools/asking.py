@@ -31,14 +31,14 @@ def ask(caller: Caller | None, arguments: AskInput) -> AskOutput:
     for another space.
     """
     query = SearchQuery(text=arguments.query, limit=ANSWERS, scope=arguments.kinds, filters=arguments.filters)
-    found = search(caller=caller, query=query, chosen=arguments.space, folds_copies=True)
-    answering = answering_hits(query, found)
+    results = search(caller=caller, query=query, chosen=arguments.space, folds_copies=True)
+    answering = answering_hits(query, results)
     return AskOutput(
         results=[_as_json(hit) for hit in answering],
-        nearest=_as_json(found.hits[0]) if found.hits and not answering else None,
-        note=" ".join([*found.notes, *([] if asks(query) else [ASK_A_QUESTION])]) or None,
-        reason=found.reason,
-        pending=found.pending or None,
+        nearest=_as_json(results.hits[0]) if results.hits and not answering else None,
+        note=" ".join([*results.notes, *([] if asks(query) else [ASK_A_QUESTION])]) or None,
+        reason=results.reason,
+        pending=results.pending or None,
     )
 
 

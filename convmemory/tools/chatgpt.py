@@ -75,14 +75,14 @@ def fetch(caller: Caller | None, arguments: FetchInput) -> Fetched:
     read = read_conversation(caller, asked)
     if not read.messages:
         raise NotFound(f"Conversation {read.conversation_id} has no turn {asked.from_turn}.")
-    said = [f"{message.name or message.role}: {message.text}" for message in read.messages]
+    texts = [f"{message.name or message.role}: {message.text}" for message in read.messages]
     if read.next_cursor:
-        said.append("The turn goes on: its page has the rest.")
+        texts.append("The turn goes on: its page has the rest.")
     metadata: dict[str, Any] = {"turn": asked.from_turn + 1, "turns": read.turn_count}
     return Fetched(
         id=f"{read.conversation_id}-{asked.from_turn}",
         title=read.title,
-        text="\n\n".join(said),
+        text="\n\n".join(texts),
         url=read.url,
         metadata=metadata | ({"marks": read.marks} if read.marks else {}),
     )

@@ -153,11 +153,11 @@ class Tool(Generic[Input, Output]):
         try:
             checked = self.input_model.model_validate(arguments)
         except ValidationError as error:
-            said = []
+            complaints = []
             for item in error.errors(include_url=False, include_input=False):
                 if item["type"] == "none_required":
                     continue  # the complaint about the value itself says more
-                place = ".".join(
+                path = ".".join(
                     each for each in map(str, item["loc"]) if "[" not in each
                 )  # without names of validators
                 complaint = item["msg"]
@@ -165,8 +165,8 @@ class Tool(Generic[Input, Output]):
                     complaint = WRITE_A_DATE
                 elif item["type"] == "extra_forbidden":
                     complaint = f"there is no such argument, use any of {', '.join(self.input_model.model_fields)}"
-                said.append(f"{place or 'arguments'}: {complaint}")
-            reason = f"{self.name} cannot be called like this: {'; '.join(said)}."
+                complaints.append(f"{path or 'arguments'}: {complaint}")
+            reason = f"{self.name} cannot be called like this: {'; '.join(complaints)}."
             if self.refuse is None:
                 raise InvalidInput(reason) from error
             return self.refuse(arguments, reason).model_dump(mode="json", exclude_none=True)

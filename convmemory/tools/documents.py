@@ -59,7 +59,7 @@ def document_search(
     if caller is None:
         nobody = Explanation(Reason.NO_CALLER)
         return DocumentSearchOutput(results=[], note=nobody.for_tools, reason=nobody.reason)
-    found = search(
+    results = search(
         caller=caller,
         chosen=arguments.space,
         query=SearchQuery(
@@ -70,7 +70,7 @@ def document_search(
         cursor=arguments.cursor,
     )
     return DocumentSearchOutput(
-        titles=named_like_query(found.titles),
+        titles=named_like_query(results.titles),
         results=[
             FoundSection(
                 cite=f"[{number}]({site()}{_marked_url(hit)})",
@@ -85,12 +85,12 @@ def document_search(
                 space=hit.space.name if hit.space else None,
                 space_id=hit.space.id if hit.space else None,
             )
-            for number, hit in enumerate(found.hits, 1)
+            for number, hit in enumerate(results.hits, 1)
         ],
-        next_cursor=found.next_cursor,
-        note=" ".join(found.notes) or None,
-        reason=found.reason,
-        pending=found.pending or None,
+        next_cursor=results.next_cursor,
+        note=" ".join(results.notes) or None,
+        reason=results.reason,
+        pending=results.pending or None,
     )
 
 

@@ -81,12 +81,12 @@ def _fixes_in(caller: Caller, signatures: list[str]) -> list[FoundFix]:
             archive_id=caller.archive_id, conversation_id=conversation, superseded=False, turn_number__gte=turn
         ).order_by("position")
         values = rows.values_list("turn_number", "role", "parts")[:MESSAGES_READ]
-        said = (
+        results = (
             MessageInTurn(number, role, tuple(map(part_from_json, parts)))
             for number, role, parts in values.iterator()
             if number is not None
         )
-        if fix := fix_in(said, frozenset(signatures)):
+        if fix := fix_in(results, frozenset(signatures)):
             fixes[conversation, fix.turn] = fix
     turns = turns_with_outcomes(caller, list(fixes))
     return [
@@ -102,10 +102,10 @@ def _reports_of(caller: Caller, signature: str) -> list[tuple[int, int]]:
         filters=Filters(kinds=TURNS_ALONE, archived=None), is_timeless=True, may_rerank=False, min_chars=1,
     )  # fmt: skip
     try:
-        found = search(caller=caller.alone(), query=query)
+        results = search(caller=caller.alone(), query=query)
     except InvalidInput:
         return []
-    return [(hit.object_id, hit.number) for hit in found.hits]
+    return [(hit.object_id, hit.number) for hit in results.hits]
 
 
 def _changes(edits: tuple[Edit, ...]) -> list[FixChange]:

@@ -242,9 +242,9 @@ def _folded(messages: Iterable[Message], arguments: ReadConversationInput) -> li
             calls += sum(isinstance(part, ToolCallPart) for part in shown)
             if shown:
                 steps.append((message, shown))
-        elif said := _texts(shown):
-            place = asked if message.turn_number is not None else after if asked or steps else before
-            place.append(_read(message, said))
+        elif texts := _texts(shown):
+            section = asked if message.turn_number is not None else after if asked or steps else before
+            section.append(_read(message, texts))
     if not calls:
         return [*before, *asked, *(_read(message, _texts(shown)) for message, shown in steps), *after]
     answer = []
@@ -255,7 +255,7 @@ def _folded(messages: Iterable[Message], arguments: ReadConversationInput) -> li
     return [*before, *asked, *answer, *_outcome_entry(asked or answer, outcome), *_step_entry(steps, ends), *after]
 
 
-def _outcome_entry(said: Sequence[ReadMessage], stored: Mapping[str, Any] | None) -> Iterator[ReadMessage]:
+def _outcome_entry(messages: Sequence[ReadMessage], stored: Mapping[str, Any] | None) -> Iterator[ReadMessage]:
     """Yield what a turn changed and which commands it ran, if anything."""
     outcome = Outcome.from_json(stored)
     lines = [
@@ -267,8 +267,8 @@ def _outcome_entry(said: Sequence[ReadMessage], stored: Mapping[str, Any] | None
         )
         if value
     ]
-    if said and lines:
-        first = said[0]
+    if messages and lines:
+        first = messages[0]
         yield ReadMessage(turn_number=first.turn_number, position=first.position, role=OUTCOME, text="\n".join(lines))
 
 
@@ -368,8 +368,8 @@ def list_conversations(caller: Caller | None, arguments: ListConversationsInput)
         explanations = []
         for access in caller.chosen(arguments.space):
             with caller.in_(access):
-                known = with_known_names(access.archive_id, filters)
-                explanations.append(explain_no_conversation(access.archive_id, known))
+                corrected = with_known_names(access.archive_id, filters)
+                explanations.append(explain_no_conversation(access.archive_id, corrected))
         explanation = explanation_of_all(explanations)
     return ListConversationsOutput(
         results=[

@@ -74,11 +74,11 @@ def conversation_recall(
         alive_message_ids=arguments.alive_message_ids,
         alive_from_position=arguments.alive_from_position,
     )
-    found = recall_archives(caller=caller, chosen=arguments.space, query=query)
-    messages = tuple(replace(message, site=site()) for message in found.messages)
+    recalled = recall_archives(caller=caller, chosen=arguments.space, query=query)
+    messages = tuple(replace(message, site=site()) for message in recalled.messages)
     alive = alive_passages(messages, query)
     context = build_memory_context(messages, arguments.max_tokens, alive=alive, count_tokens=token_counter())
-    notes = found.notes_for_tools
+    notes = recalled.notes_for_tools
     if messages and not context.text:
         notes = (*notes, "Nothing fits into max_tokens: raise it, or read a turn with read_conversation.")
     answer = ConversationRecallOutput(
@@ -97,10 +97,10 @@ def conversation_recall(
             )
             for message, outcome in zip(messages, context.resurrection.outcomes, strict=True)
         ],
-        total_found=found.total_found,
+        total_found=recalled.total_found,
         note=" ".join(notes) or None,
-        reason=found.reason,
-        pending=found.pending or None,
+        reason=recalled.reason,
+        pending=recalled.pending or None,
     )
     if arguments.documents:
         _add_sections(answer, caller, arguments, documents)
@@ -113,12 +113,12 @@ def _add_sections(
     """Add the best passages of documents after the recalled messages, as many as fit."""
     limit = min(arguments.top_k, MAX_SECTIONS)
     count_tokens = token_counter()
-    wanted = DocumentSearchInput(query=arguments.query, limit=limit, space=arguments.space)
-    said: list[str] = []
+    search_input = DocumentSearchInput(query=arguments.query, limit=limit, space=arguments.space)
+    texts: list[str] = []
     block, tokens = "", 0
-    for section in document_search(caller, wanted, documents).results:
-        said.append(f"{section.cite} {' > '.join([section.title, *section.headings])}\n{section.passage}")
-        longer = enclosed(fenced("\n\n".join(said), DOCUMENTS_TAG), tag=DOCUMENTS_TAG, notice=DOCUMENTS_NOTICE)
+    for section in document_search(caller, search_input, documents).results:
+        texts.append(f"{section.cite} {' > '.join([section.title, *section.headings])}\n{section.passage}")
+        longer = enclosed(fenced("\n\n".join(texts), DOCUMENTS_TAG), tag=DOCUMENTS_TAG, notice=DOCUMENTS_NOTICE)
         needed = count_tokens(longer)
         if answer.tokens + needed > arguments.max_tokens:
             break

@@ -104,12 +104,12 @@ def run_tool(
     if seen.messages and ALIVE in tool.input_model.model_fields:
         # Join the model's own list with the newest messages of its context. The tool itself refuses a value that is not
         # a list.
-        given = arguments.get(ALIVE)
+        alive = arguments.get(ALIVE)
         arguments = {
             **arguments,
-            ALIVE: given
-            if given and not isinstance(given, list)
-            else [*(given or []), *sorted(seen.messages, reverse=True)][:MAX_ALIVE],
+            ALIVE: alive
+            if alive and not isinstance(alive, list)
+            else [*(alive or []), *sorted(seen.messages, reverse=True)][:MAX_ALIVE],
         }
     return tool.run(arguments, caller, seen.documents)
 

@@ -146,12 +146,12 @@ class ConversationSearchOutput(TitledOutput):
     next_cursor: str | Optional = None
 
 
-def found_turn(hit: Hit, place: int = 0) -> FoundTurn:
+def found_turn(hit: Hit, index: int = 0) -> FoundTurn:
     """Return a hit as the tools list it, at its place of the page."""
     excerpt = hit.turn.excerpt
-    if place:
+    if index:
         excerpt = one_line(excerpt[hit.turn.excerpt_from :], LINE_CHARS)
-    if hit.passage in excerpt and (place or hit.passage == excerpt):
+    if hit.passage in excerpt and (index or hit.passage == excerpt):
         excerpt = ""
     return FoundTurn(
         conversation_id=hit.object_id,
@@ -183,14 +183,14 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
     Raises: InvalidInput, NotFound for another space.
     """
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
-    found = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
+    results = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
     return ConversationSearchOutput(
-        titles=named_like_query(found.titles),
-        results=[found_turn(hit, place) for place, hit in enumerate(found.hits)],
-        next_cursor=found.next_cursor,
-        note=" ".join(found.notes) or None,
-        reason=found.reason,
-        pending=found.pending or None,
+        titles=named_like_query(results.titles),
+        results=[found_turn(hit, index) for index, hit in enumerate(results.hits)],
+        next_cursor=results.next_cursor,
+        note=" ".join(results.notes) or None,
+        reason=results.reason,
+        pending=results.pending or None,
     )
 
 
@@ -218,20 +218,20 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
 
     Raises: InvalidInput.
     """
-    found = conversation_search(caller, ConversationSearchInput.model_construct(**dict(arguments)))
-    best = max((turn.relevance or 0 for turn in found.results), default=0)
-    found.results = [turn for turn in found.results if (turn.relevance or best) >= TAIL_SHARE * best]
-    found.next_cursor = None
+    output = conversation_search(caller, ConversationSearchInput.model_construct(**dict(arguments)))
+    best = max((turn.relevance or 0 for turn in output.results), default=0)
+    output.results = [turn for turn in output.results if (turn.relevance or best) >= TAIL_SHARE * best]
+    output.next_cursor = None
     if is_report(arguments.query):
-        found.note = " ".join(filter(None, [found.note, PASTED_ERROR]))
-    return found
+        output.note = " ".join(filter(None, [output.note, PASTED_ERROR]))
+    return output
 
 
 def search_as_text(answer: dict[str, Any]) -> str:
     """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
     lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
     headed: dict[int, str] = {}
-    for place, turn in enumerate(answer["results"]):
+    for index, turn in enumerate(answer["results"]):
         copies = turn.get("copies", 0)
         also = f"also in {copies} other session{'s' * (copies > 1)}" if copies else ""
         space = f"space {turn['space']}" if "space" in turn else ""
@@ -243,13 +243,13 @@ def search_as_text(answer: dict[str, Any]) -> str:
             name, about, where = f"turn {turn['turn_number']}", ["" if date == day else date, also], ""
         headed[turn["conversation_id"]] = date
         marked = f" **{turn['mark']}** |" if "mark" in turn else ""
-        question = one_line(turn["user_question"], LATER_LINE_CHARS if place else LINE_CHARS)
+        question = one_line(turn["user_question"], LATER_LINE_CHARS if index else LINE_CHARS)
         is_title = question.startswith(title.rstrip("…")) and len(question) <= len(title)
         asked = "" if is_title else f" asked: {question}"
-        said = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
+        facts = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
         lines.append(
-            f"- {name}{f' ({said})' if said else ''}"
-            f"{marked}{asked}{_answering(turn, is_first=not place)}{_overturned(turn)}"
+            f"- {name}{f' ({facts})' if facts else ''}"
+            f"{marked}{asked}{_answering(turn, is_first=not index)}{_overturned(turn)}"
         )
     note = [answer["note"]] if "note" in answer else []
     # That nothing answers is said before the hits, which would be read as answers.
@@ -260,21 +260,21 @@ def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
     """Return the passage found, or what the turn concluded if that is in the question; of the first hit both."""
     outcome = Outcome.from_json(turn.get("outcome"))
     room = PASSAGE_CHARS if is_first else LATER_CHARS
-    conclusion, found = outcome.conclusion, turn.get("excerpt") or turn["passage"]
-    found = found.lstrip("*#- \n")
-    begins = [one_line(text, SAME_CHARS).rstrip("…") for text in (found, turn["passage"])]
+    conclusion, passage = outcome.conclusion, turn.get("excerpt") or turn["passage"]
+    passage = passage.lstrip("*#- \n")
+    begins = [one_line(text, SAME_CHARS).rstrip("…") for text in (passage, turn["passage"])]
     if begins[0] in one_line(turn["user_question"], QUESTION_CHARS) or any(each in conclusion for each in begins):
-        found = ""
+        passage = ""
     both = BOTH_CHARS if conclusion and is_first else room
-    said = f" | found: {one_line(found, both)}" if found else ""
-    if conclusion and (is_first or not found):
-        said += f" | answer: {one_line(conclusion, both if found or not is_first else PASSAGE_CHARS)}"
+    line = f" | found: {one_line(passage, both)}" if passage else ""
+    if conclusion and (is_first or not passage):
+        line += f" | answer: {one_line(conclusion, both if passage or not is_first else PASSAGE_CHARS)}"
     if is_first and outcome.files:
         changed = (path.removeprefix(turn["project"]).lstrip("/") for path in outcome.files)
-        said += f" | changed: {one_line(', '.join(changed), LINE_CHARS)}"
+        line += f" | changed: {one_line(', '.join(changed), LINE_CHARS)}"
     if is_first and outcome.failed and not outcome.passed:
-        said += f" | failed: {one_line(outcome.failed, LABEL_CHARS)}"
-    return said
+        line += f" | failed: {one_line(outcome.failed, LABEL_CHARS)}"
+    return line
 
 
 def _overturned(turn: Mapping[str, Any]) -> str:
@@ -345,7 +345,7 @@ def search_chat_history(caller: Caller | None, arguments: SearchChatHistoryInput
             by_distance=True,
             may_rerank=False,
         )
-        found = search(caller=caller.alone(), query=query)
+        results = search(caller=caller.alone(), query=query)
     except ConvMemoryError as error:
         return _nothing(arguments.query, str(error))
     # The boundary of this tool, whose format promises an answer for every error.
@@ -361,13 +361,13 @@ def search_chat_history(caller: Caller | None, arguments: SearchChatHistoryInput
                 score=None if hit.similarity is None else round(1 - hit.similarity, 4),
                 mark=str(hit.turn.mark) if hit.turn.mark else None,
             )
-            for hit in found.hits
+            for hit in results.hits
         ],
-        totalFound=found.total,
+        totalFound=results.total,
         query=arguments.query,
-        note=" ".join(found.notes) or None,
-        reason=found.reason,
-        pending=found.pending or None,
+        note=" ".join(results.notes) or None,
+        reason=results.reason,
+        pending=results.pending or None,
     )
 
 

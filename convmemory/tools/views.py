@@ -75,8 +75,8 @@ class RecallForm(forms.Form):
 
     def value(self, name: str) -> float:
         """Return a number of a valid form, or its default."""
-        given: float | None = self.cleaned_data[name]
-        return self.defaults()[name] if given is None else given
+        typed: float | None = self.cleaned_data[name]
+        return self.defaults()[name] if typed is None else typed
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -98,14 +98,14 @@ SAID = (
 def recall_page(request: PageRequest) -> HttpResponse:
     """Show the form, and for `?query=` the answer of the tool `conversation_recall`."""
     usual = RecallForm.defaults()
-    given = {name: value for name, value in request.GET.items() if value}
+    typed = {name: value for name, value in request.GET.items() if value}
     # With a space open, that space alone is asked.
     spaces = [] if request.caller.space else request.caller.spaces
-    form = RecallForm(usual | given if "query" in request.GET else None, initial=usual, spaces=spaces)
+    form = RecallForm(usual | typed if "query" in request.GET else None, initial=usual, spaces=spaces)
     context: dict[str, Any] = {"form": form}
     status = HTTPStatus.OK
     if form.is_valid():
-        context["nearest"] = urlencode(given | {"threshold": 0, "min_relevance": 0})
+        context["nearest"] = urlencode(typed | {"threshold": 0, "min_relevance": 0})
         try:
             max_tokens = int(form.value("max_tokens"))
             query = RecallQuery(
@@ -115,9 +115,9 @@ def recall_page(request: PageRequest) -> HttpResponse:
                 min_relevance=None if (bar := form.value("min_relevance")) == config.recall_min_relevance else bar,
             )
             chosen = form.cleaned_data.get("space", "")
-            found = recall_archives(caller=request.caller, chosen=chosen, query=query)
-            recalled = build_memory_context(found.messages, max_tokens, count_tokens=token_counter())
-            context |= {"found": found, "view": view_recall(found.messages, recalled, max_tokens)}
+            recalled_all = recall_archives(caller=request.caller, chosen=chosen, query=query)
+            recalled = build_memory_context(recalled_all.messages, max_tokens, count_tokens=token_counter())
+            context |= {"found": recalled_all, "view": view_recall(recalled_all.messages, recalled, max_tokens)}
         except SwitchedOff as error:
             context["refused"], status = str(error), HTTPStatus.FORBIDDEN
     elif form.is_bound:

@@ -58,17 +58,17 @@ class ConversationAdapter:
         return items_of(messages_read_with(archive_id, object_id, first, last))
 
     def read_items(self, archive_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
-        wanted = set(items)
-        numbers = {number for _, number in wanted}
+        keys = set(items)
+        numbers = {number for _, number in keys}
         rows = with_home_turns(
-            Message.objects.filter(archive_id=archive_id, conversation_id__in={object_id for object_id, _ in wanted})
+            Message.objects.filter(archive_id=archive_id, conversation_id__in={object_id for object_id, _ in keys})
         ).filter(Q(turn_number__in=numbers) | Q(turn_number__isnull=True), home_turn__in=numbers)  # indexable
-        found: dict[ItemKey, ItemText] = {}
+        texts: dict[ItemKey, ItemText] = {}
         for object_id, group in groupby(rows.order_by("conversation_id", "position"), lambda row: row.conversation_id):
             for item in items_of(stored_message(row) for row in group):
-                if (object_id, item.number) in wanted:
-                    found[object_id, item.number] = item
-        return found
+                if (object_id, item.number) in keys:
+                    texts[object_id, item.number] = item
+        return texts
 
     def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return self.read_elements_with(archive_id, element_ids, ())
@@ -76,13 +76,13 @@ class ConversationAdapter:
     def read_elements_with(
         self, archive_id: int, element_ids: Iterable[int], stems: Collection[str]
     ) -> dict[int, Element]:
-        found = stored_messages(archive_id, element_ids, with_stems=stems)
-        return {message.message_id: element_of(message) for message in found}
+        messages = stored_messages(archive_id, element_ids, with_stems=stems)
+        return {message.message_id: element_of(message) for message in messages}
 
     def send_utterances_query(self, archive_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         parameters: dict[str, Any] = {"owner": archive_id, "messages": list(set(element_ids))}
         pending = PendingQuery(load_sql("search.adapters", "message_utterances"), parameters, keeps_plan=True)
-        return lambda: {message_id: Utterance(*said) for message_id, *said in pending.rows()}
+        return lambda: {message_id: Utterance(*columns) for message_id, *columns in pending.rows()}
 
     def elements_with(self, archive_id: int, text: str, *, scanned: int, limit: int) -> list[tuple[int, int]]:
         parameters: dict[str, Any] = {"owner": archive_id, "text": text, "scanned": scanned, "limit": limit}
@@ -150,9 +150,9 @@ def on_conversation_changed(sender: Any, *, conversation: Conversation, first_tu
 
 
 def on_projects_renamed(sender: Any, *, archive_id: int, conversation_ids: Sequence[int], **kwargs: Any) -> None:
-    own = Conversation.objects.filter(archive_id=archive_id, pk=OuterRef("object_id"))
+    of_archive = Conversation.objects.filter(archive_id=archive_id, pk=OuterRef("object_id"))
     Source.objects.filter(archive_id=archive_id, kind=KIND, object_id__in=conversation_ids).update(
-        project=Coalesce(Subquery(own.values("project")[:1]), F("project"))
+        project=Coalesce(Subquery(of_archive.values("project")[:1]), F("project"))
     )
 
 
@@ -189,16 +189,16 @@ def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
 
 
 def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
-    own = [message for message in messages if message.has_turn] or messages
-    question = next((m for m in own if m.is_real_user), own[0])
-    asking = (part for m in own if m.is_real_user or m is question for part in m.parts)
-    said = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
+    of_turn = [message for message in messages if message.has_turn] or messages
+    question = next((m for m in of_turn if m.is_real_user), of_turn[0])
+    asking = (part for m in of_turn if m.is_real_user or m is question for part in m.parts)
+    texts = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
     calls = own_calls([part for message in messages for part in message.parts])
     return ItemText(
         number=number,
         opening_id=question.message_id,
-        heading=cut("\n".join(said), HEADING_CHARS),
-        created_at=next((m.created_at for m in own if m.created_at), None),
+        heading=cut("\n".join(texts), HEADING_CHARS),
+        created_at=next((m.created_at for m in of_turn if m.created_at), None),
         elements=tuple(element_of(message, calls) for message in messages),
     )
 
@@ -212,12 +212,12 @@ def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> E
     system prompt.
     """
     is_spoken = message.is_real_user or message.role == "assistant"
-    said: Kind | None = "user" if message.is_real_user else "assistant" if is_spoken else None
+    kind: Kind | None = "user" if message.is_real_user else "assistant" if is_spoken else None
     if message.role == "system" and not message.has_turn:
-        said = "system"
-    elif said and message.has_other_turns:
-        said = "outside"
-    parts = _parts(message.parts, said, calls)
+        kind = "system"
+    elif kind and message.has_other_turns:
+        kind = "outside"
+    parts = _parts(message.parts, kind, calls)
     return Element(
         element_id=message.message_id,
         item_number=message.turn_number,
@@ -230,13 +230,13 @@ def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> E
 
 def element_parts(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> tuple[ElementPart, ...]:
     """Return the parts of one message that are indexed."""
-    said: Kind | None = "user" if is_real_user else "assistant" if is_assistant else None
-    return tuple(_parts(parts, said))
+    kind: Kind | None = "user" if is_real_user else "assistant" if is_assistant else None
+    return tuple(_parts(parts, kind))
 
 
-def _parts(parts: Iterable[Part], said: Kind | None, calls: frozenset[str] = frozenset()) -> Iterator[ElementPart]:
+def _parts(parts: Iterable[Part], spoken: Kind | None, calls: frozenset[str] = frozenset()) -> Iterator[ElementPart]:
     for index, part in enumerate(parts):
-        kind = said
+        kind = spoken
         if isinstance(part, ThinkingPart):
             kind = "thinking"
         elif isinstance(part, ToolCallPart):
@@ -245,7 +245,7 @@ def _parts(parts: Iterable[Part], said: Kind | None, calls: frozenset[str] = fro
             kind = "tool"
         if kind is not None and not (kind in ("call", "tool") and is_echo(part, calls)):
             label = part.name if isinstance(part, AttachmentPart) else ""
-            in_vector = said is not None and isinstance(part, (TextPart, ToolCallPart))
+            in_vector = spoken is not None and isinstance(part, (TextPart, ToolCallPart))
             yield ElementPart(index, kind, without_recalled(part_text(part)), label, in_vector)
 
 

@@ -41,12 +41,12 @@ class DocumentAdapter(SourceAdapter):
         return [item_of(section) for section in chosen.order_by("number")]
 
     def read_items(self, archive_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
-        wanted = set(items)
+        keys = set(items)
         chosen = sections_of(archive_id).filter(
-            document_id__in={object_id for object_id, _ in wanted}, number__in={number for _, number in wanted}
+            document_id__in={object_id for object_id, _ in keys}, number__in={number for _, number in keys}
         )
-        found = {(section.document_id, section.number): section for section in chosen}
-        return {key: item_of(found[key]) for key in wanted if key in found}
+        sections = {(section.document_id, section.number): section for section in chosen}
+        return {key: item_of(sections[key]) for key in keys if key in sections}
 
     def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return {section.pk: element_of(section) for section in sections_of(archive_id).filter(pk__in=set(element_ids))}

@@ -66,8 +66,8 @@ def index_steps(*, archive_id: int, source_id: int, deadline: float) -> Embeddin
     meanwhile counts as finished.
     """
     result = IndexResult()
-    with derivation_lock(source_id) as held, unless_deleted(archive_id, source_id):
-        if not held:
+    with derivation_lock(source_id) as is_locked, unless_deleted(archive_id, source_id):
+        if not is_locked:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
             if source.layout < Source.LAYOUT:
@@ -163,8 +163,8 @@ def _index_items(
     texts = {item.number: item_texts(item) for item in batch.items}
     stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
     rows = list(stored.values_list("number", "content_hash", "error"))
-    known = {number: digest for number, digest, _ in rows}
-    if any(bytes(known.get(n, b"")) != text.content_hash for n, text in texts.items()):
+    digests = {number: digest for number, digest, _ in rows}
+    if any(bytes(digests.get(n, b"")) != text.content_hash for n, text in texts.items()):
         repaired = _repair_words(source, batch)
         if not adapter_of(source.kind).is_embedded:
             result.items += repaired
@@ -203,15 +203,15 @@ def embed_missing(
     missing = {n: text for n, text in texts.items() if (n, text.content_hash) not in current}
     if not missing:
         return {}
-    wanted = [item for item in items if item.number in missing]
-    elements = [element for item in wanted for element in item.elements]
+    unembedded = [item for item in items if item.number in missing]
+    elements = [element for item in unembedded for element in item.elements]
     drafts = list(draft_passages(elements))
     ahead = yield from store_ahead(source, space, drafts, out_of_time=lambda: time.monotonic() > deadline)
     result.computed += ahead.computed
     if not ahead.finished:
         return None
     hashes = {number: text.content_hash for number, text in missing.items()}
-    passages = yield from store_passages(source, space, wanted, hashes, drafts)
+    passages = yield from store_passages(source, space, unembedded, hashes, drafts)
     result.computed += passages.computed
     result.items += len(missing)
     result.failed += len(passages.errors)

@@ -38,16 +38,16 @@ def read_items(source: Source, first: int, last: int) -> list[ItemText]:
 
 
 def _cut(first: int, last: int, items: Sequence[ItemText]) -> Iterator[ItemBatch]:
-    held: list[ItemText] = []
+    batch: list[ItemText] = []
     chars = 0
     for item in items:
         size = sum(map(embedded_chars, item.elements))
-        if held and chars + size > BATCH_CHARS:
-            yield ItemBatch(first, item.number - 1, held)
-            first, held, chars = item.number, [], 0
-        held.append(item)
+        if batch and chars + size > BATCH_CHARS:
+            yield ItemBatch(first, item.number - 1, batch)
+            first, batch, chars = item.number, [], 0
+        batch.append(item)
         chars += size
-    yield ItemBatch(first, last, held)
+    yield ItemBatch(first, last, batch)
 
 
 def embedded_chars(element: Element) -> int:

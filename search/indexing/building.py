@@ -44,8 +44,8 @@ def build_source(
     Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
-    with derivation_lock(source_id, AdvisoryLock.BUILDING) as held, unless_deleted(archive_id, source_id):
-        if not held:
+    with derivation_lock(source_id, AdvisoryLock.BUILDING) as is_locked, unless_deleted(archive_id, source_id):
+        if not is_locked:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
             state = state_of(source, space)

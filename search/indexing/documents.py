@@ -117,13 +117,13 @@ def store_documents(source: Source, items: Mapping[int, ItemTexts]) -> None:
             _note(source, languages, unpacked_from=unpack_from(source, min(items)))
 
 
-def _store(source: Source, items: Mapping[int, ItemTexts], found: set[str]) -> int:
+def _store(source: Source, items: Mapping[int, ItemTexts], all_languages: set[str]) -> int:
     """Store the documents and add their languages to those found; return the sum of their lengths."""
     if not items:
         return 0
     texts = list(items.values())
     languages = [text.languages for text in texts]
-    found.update(language for of_item in languages for language in of_item.values())
+    all_languages.update(language for of_item in languages for language in of_item.values())
     parameters: dict[str, Any] = {
         "owner": source.archive_id,
         "source": source.pk,
@@ -135,16 +135,16 @@ def _store(source: Source, items: Mapping[int, ItemTexts], found: set[str]) -> i
         "lengths": [t.length for t in texts],
     }
     for weight in WEIGHTS:
-        own = [language.get(weight, "") for language in languages]
-        said = [text.lexical.get(weight, "") for text in texts]
+        of_weight = [language.get(weight, "") for language in languages]
+        spoken = [text.lexical.get(weight, "") for text in texts]
         # Tools' output is full of identifiers, whose separators are typed.
         forms = [
             indexed_text(text, language, has_joined=weight != IN_ENGLISH)
-            for text, language in zip(said, own, strict=True)
+            for text, language in zip(spoken, of_weight, strict=True)
         ]
         parameters[weight] = [indexed for indexed, _ in forms]
         parameters[f"folded_{weight}"] = [folded for _, folded in forms]
-        parameters[f"of_{weight}"] = [configuration_of(language) for language in own]
+        parameters[f"of_{weight}"] = [configuration_of(language) for language in of_weight]
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "upsert_items"), parameters)
     return sum(parameters["lengths"])

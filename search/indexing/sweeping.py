@@ -67,10 +67,10 @@ def sources_to_index(*, limit: int) -> list[int]:
     """
     due = Q(state__isnull=True) | Q(state__error="") | EMBEDDING.due(timezone.now(), prefix="state__")
     numbers = sources_behind().filter(due).values_list("pk", flat=True).iterator(chunk_size=LOOKED_UP)
-    found: list[int] = []
-    while len(found) < limit and (batch := list(islice(numbers, LOOKED_UP))):
-        found += _not_in_hand(batch)
-    return found[:limit]
+    numbers_found: list[int] = []
+    while len(numbers_found) < limit and (batch := list(islice(numbers, LOOKED_UP))):
+        numbers_found += _not_in_hand(batch)
+    return numbers_found[:limit]
 
 
 def _not_in_hand(source_ids: list[int]) -> list[int]:

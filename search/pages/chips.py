@@ -75,7 +75,7 @@ def chips_of(box: SearchBox) -> list[Chip]:
     """Return the chips in order; an active one shows its filter. A source and an archive are shown, and not offered."""
     places: dict[str, str | list[str]] = {"scope": list(SPOKEN), "kind": "", "archived": ""}
     kept = [name for name in SCOPE_NAMES if name in box.scope]
-    said = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
+    scopes = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
     where = [KIND_NAMES[box.kind]] if box.kind else []
     return [
         _chip(box, "agent", gettext("Program"), _names_label(box.agent), {"agent": []}),
@@ -85,7 +85,7 @@ def chips_of(box: SearchBox) -> list[Chip]:
             box,
             "places",
             gettext("Look in"),
-            _listed(*where, *said, *([gettext("archived")] if box.archived else [])),
+            _listed(*where, *scopes, *([gettext("archived")] if box.archived else [])),
             places,
         ),
         _chip(box, "source", gettext("Source"), _names_label(box.source), {"source": []}),
@@ -171,20 +171,22 @@ def choices_of(caller: Caller, box: SearchBox) -> Choices:
 
     A conversation that names no agent counts for its source, as in a search.
     """
-    own = Conversation.objects.filter(archive_id=caller.archive_id, archived_at__isnull=not box.archived).order_by()
+    of_caller = Conversation.objects.filter(
+        archive_id=caller.archive_id, archived_at__isnull=not box.archived
+    ).order_by()
     agent = Case(When(agent="", then=F("source")), default=F("agent"))
-    listed = own.values_list(agent, "project").annotate(count=Count("pk"))[:CHOICES_LIMIT]
+    listed = of_caller.values_list(agent, "project").annotate(count=Count("pk"))[:CHOICES_LIMIT]
     rows = [((by, project), count) for by, project, count in listed]
     chosen = (box.agent, box.project)
-    found = {}
-    for place, name in enumerate(CHOICES):
+    choices = {}
+    for column, name in enumerate(CHOICES):
         # Count the conversations for each value in column `place` that match the choices in the other columns.
-        others = [at for at, wanted in enumerate(chosen) if wanted and at != place]
+        others = [at for at, wanted in enumerate(chosen) if wanted and at != column]
         counts: Counter[str] = Counter()
         for values, count in rows:
-            counts[values[place]] += count if all(values[at] in chosen[at] for at in others) else 0
-        found[name] = _choices(counts, chosen[place], name)
-    return found
+            counts[values[column]] += count if all(values[at] in chosen[at] for at in others) else 0
+        choices[name] = _choices(counts, chosen[column], name)
+    return choices
 
 
 def _choices(counts: Counter[str], chosen: Names, name: str) -> tuple[Choice, ...]:
@@ -212,18 +214,18 @@ def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
 
     A person may type them in any case, and a project by its last part.
     """
-    found: dict[str, Any] = {
+    full_names: dict[str, Any] = {
         name: tuple(_full_name(typed, known) or typed for typed in getattr(box, name))
         for name, known in choices.items()
         if name in box.typed
     }
-    return replace(box, **found)
+    return replace(box, **full_names)
 
 
-def _full_name(typed: str, known: Iterable[Choice]) -> str:
+def _full_name(typed: str, choices: Iterable[Choice]) -> str:
     """Return the known value that was meant; "" if there is none."""
     meant = folded(typed)
-    values = [choice for choice in known if choice.count or not choice.is_chosen]
+    values = [choice for choice in choices if choice.count or not choice.is_chosen]
     for matches in (
         (choice.value for choice in values if choice.value.lower() == typed.lower()),
         (choice.value for choice in values if folded(choice.value) == meant),

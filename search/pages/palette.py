@@ -82,7 +82,7 @@ def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = (
         "search",
         f"{reverse('search')}?{urlencode({'q': typed})}",
     )
-    found = (
+    sections = (
         PaletteSection(gettext("Search"), (search,) if words else ()),
         PaletteSection(label, conversations),
         PaletteSection(gettext("Documents"), documents),
@@ -93,7 +93,7 @@ def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = (
     pages = [*_commands(caller.user, words, left_out)]
     exact = [page for page in pages if folded(page.label) == folded(typed)]
     go_to = PaletteSection(gettext("Go to"), (*exact, *(page for page in pages if page not in exact)))
-    return [section for section in ((go_to, *found) if exact else (*found, go_to)) if section.entries]
+    return [section for section in ((go_to, *sections) if exact else (*sections, go_to)) if section.entries]
 
 
 def _titles(caller: Caller, words: Sequence[str]) -> tuple[tuple[PaletteEntry, ...], tuple[PaletteEntry, ...]]:

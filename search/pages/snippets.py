@@ -77,18 +77,18 @@ def without_markup(text: str) -> str:
 
 def _cuts(text: str) -> list[tuple[int, int, str]]:
     """Return the markup of the text as (from, to, replacement). Bars are markup if lines begin with them."""
-    found = _MARKUP.finditer(text)
+    matches = _MARKUP.finditer(text)
     if not _TABLE_ROW.search(text):
-        found = (match for match in found if match.lastgroup not in _OF_TABLES)
-    return [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in found]
+        matches = (match for match in matches if match.lastgroup not in _OF_TABLES)
+    return [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in matches]
 
 
 def _cuts_of_call(text: str) -> list[tuple[int, int, str]]:
     """Return the names of parameters in the text of a call, and the signs of JSON in its values."""
     head = _CALL_HEAD.match(text)
     start = head.end() if head else 0
-    found = [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in _iter_call(text, start)]
-    return [(head.start("head"), start, _PUT_IN["head"]), *found] if head else found
+    cuts = [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in _iter_call(text, start)]
+    return [(head.start("head"), start, _PUT_IN["head"]), *cuts] if head else cuts
 
 
 def _iter_call(text: str, start: int) -> Iterator[re.Match[str]]:
@@ -101,12 +101,12 @@ def _iter_call(text: str, start: int) -> Iterator[re.Match[str]]:
 
 def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:
     """Return `text[start:stop]` without the cuts; each replacement is put at the beginning of its cut."""
-    kept, place = [], start
+    kept, position = [], start
     within = (cut for cut in cuts if cut[1] > start and cut[0] < stop)
     for cut_start, cut_end, put_in in within:
-        kept += [text[place : max(place, cut_start)], put_in if cut_start >= start else ""]
-        place = max(place, min(cut_end, stop))
-    return "".join([*kept, text[place:stop]])
+        kept += [text[position : max(position, cut_start)], put_in if cut_start >= start else ""]
+        position = max(position, min(cut_end, stop))
+    return "".join([*kept, text[position:stop]])
 
 
 def mark_words(text: str, query: str) -> tuple[Piece, ...]:
@@ -124,20 +124,20 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
     matches = pattern.finditer(plain.text) if pattern else ()
     places = [match.span() for match in matches]
     if pattern:
-        places += [place for word, place in joined_words(plain.text) if pattern.fullmatch(word)]
+        places += [span for word, span in joined_words(plain.text) if pattern.fullmatch(word)]
     pieces, end = [], 0
-    for start, stop in sorted(plain.span_of(*place) for place in places):
+    for start, stop in sorted(plain.span_of(*span) for span in places):
         if start >= end:
             pieces += [Piece(text[end:start], is_match=False), Piece(text[start:stop], is_match=True)]
             end = stop
     return tuple(piece for piece in (*pieces, Piece(text[end:], is_match=False)) if piece.text)
 
 
-def _whole(wanted: Collection[str]) -> re.Pattern[str]:
+def _whole(texts: Collection[str]) -> re.Pattern[str]:
     """Return a pattern for any of `wanted`, the longest first, that matches only whole words."""
     patterns = (
         f"{f'(?<!{_LETTER})' if _OPENS.search(text) else ''}{re.escape(text)}"
         f"{f'(?!{_LETTER})' if _CLOSES.search(text) else ''}"
-        for text in sorted(wanted, key=len, reverse=True)
+        for text in sorted(texts, key=len, reverse=True)
     )
     return re.compile("|".join(patterns))

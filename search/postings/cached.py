@@ -77,10 +77,10 @@ class Segment:
         ends = np.append(starts, len(words)).astype(np.int64)
         return cls(ids, keys, lengths, blocks, distinct, ends, items[order], letters[order], counts[order])
 
-    def occurrences(self, wanted: NDArray[np.uint64]) -> Occurrences:
+    def occurrences(self, words: NDArray[np.uint64]) -> Occurrences:
         """Return the postings of some words; `places` are the segment's own numbers of items."""
-        at = np.searchsorted(self.words, wanted).clip(max=max(len(self.words) - 1, 0))
-        known = np.flatnonzero(self.words[at] == wanted) if len(self.words) else np.empty(0, np.int64)
+        at = np.searchsorted(self.words, words).clip(max=max(len(self.words) - 1, 0))
+        known = np.flatnonzero(self.words[at] == words) if len(self.words) else np.empty(0, np.int64)
         first, last = self.starts[at[known]], self.starts[at[known] + 1]
         # Slices copy whole runs, which is faster than indexing single postings.
         runs = [slice(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
@@ -112,9 +112,9 @@ class Postings:
         order = np.argsort(keys, kind="stable")
         places = []
         for segment, here in zip(segments, alive, strict=True):
-            place = np.full(len(segment.keys), -1, np.int32)
-            place[here] = np.searchsorted(keys[order], segment.keys[here])
-            places.append(place)
+            position = np.full(len(segment.keys), -1, np.int32)
+            position[here] = np.searchsorted(keys[order], segment.keys[here])
+            places.append(position)
         return cls(digest, tuple(segments), keys[order], lengths[order], tuple(places))
 
     @property
@@ -124,20 +124,20 @@ class Postings:
 
     def occurrences(self, lexemes: Sequence[str]) -> Occurrences:
         """Return the occurrences of the lexemes; `places` are places among the keys."""
-        wanted = np.array([word_number(lexeme) for lexeme in lexemes], np.uint64)
-        found = []
+        numbers = np.array([word_number(lexeme) for lexeme in lexemes], np.uint64)
+        parts = []
         for segment, places in zip(self.segments, self.places, strict=True):
-            own = segment.occurrences(wanted)
-            placed = replace(own, places=places[own.places])
+            of_segment = segment.occurrences(numbers)
+            placed = replace(of_segment, places=places[of_segment.places])
             here = placed.places >= 0
-            found.append(placed if here.all() else placed.of(here))
-        if len(found) == 1:
-            return found[0]
+            parts.append(placed if here.all() else placed.of(here))
+        if len(parts) == 1:
+            return parts[0]
         return Occurrences(
-            np.concatenate([o.words for o in found]),
-            np.concatenate([o.places for o in found]),
-            np.concatenate([o.letters for o in found]),
-            np.concatenate([o.counts for o in found]),
+            np.concatenate([o.words for o in parts]),
+            np.concatenate([o.places for o in parts]),
+            np.concatenate([o.letters for o in parts]),
+            np.concatenate([o.counts for o in parts]),
         )
 
 
@@ -173,19 +173,19 @@ def find_words(
 
     Without postings to be packed no query is sent if the cached ones have this digest.
     """
-    found = []
+    parts = []
     unpacked = _unpacked(archive_id, home, lexemes) if has_unpacked else None
     if has_unpacked:
         # An item that was packed meanwhile is in both, instead of in neither.
         digest, _ = read_digest(archive_id, home)
     postings = current_postings(archive_id, home, digest) or NOTHING
     if postings.segments:
-        found.append((postings.keys, postings.lengths, postings.occurrences(lexemes)))
+        parts.append((postings.keys, postings.lengths, postings.occurrences(lexemes)))
     if unpacked is not None:
         keys, lengths, occurrences = unpacked
         is_packed = np.isin(keys, postings.keys)
-        found.append((keys, lengths, occurrences.of(~is_packed[occurrences.places])))
-    return found
+        parts.append((keys, lengths, occurrences.of(~is_packed[occurrences.places])))
+    return parts
 
 
 def _unpacked(archive_id: int, home: int, lexemes: Sequence[str]) -> OccurrencesInItems | None:
@@ -222,8 +222,8 @@ def current_postings(archive_id: int, home: int, digest: Digest) -> Postings | N
 def _renewed(archive_id: int, home: int, cached: Postings | None) -> Postings | None:
     """Read the current postings, except blocks that are cached."""
     segments = [] if cached is None else list(cached.segments)
-    known = np.concatenate([segment.ids for segment in segments]).tolist() if segments else []
-    parameters = {"owner": archive_id, "home": home, "cached": known}
+    cached_ids = np.concatenate([segment.ids for segment in segments]).tolist() if segments else []
+    parameters = {"owner": archive_id, "home": home, "cached": cached_ids}
     ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search.postings", "posting_blocks"), parameters).rows()
     if not count:
         return None

@@ -61,13 +61,13 @@ class Spoken:
         """Create the values; `named` are the names in the query: unless it is exactly one, all speakers count as
         named.
         """
-        known = list(utterances)
+        all_utterances = list(utterances)
         one = next(iter(named)) if len(named) == 1 else None
         return cls(
-            np.array([said.place for said in known], np.int64),
-            np.array([one is None or said.name == one for said in known], np.bool_),
-            np.array([one is None or said.next_name == one for said in known], np.bool_),
-            np.array([said.ends_item for said in known], np.bool_),
+            np.array([utterance.place for utterance in all_utterances], np.int64),
+            np.array([one is None or utterance.name == one for utterance in all_utterances], np.bool_),
+            np.array([one is None or utterance.next_name == one for utterance in all_utterances], np.bool_),
+            np.array([utterance.ends_item for utterance in all_utterances], np.bool_),
         )
 
 
@@ -90,7 +90,7 @@ def named_share(utterances: Iterable[Utterance]) -> float:
 
     It is 0 if all have the same name or hardly any has a name.
     """
-    by_name = Counter(said.name for said in utterances)
+    by_name = Counter(utterance.name for utterance in utterances)
     counts = sorted((count for name, count in by_name.items() if name), reverse=True)
     if len(counts) < 2:
         return 0.0
@@ -108,22 +108,22 @@ def exchange_features(
     said = Spoken.of((utterances.get(element, NO_UTTERANCE) for element in matches.elements.tolist()), named)
     homes = wide_keys[matches.items]
     inside = are_among(homes, keys)
-    own = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
-    spread = max(float(own.max() - own.min()), LEAST_SPREAD)
-    middle = median(own)
+    scores = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
+    spread = max(float(scores.max() - scores.min()), LEAST_SPREAD)
+    middle = median(scores)
     asked = _asked_before(keys, homes, matches, said)
-    strictly: Scores = np.zeros_like(own)
+    strictly: Scores = np.zeros_like(scores)
     if is_question(text):  # the margin over nearly all items: a question that resembles many of them counts for nothing
-        strictly = np.maximum(0, asked - np.quantile(own, STRICT_QUANTILE)).astype(np.float32) / spread
+        strictly = np.maximum(0, asked - np.quantile(scores, STRICT_QUANTILE)).astype(np.float32) / spread
     return {
         Feature.ANSWERS: np.maximum(0, asked - middle) / spread,
         Feature.ANSWERS_QUESTION: strictly,
         Feature.NAMED_SPEAKER: (
             np.maximum(0, _of_speaker(keys, homes, matches, said) - middle) / spread
             if len(named) == 1
-            else np.zeros_like(own)
+            else np.zeros_like(scores)
         ),
-        Feature.SETTLED: _settled(keys, homes, inside, own, matches, said),
+        Feature.SETTLED: _settled(keys, homes, inside, scores, matches, said),
         Feature.MAX_SIM_BEFORE: _with_item_before(keys, homes, matches),
     }
 
@@ -134,10 +134,10 @@ def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, si
     return scores
 
 
-def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
+def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, spoken: Spoken) -> Scores:
     """Return MaxSim of the question at the end of the preceding item, if the named speaker answers it."""
     after = homes + 1
-    chosen = matches.asks & said.ends_item & said.next_by_named & are_among(after, keys)
+    chosen = matches.asks & spoken.ends_item & spoken.next_by_named & are_among(after, keys)
     return _scores(matches, chosen, np.searchsorted(keys, after), len(keys))
 
 
@@ -148,32 +148,32 @@ def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: 
     items = np.where(asked & said.ends_item, homes + 1, homes)
     places = said.places + asked
     chosen = (tells | asked) & (said.places >= 0) & are_among(items, keys)
-    found = np.zeros(len(keys), np.float32)
+    best = np.zeros(len(keys), np.float32)
     if not chosen.any():
-        return found
+        return best
     spoken = ((items >> ITEM_BITS) << 32) | places
     distinct, first, group = np.unique(spoken[chosen], return_index=True, return_inverse=True)
     at = np.searchsorted(keys, items[chosen][first])
-    np.maximum.at(found, at, matches.weights @ matches.of(chosen).best_of(group, len(distinct)))
-    return found
+    np.maximum.at(best, at, matches.weights @ matches.of(chosen).best_of(group, len(distinct)))
+    return best
 
 
 def _settled(
-    keys: ItemKeys, homes: ItemKeys, inside: NDArray[np.bool_], own: Scores, matches: PassageMatches, said: Spoken
+    keys: ItemKeys, homes: ItemKeys, inside: NDArray[np.bool_], scores: Scores, matches: PassageMatches, spoken: Spoken
 ) -> Scores:
     """Return 1 if the item's score does not rest on a question that it leaves to the next item, down to 0."""
-    kept = inside & ~(matches.asks & said.ends_item)
-    loss = own - _scores(matches, kept, np.searchsorted(keys, homes), len(keys))
+    kept = inside & ~(matches.asks & spoken.ends_item)
+    loss = scores - _scores(matches, kept, np.searchsorted(keys, homes), len(keys))
     most = float(loss.max())
-    return np.ones_like(own) if most <= 0 else 1 - loss / most
+    return np.ones_like(scores) if most <= 0 else 1 - loss / most
 
 
 def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) -> Scores:
     """Return MaxSim of the item together with the item before it."""
     inside, before = are_among(homes, keys), are_among(homes + 1, keys)
-    own = matches.of(inside).best_of(np.searchsorted(keys, homes)[inside], len(keys))
+    best = matches.of(inside).best_of(np.searchsorted(keys, homes)[inside], len(keys))
     earlier = matches.of(before).best_of(np.searchsorted(keys, homes + 1)[before], len(keys))
-    scores: Scores = matches.weights @ np.maximum(own, earlier)
+    scores: Scores = matches.weights @ np.maximum(best, earlier)
     return scores
 
 
@@ -209,9 +209,9 @@ def add_late_features(state: SearchState, keys: ItemKeys, near: LatePassages | N
     # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
     pending = [adapter_of(kind).send_utterances_query(archive_id, ids) for kind, ids in near.elements_by_kind().items()]
     matches = near.matched()
-    own = matches.of(are_among(wide_keys, keys)[matches.items])
-    found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
-    utterances = {element: said for read in pending for element, said in read().items()}
-    found |= exchange_features(keys, wide_keys, matches, utterances, state.query.text.text)
+    of_keys = matches.of(are_among(wide_keys, keys)[matches.items])
+    features = max_sim_features(keys, replace(of_keys, items=np.searchsorted(keys, wide_keys[of_keys.items])))
+    utterances = {element: utterance for read in pending for element, utterance in read().items()}
+    features |= exchange_features(keys, wide_keys, matches, utterances, state.query.text.text)
     table = replace(state.table, named_share=named_share(utterances.values()))
-    state.table = table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
+    state.table = table.with_columns(spread_all(table.keys, keys, features), of=LATE_INTERACTION | EXCHANGES)

@@ -53,10 +53,10 @@ def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_al
             parameters: dict[str, Any] = {"owner": query.archive_id, "sources": sources, "items": items}
             pending = PendingQuery(load_sql("search.ranking", "item_moments"), parameters)
         (of_all,) = pending.rows()
-    found, seconds = _unpacked(of_all)
+    dated, seconds = _unpacked(of_all)
     moments: Ints = np.full(len(keys), MISSING)
-    wanted = are_among(found, keys)
-    moments[np.searchsorted(keys, found[wanted])] = seconds[wanted]
+    chosen = are_among(dated, keys)
+    moments[np.searchsorted(keys, dated[chosen])] = seconds[chosen]
     return moments
 
 
@@ -80,8 +80,8 @@ def days_in(zone: tzinfo, seconds: Ints) -> Ints:
     The offset is computed at the beginning and the end of each day in UTC, and for each moment only on a day on which
     it changes.
     """
-    days, place = np.unique(seconds // DAY_S, return_inverse=True)
-    first, last = (_offsets(zone, ends)[place] for ends in (days * DAY_S, (days + 1) * DAY_S))
+    days, inverse = np.unique(seconds // DAY_S, return_inverse=True)
+    first, last = (_offsets(zone, ends)[inverse] for ends in (days * DAY_S, (days + 1) * DAY_S))
     changing = np.flatnonzero(first != last)
     first[changing] = _offsets(zone, seconds[changing])
     local: Ints = (seconds + first) // DAY_S
@@ -198,9 +198,9 @@ def items_written_in(query: PreparedQuery, days: Days, moments: PendingQuery) ->
     keys, seconds = _unpacked(columns)
     distinct, places = np.unique(local_days(seconds), return_inverse=True)
     inside = np.array([not days.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()], np.bool_)
-    wanted = inside[places] & query.eligibility.admitted(keys)
-    order = np.argsort(keys[wanted])
-    return keys[wanted][order], seconds[wanted][order]
+    chosen = inside[places] & query.eligibility.admitted(keys)
+    order = np.argsort(keys[chosen])
+    return keys[chosen][order], seconds[chosen][order]
 
 
 # --- begun ----------------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ def has_begun(archive_id: int, span: DayRange) -> bool:
         "first": _midnight(shifted(span.first, days=-NEARBY_DAYS)),
         "after_last": _midnight(shifted(span.last, days=NEARBY_DAYS + 1)),
     }
-    ((found,),) = PendingQuery(load_sql("search.ranking", "sources_begun"), parameters).rows()
-    return bool(found)
+    ((has_source,),) = PendingQuery(load_sql("search.ranking", "sources_begun"), parameters).rows()
+    return bool(has_source)
 
 
 def _midnight(day: date) -> datetime:

@@ -122,7 +122,9 @@ class LatePassages:
     def elements_by_kind(self) -> dict[str, set[int]]:
         """Return the elements of the passages, by the kind of their sources."""
         pairs = set(zip(self.kinds, self.entries["element"].tolist(), strict=True))
-        return {kind: {element for own, element in pairs if own == kind} for kind in {kind for kind, _ in pairs}}
+        return {
+            kind: {element for of_pair, element in pairs if of_pair == kind} for kind in {kind for kind, _ in pairs}
+        }
 
     def matched(self) -> PassageMatches:
         """Compare the query's tokens with the passages."""

@@ -90,10 +90,10 @@ def check_weights(document: Mapping[str, Any]) -> Mapping[str, Weights]:
     return tables
 
 
-def _require_same(what: str, expected: frozenset[str], found: frozenset[str]) -> None:
-    if missing := expected - found:
+def _require_same(what: str, expected: frozenset[str], given_names: frozenset[str]) -> None:
+    if missing := expected - given_names:
         raise WeightsError(f"The {what} lack {', '.join(sorted(missing))}.")
-    if unknown := found - expected:
+    if unknown := given_names - expected:
         raise WeightsError(f"The {what} hold what nothing makes: {', '.join(sorted(unknown))}.")
 
 

@@ -100,15 +100,15 @@ def read_calibrations(document: Mapping[str, Any]) -> Mapping[str, Mapping[str, 
     """Return the calibrations by model and mode. Raises: CalibrationError, which names the error."""
     if document.get("version") != VERSION:
         raise CalibrationError(f"relevance.json has version {document.get('version')!r}, not {VERSION}.")
-    found: dict[str, dict[str, Calibration]] = {}
+    calibrations: dict[str, dict[str, Calibration]] = {}
     for model, modes in document["models"].items():
         if unknown := set(modes) - MODES:
             raise CalibrationError(f"{model} is calibrated for what is no mode: {', '.join(sorted(unknown))}.")
-        found[model] = {
+        calibrations[model] = {
             mode: Calibration(**{name: _odds(model, odds) for name, odds in entry.items()})
             for mode, entry in modes.items()
         }
-    return found
+    return calibrations
 
 
 def _odds(model: str, entry: Mapping[str, Any]) -> Odds:
@@ -265,17 +265,17 @@ def gather_evidence(
     query: PreparedQuery, table: FeatureTable, scores: Scores, order: Order, word_weights: Mapping[str, float]
 ) -> Evidence:
     """Return the evidence with the same names for all modes; features that a mode lacks are 0."""
-    found = _of_words(query, table, word_weights)
+    features = _of_words(query, table, word_weights)
     first = int(order[0])
     for name in HIGHEST:
         highest, median, of_first = _height(table.columns.get(name), first)
-        found[str(name)] = highest
-        found[f"{name}_margin"] = highest - median
-        found[f"{name}_first"] = of_first
+        features[str(name)] = highest
+        features[f"{name}_margin"] = highest - median
+        features[f"{name}_first"] = of_first
     best = float(scores[first])
-    found["lead"] = (best - float(scores[order[1]])) / max(best, 1e-6) if len(order) > 1 else 1.0
-    found["said_by_another"] = _margin_over_named_speaker(table)
-    return Evidence(found, table, scores, order)
+    features["lead"] = (best - float(scores[order[1]])) / max(best, 1e-6) if len(order) > 1 else 1.0
+    features["said_by_another"] = _margin_over_named_speaker(table)
+    return Evidence(features, table, scores, order)
 
 
 def _height(column: Scores | None, first: int) -> tuple[float, float, float]:

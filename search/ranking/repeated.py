@@ -47,11 +47,11 @@ def answers_first(state: SearchState, shown: slice) -> None:
     repeating = [key for key in keys.tolist() if key in whole and _repeats(rows[key], words, asked)]
     order = keys.tolist()
     for key in reversed(repeating):
-        place = next((at for at, other in enumerate(order) if _answers(other, key, rows, whole)), -1)
-        if place > order.index(key):
-            order.insert(place, order.pop(order.index(key)))
+        answer = next((at for at, other in enumerate(order) if _answers(other, key, rows, whole)), -1)
+        if answer > order.index(key):
+            order.insert(answer, order.pop(order.index(key)))
             state.repeated.add(key)
-    places = {key: place for place, key in enumerate(keys.tolist())}
+    places = {key: answer for answer, key in enumerate(keys.tolist())}
     state.order = np.concatenate([top[[places[key] for key in order]], state.order[BEST:]])
 
 

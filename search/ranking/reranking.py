@@ -275,8 +275,8 @@ def document_of(hit: Hit) -> str:
 
 def mark_reranked(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
     """Return the hits; those that the reranker placed list it among their matches."""
-    known = set(placed)
-    return [replace(hit, matched=(*hit.matched, NAME)) if hit.key in known else hit for hit in hits]
+    keys = set(placed)
+    return [replace(hit, matched=(*hit.matched, NAME)) if hit.key in keys else hit for hit in hits]
 
 
 # --- rerank weights -------------------------------------------------------------------------------
@@ -287,8 +287,8 @@ def mark_reranked(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
 
 def weight_of(options: RerankOptions) -> float:
     """Return the fitted weight of this reranker, or the default weight if it was never fitted. One query."""
-    found = RerankerWeight.objects.filter(name=options.name).values_list("weight", flat=True).first()
-    return UNFITTED_WEIGHT if found is None else found
+    weight = RerankerWeight.objects.filter(name=options.name).values_list("weight", flat=True).first()
+    return UNFITTED_WEIGHT if weight is None else weight
 
 
 def keep_weight(options: RerankOptions, fit: WeightFit) -> None:

@@ -25,8 +25,8 @@ _TOPIC = re.compile(
 
 def topic_of(text: QueryText) -> str:
     """Return the topic of "conversations about a topic"; "" for every other query. English only."""
-    found = None if text.operators else _TOPIC.fullmatch(" ".join(text.text.split()))
-    return found[1].rstrip("?!. ") if found else ""
+    match = None if text.operators else _TOPIC.fullmatch(" ".join(text.text.split()))
+    return match[1].rstrip("?!. ") if match else ""
 
 
 def one_of_each_source(keys: ItemKeys, scores: Scores, order: Order, compared: ComparedVectors | None) -> Order:

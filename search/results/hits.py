@@ -165,8 +165,8 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     if compared:
         passages = with_similarities(compared, passages)
     # A feature is shown from this value on: a share of its best value in these results.
-    found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
-    best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
+    columns = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
+    best = {name: float(np.nanmax(values)) for name, values in columns.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     sections = _sections_of(query.archive_id, rows)
     return [
@@ -193,8 +193,8 @@ def overturned_by(pending: PendingQuery) -> dict[Turn, Overturning]:
     """Return the last turn that decides otherwise for each (source, item) that has one."""
     overturned: dict[Turn, Overturning] = {}
     for source, item, heading, conclusion, conversation, number, *later, is_next in pending.rows():
-        earlier, said = Said(heading, conclusion or ""), Said(later[0], later[1] or "")
-        if quote := overturning(earlier, said, is_next=is_next):
+        earlier, current = Said(heading, conclusion or ""), Said(later[0], later[1] or "")
+        if quote := overturning(earlier, current, is_next=is_next):
             overturned[source, item] = Overturning(conversation, number, quote)
     return overturned
 
@@ -204,12 +204,12 @@ def _sections_of(archive_id: int, rows: Mapping[Turn, HitRow]) -> dict[Turn, Sec
     items = {(row.object_id, turn[1]): turn for turn, row in rows.items() if row.kind == SECTIONS}
     if not items:
         return {}
-    found = Section.objects.filter(
+    rows_of_sections = Section.objects.filter(
         archive_id=archive_id,
         document_id__in={document for document, _ in items},
         number__in={number for _, number in items},
     )
-    return {items[key]: row for row in found if (key := (row.document_id, row.number)) in items}
+    return {items[key]: row for row in rows_of_sections if (key := (row.document_id, row.number)) in items}
 
 
 def _hit(

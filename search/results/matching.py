@@ -71,15 +71,13 @@ class QueryStems:
             for match in _WORD.finditer(plain.text)
             if (word := match.group()).startswith(beginnings) and stem(word) in marked
         ]
-        places += [place for word, place in joined_words(plain.text) if stem(word) in marked]
+        places += [span for word, span in joined_words(plain.text) if stem(word) in marked]
         if not text.isascii():
             places += [match.span() for match in _AMONG_UNSPACED.finditer(plain.text) if stem(match[0]) in marked]
-            places += _joined(
-                place for place in places_of_pairs(plain.text) if plain.text[slice(*place)] in self._telling
-            )
-        places += [place for sign in self._signs for place in _places_of(sign, plain.text)]
-        places = _without_overlaps([*places, *(place for _, spans in contained for place in spans)])
-        return [plain.span_of(*place) for place in places]
+            places += _joined(span for span in places_of_pairs(plain.text) if plain.text[slice(*span)] in self._telling)
+        places += [span for sign in self._signs for span in _places_of(sign, plain.text)]
+        places = _without_overlaps([*places, *(span for _, spans in contained for span in spans)])
+        return [plain.span_of(*span) for span in places]
 
     def held_in(self, text: str) -> list[str]:
         """Return the query's stems that the text contains, except those of little weight."""
@@ -118,15 +116,15 @@ class QueryStems:
         """Return the start of the first phrase, otherwise of the first word with the greatest weight, otherwise 0."""
         plain = FoldedText.of(text)
         words = list(_stems_with_places(plain.text))
-        starts = [place[0] for phrase in self._phrases for place in _phrase_places(words, phrase)]
+        starts = [span[0] for phrase in self._phrases for span in _phrase_places(words, phrase)]
         if not starts:
-            telling = [(-self._telling[word], place[0]) for word, place in words if word in self._telling]
+            telling = [(-self._telling[word], span[0]) for word, span in words if word in self._telling]
             starts = [min(telling)[1]] if telling else []
         return plain.span_of(min(starts), min(starts) + 1)[0] if starts else 0
 
-    def share_of(self, held: Iterable[str]) -> float:
+    def share_of(self, words: Iterable[str]) -> float:
         """Return the share of the query's weight that these stems have."""
-        return sum([self._telling[word] for word in held]) / self._total
+        return sum([self._telling[word] for word in words]) / self._total
 
     def counted(self, words: Iterable[str]) -> set[str]:
         """Return the stems of these words of the query, except those of little weight."""
@@ -155,8 +153,8 @@ def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> 
     """
     size = len(phrase)
     starts = (at for at, (word, _) in enumerate(words) if word == phrase[0])
-    found = (words[at : at + size] for at in starts)
-    return [(run[0][1][0], run[-1][1][1]) for run in found if [word for word, _ in run] == phrase]
+    runs = (words[at : at + size] for at in starts)
+    return [(run[0][1][0], run[-1][1][1]) for run in runs if [word for word, _ in run] == phrase]
 
 
 def _places_of(sign: str, text: str) -> Iterator[Span]:
@@ -180,7 +178,7 @@ def _joined(places: Iterable[Span]) -> list[Span]:
 def _without_overlaps(places: Sequence[Span]) -> list[Span]:
     """Return the places in order; of overlapping ones the first and longest."""
     kept: list[Span] = []
-    for start, end in sorted(places, key=lambda place: (place[0], -place[1])):
+    for start, end in sorted(places, key=lambda span: (span[0], -span[1])):
         if not kept or start >= kept[-1][1]:
             kept.append((start, end))
     return kept

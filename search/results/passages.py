@@ -77,8 +77,8 @@ def near_places(compared: ComparedVectors, keys: ItemKeys, kinds: Sequence[int])
     turns = zip(*split_keys(keys[near.of_item]), strict=True)
     columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]
     places: dict[Turn, list[PassagePlace]] = {}
-    for turn, *place in zip(turns, *columns, near.cosines.tolist(), strict=True):
-        places.setdefault(turn, []).append(tuple(place))
+    for turn, *column_values in zip(turns, *columns, near.cosines.tolist(), strict=True):
+        places.setdefault(turn, []).append(tuple(column_values))
     return places
 
 
@@ -103,29 +103,31 @@ def best_passages(
     rare = {word for word, weight in weighed.items() if weight >= least}
     rare_stems = {turn: words.counted(rare.intersection(held.get(turn, ()))) for turn in turns}
     phrases = words.longest_of_phrases
-    known = {turn: candidates[turn] for turn in turns if turn in candidates}
-    bare = {turn: home for turn, home in turns.items() if turn not in known}
+    near = {turn: candidates[turn] for turn in turns if turn in candidates}
+    bare = {turn: home for turn, home in turns.items() if turn not in near}
     stems = {turn: words.counted(held.get(turn, ())) for turn in bare}
     # Judge all passages of items in elements with one of these stems. Text without stored
     # passages is split here.
     places = {} if query.space else _all_places(query, list(bare), limit=None)
-    wanted = frozenset(phrases).union(*stems.values())
-    elements = _elements(query.archive_id, places, bare, with_stems=wanted)
-    found = {turn: (_judged(places[turn], elements[turn], words, rare_stems[turn]), elements[turn]) for turn in places}
+    with_stems = frozenset(phrases).union(*stems.values())
+    elements = _elements(query.archive_id, places, bare, with_stems=with_stems)
+    judged_turns = {
+        turn: (_judged(places[turn], elements[turn], words, rare_stems[turn]), elements[turn]) for turn in places
+    }
     is_whole = {
-        turn for turn, (judged, _) in found.items() if judged and not _missing(judged, rare_stems[turn], phrases)
+        turn for turn, (judged, _) in judged_turns.items() if judged and not _missing(judged, rare_stems[turn], phrases)
     }
     unread = {turn: home for turn, home in bare.items() if turn not in is_whole}
     for turn, whole in _whole_items(query.archive_id, unread).items():
-        found[turn] = _judged(_split(whole.values(), query), whole, words, rare_stems[turn]), whole
-    found = _found_near(query, known, turns, words, rare_stems) | found
+        judged_turns[turn] = _judged(_split(whole.values(), query), whole, words, rare_stems[turn]), whole
+    judged_turns = _found_near(query, near, turns, words, rare_stems) | judged_turns
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: (
             *(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn])),
             *_excerpt(judged, elements),
         )
-        for turn, (judged, elements) in found.items()
+        for turn, (judged, elements) in judged_turns.items()
         if judged
     }
 
@@ -141,9 +143,9 @@ def _found_near(
     elements too.
     """
     elements = _elements(query.archive_id, known, turns)
-    found = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in known.items()}
+    by_turn = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in known.items()}
     phrases = words.longest_of_phrases
-    missing = {turn: _missing(found[turn], rare_stems[turn], phrases) for turn in known}
+    missing = {turn: _missing(by_turn[turn], rare_stems[turn], phrases) for turn in known}
     lacking = [turn for turn, stems in missing.items() if stems]
     looked_into = lacking if query.text.phrases else lacking[:LOOKED_INTO]
     more = _all_places(query, looked_into, limit=PLACES_PER_HIT)
@@ -151,8 +153,8 @@ def _found_near(
     for turn, more_elements in _elements(query.archive_id, more, turns, known=elements, with_stems=stems).items():
         elements[turn] |= more_elements
         again = _judged_again([*known[turn], *more[turn]], elements[turn], words, missing[turn])
-        found[turn] = again or found[turn]
-    return {turn: (found[turn], elements[turn]) for turn in known}
+        by_turn[turn] = again or by_turn[turn]
+    return {turn: (by_turn[turn], elements[turn]) for turn in known}
 
 
 def _judged(
@@ -168,15 +170,15 @@ def _judged(
     If stems were `missing`, passages with most of them come first, and words alone count, not the cosine.
     """
     parts, rarest, judged = _parts(elements), frozenset(rare), []
-    for place in places:
-        if part := parts.get(place[:2]):
-            text = part.text[place[2] : place[3]]
+    for span in places:
+        if part := parts.get(span[:2]):
+            text = part.text[span[2] : span[3]]
             stems = words.held_in(text)
             share = words.share_of(stems)
             weight = DOCUMENT_WORD_SHARE if part.kind == "document" else WORD_SHARE
-            score = len(missing.intersection(stems)) + share if missing else place[-1] + weight * share
+            score = len(missing.intersection(stems)) + share if missing else span[-1] + weight * share
             judged.append(
-                _Judged(place, words.phrases_in(text), stems, len((missing or rarest).intersection(stems)), score)
+                _Judged(span, words.phrases_in(text), stems, len((missing or rarest).intersection(stems)), score)
             )
     return judged
 
@@ -241,10 +243,10 @@ def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | Non
         "passages": limit,
     }
     pending = PendingQuery(load_sql("search.results", "item_places"), parameters, keeps_plan=True)
-    found: dict[Turn, list[PassagePlace]] = {}
+    by_turn: dict[Turn, list[PassagePlace]] = {}
     for source, item, element, part, start, end in pending.rows():
-        found.setdefault((source, item), []).append((element, part, start, end, 0.0))
-    return found
+        by_turn.setdefault((source, item), []).append((element, part, start, end, 0.0))
+    return by_turn
 
 
 def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) -> list[PassagePlace]:
@@ -291,19 +293,19 @@ def _elements(
     With stems, at least the elements that contain one of them.
     """
     ids = {turn: {place[0] for place in of_turn} for turn, of_turn in places.items()}
-    wanted: dict[str, set[int]] = {}
+    by_kind: dict[str, set[int]] = {}
     for turn, of_turn in ids.items():
-        wanted.setdefault(homes[turn][0], set()).update(of_turn - known.get(turn, {}).keys())
+        by_kind.setdefault(homes[turn][0], set()).update(of_turn - known.get(turn, {}).keys())
     read = {
         kind: adapter_of(kind).read_elements_with(archive_id, missing, with_stems)
-        for kind, missing in wanted.items()
+        for kind, missing in by_kind.items()
         if missing
     }
-    found: dict[Turn, dict[int, Element]] = {}
+    elements: dict[Turn, dict[int, Element]] = {}
     for turn, of_turn in ids.items():
         at_hand = {**known.get(turn, {}), **read.get(homes[turn][0], {})}
-        found[turn] = {number: at_hand[number] for number in of_turn if number in at_hand}
-    return found
+        elements[turn] = {number: at_hand[number] for number in of_turn if number in at_hand}
+    return elements
 
 
 def _whole_items(archive_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[int, Element]]:
@@ -329,8 +331,8 @@ def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePla
     ]
 
 
-def _shown(place: PassagePlace, elements: Mapping[int, Element], words: QueryStems) -> ShownPassage:
-    message_id, part_index, start, end, similarity = place
+def _shown(span: PassagePlace, elements: Mapping[int, Element], words: QueryStems) -> ShownPassage:
+    message_id, part_index, start, end, similarity = span
     parts = elements[message_id].parts
     part = next((part for part in parts if part.index == part_index), None)
     text, is_call = (part.text[start:end], part.kind == "call") if part else ("", False)

@@ -30,8 +30,8 @@ def items_with_sign(query: PreparedQuery, sign: str) -> tuple[ItemKeys, bool]:
             continue
         found = adapter.elements_with(query.archive_id, sign, scanned=SCANNED, limit=MOST_READ)
         home = {element: object_id for object_id, element in found}
-        own = Source.objects.filter(archive_id=query.archive_id, kind=kind)
-        source_of = dict(own.filter(object_id__in=set(home.values())).values_list("object_id", "pk"))
+        of_archive = Source.objects.filter(archive_id=query.archive_id, kind=kind)
+        source_of = dict(of_archive.filter(object_id__in=set(home.values())).values_list("object_id", "pk"))
         containing = [
             (source_of[home[number]], element.item_number)
             for number, element in adapter.read_elements(query.archive_id, home).items()
@@ -40,7 +40,7 @@ def items_with_sign(query: PreparedQuery, sign: str) -> tuple[ItemKeys, bool]:
         ]
         if containing:
             keys.append(item_keys(*zip(*containing, strict=True)))
-            elements = own.aggregate(all=Sum("element_count"))["all"]
+            elements = of_archive.aggregate(all=Sum("element_count"))["all"]
             is_all = is_all and len(found) < MOST_READ and elements <= SCANNED
     distinct_keys = distinct(np.concatenate(keys))
     return distinct_keys[query.eligibility.admitted(distinct_keys)], is_all

@@ -34,8 +34,8 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
 
 
 def _is_any_of(how: Filter, values: str) -> str:
-    found = f"{how.indexed} = ANY({values})"
-    return f"({found} OR {how.indexed} = '' AND {how.indexed_instead} = ANY({values}))" if how.instead else found
+    equals = f"{how.indexed} = ANY({values})"
+    return f"({equals} OR {how.indexed} = '' AND {how.indexed_instead} = ANY({values}))" if how.instead else equals
 
 
 def _sources_where(condition: str) -> str:

@@ -49,8 +49,8 @@ class Correction:
 
     @property
     def note(self) -> str:
-        said = gettext("Results for “%(text)s”. Put words in quotes to search for them as typed: %(typed)s.")
-        return said % {"text": self.text, "typed": ", ".join(f'"{word}"' for word in self.words)}
+        sentence = gettext("Results for “%(text)s”. Put words in quotes to search for them as typed: %(typed)s.")
+        return sentence % {"text": self.text, "typed": ", ".join(f'"{word}"' for word in self.words)}
 
     def exactly(self, typed: str) -> str:
         """Return the typed query with these words in quotes: it searches for them as they are."""
@@ -106,9 +106,9 @@ def _nearest(word: str, vocabulary: "_Vocabulary") -> str:
     if not counts and len(word) >= FAR_CHARS:
         costs = _two_edits(word, costs)
         counts = vocabulary.count(costs, inflected=word)
-    held = {edited: counts[edited] + counts[f"{MARK}{edited}"] for edited in costs}
-    possible = [edited for edited, count in held.items() if count]
-    return min(possible, key=lambda edited: (costs[edited], -held[edited], edited), default="")
+    totals = {edited: counts[edited] + counts[f"{MARK}{edited}"] for edited in costs}
+    possible = [edited for edited, count in totals.items() if count]
+    return min(possible, key=lambda edited: (costs[edited], -totals[edited], edited), default="")
 
 
 def _edits(word: str) -> dict[str, int]:
@@ -180,8 +180,8 @@ class _Vocabulary:
             digest, _ = read_digest(self._archive_id, home)
             postings = current_postings(self._archive_id, home, digest)
             if postings is not None:
-                found = np.bincount(postings.occurrences(lexemes).words, minlength=len(lexemes))
-                counts.update({lexemes[at]: int(found[at]) for at in np.flatnonzero(found).tolist()})
+                by_lexeme = np.bincount(postings.occurrences(lexemes).words, minlength=len(lexemes))
+                counts.update({lexemes[at]: int(by_lexeme[at]) for at in np.flatnonzero(by_lexeme).tolist()})
         parameters = {"owner": self._archive_id, "lexemes": lexemes}
         counts.update(dict(PendingQuery(load_sql("search.retrieval", "unpacked_lexemes"), parameters).rows()))
         return counts

@@ -64,24 +64,24 @@ class WordCounts:
         cells = np.flatnonzero(filled)
         terms = np.repeat(np.arange(len(counts)), np.count_nonzero(filled, axis=1))
         places = cells - terms * len(keys)
-        held = filled.any(axis=0)
-        if not held.all():
-            places = (np.cumsum(held) - 1)[places]
-            keys, lengths = keys[held], lengths[held]
+        is_filled = filled.any(axis=0)
+        if not is_filled.all():
+            places = (np.cumsum(is_filled) - 1)[places]
+            keys, lengths = keys[is_filled], lengths[is_filled]
         return cls(keys, lengths, terms, places, counts.reshape(-1)[cells])
 
-    def of_items(self, wanted: NDArray[np.bool_]) -> "WordCounts":
+    def of_items(self, chosen: NDArray[np.bool_]) -> "WordCounts":
         """Return the counts of these items alone."""
-        kept = wanted[self.places]
-        number = np.cumsum(wanted) - 1
+        kept = chosen[self.places]
+        number = np.cumsum(chosen) - 1
         return WordCounts(
-            self.keys[wanted], self.lengths[wanted], self.terms[kept], number[self.places[kept]], self.counts[kept]
+            self.keys[chosen], self.lengths[chosen], self.terms[kept], number[self.places[kept]], self.counts[kept]
         )
 
 
-def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
+def joined_counts(parts: Sequence[WordCounts], term_count: int) -> WordCounts:
     """Sum the counts of several columns."""
-    filled = [one for one in found if len(one.keys)]
+    filled = [one for one in parts if len(one.keys)]
     if len(filled) == 1:
         one = filled[0]
         return WordCounts(one.keys, one.lengths, one.terms, one.places, one.counts, term_count)
@@ -92,31 +92,31 @@ def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
     lengths = np.zeros(len(keys), np.float32)
     counts = np.zeros((term_count, len(keys)), np.float32)
     for one in filled:
-        place = np.searchsorted(keys, one.keys)
-        lengths[place] = one.lengths
-        counts[one.terms, place[one.places]] += one.counts
+        position = np.searchsorted(keys, one.keys)
+        lengths[position] = one.lengths
+        counts[one.terms, position[one.places]] += one.counts
     joined = WordCounts.of_matrix(keys, lengths, counts)
     return WordCounts(joined.keys, joined.lengths, joined.terms, joined.places, joined.counts, term_count)
 
 
-def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[ItemKeys, dict[str, Scores]]:
+def word_features(matched: WordCounts, weights: Scores, corpus: Corpus) -> tuple[ItemKeys, dict[str, Scores]]:
     """Return features of the items found and of their neighbours, and the keys of both; `weights` are the terms'."""
-    keys, own_places = _with_neighbours(found.keys, corpus)
-    places, weight = own_places[found.places], weights[found.terms]
-    norms = K1 * (1 - B + B * found.lengths / max(corpus.mean_item_length, 1.0))
-    bm25 = _summed(places, weight * _saturated(found.counts, norms[found.places]), len(keys))
-    rank = RANKS[np.clip(found.counts, 1, 256).astype(np.int16) - 1] * np.minimum(found.counts, 1)
+    keys, own_places = _with_neighbours(matched.keys, corpus)
+    places, weight = own_places[matched.places], weights[matched.terms]
+    norms = K1 * (1 - B + B * matched.lengths / max(corpus.mean_item_length, 1.0))
+    bm25 = _summed(places, weight * _saturated(matched.counts, norms[matched.places]), len(keys))
+    rank = RANKS[np.clip(matched.counts, 1, 256).astype(np.int16) - 1] * np.minimum(matched.counts, 1)
     ranks = _summed(places, weight * rank, len(keys))
-    held = np.zeros((len(weights), len(keys)), np.bool_)
-    held.reshape(-1)[found.terms * len(keys) + places] = True
+    matched_terms = np.zeros((len(weights), len(keys)), np.bool_)
+    matched_terms.reshape(-1)[matched.terms * len(keys) + places] = True
     total = max(float(weights.sum()), 1e-6)
     return keys, {
         Feature.BM25: bm25,
         Feature.NEIGHBOUR_BM25: ranks + NEIGHBOUR_SHARE * sum(_shifted(keys, ranks)),
-        **_source_features(keys, places, found, corpus),
+        **_source_features(keys, places, matched, corpus),
         Feature.SOURCE_BEST_BM25: best_of_source(keys, bm25),
         Feature.COVERAGE: _summed(places, weight, len(keys)) / total,
-        Feature.NEIGHBOUR_COVERAGE: weights @ _terms_nearby(keys, held) / total,
+        Feature.NEIGHBOUR_COVERAGE: weights @ _terms_nearby(keys, matched_terms) / total,
     }
 
 
@@ -145,12 +145,12 @@ def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> tuple[ItemKeys, Ints]:
     return np.sort(wide, kind="stable"), np.arange(len(keys)) + added_before
 
 
-def _terms_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _terms_nearby(keys: ItemKeys, matched_terms: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which terms (terms, n) each item, or its neighbours, contain."""
-    wide = held.copy()
+    wide = matched_terms.copy()
     adjacent = np.diff(keys) == 1
-    wide[:, 1:] |= held[:, :-1] & adjacent
-    wide[:, :-1] |= held[:, 1:] & adjacent
+    wide[:, 1:] |= matched_terms[:, :-1] & adjacent
+    wide[:, :-1] |= matched_terms[:, 1:] & adjacent
     return wide
 
 
@@ -163,15 +163,15 @@ def _shifted(keys: ItemKeys, values: NDArray[T]) -> tuple[NDArray[T], NDArray[T]
     return before, after
 
 
-def _source_features(keys: ItemKeys, places: Ints, found: WordCounts, corpus: Corpus) -> dict[str, Scores]:
+def _source_features(keys: ItemKeys, places: Ints, matched: WordCounts, corpus: Corpus) -> dict[str, Scores]:
     """Return BM25 of each item's whole source, and the same with idf squared: a long source contains all common
     words.
     """
     starts = source_starts(keys)
     sizes = np.diff(starts, append=len(keys))
     source = np.repeat(np.arange(len(starts)), sizes)
-    shape = found.term_count, len(starts)
-    sums = np.bincount(found.terms * shape[1] + source[places], found.counts, shape[0] * shape[1]).reshape(shape)
+    shape = matched.term_count, len(starts)
+    sums = np.bincount(matched.terms * shape[1] + source[places], matched.counts, shape[0] * shape[1]).reshape(shape)
     lengths = corpus.of_sources(keys[starts] >> ITEM_BITS, corpus.lengths)
     mean_length = float(corpus.lengths.sum()) / max(len(corpus.sources), 1)
     norms = K1 * (1 - B + B * lengths / max(mean_length, 1.0))
@@ -210,15 +210,15 @@ class MatchedTerms:
 
     def of_items(self, keys: ItemKeys) -> list[frozenset[str]]:
         """Return the words that each of a few items contains; none for an item found by its vector alone."""
-        found: list[frozenset[str]] = [frozenset()] * len(keys)
+        words: list[frozenset[str]] = [frozenset()] * len(keys)
         if not len(self.counts.keys):
-            return found
+            return words
         at = np.minimum(np.searchsorted(self.counts.keys, keys), len(self.counts.keys) - 1)
-        known = np.flatnonzero(self.counts.keys[at] == keys)
+        present = np.flatnonzero(self.counts.keys[at] == keys)
         number = np.full(len(self.counts.keys), -1)
-        number[at[known]] = known
+        number[at[present]] = present
         entries = np.flatnonzero(number[self.counts.places] >= 0)
         numbers = number[self.counts.places[entries]].tolist()
         for item, term in zip(numbers, self.counts.terms[entries].tolist(), strict=True):
-            found[item] |= self.words[term]
-        return found
+            words[item] |= self.words[term]
+        return words

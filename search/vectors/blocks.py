@@ -59,8 +59,8 @@ class Blocks:
     @property
     def size(self) -> int:
         """Return the size in bytes."""
-        own = self.entries.nbytes + self.codes.size + len(self.tokens) * TOKENS_BYTES
-        return own + 3 * self.ids.nbytes + 3 * 8 * len(self.entries)
+        fixed = self.entries.nbytes + self.codes.size + len(self.tokens) * TOKENS_BYTES
+        return fixed + 3 * self.ids.nbytes + 3 * 8 * len(self.entries)
 
     @cached_property
     def items(self) -> ItemKeys:

@@ -60,13 +60,13 @@ def rotated_back(vectors: Vector) -> Vector:
 def _mix(vectors: Vector, number: int) -> None:
     """Apply a Walsh-Hadamard transform, its own inverse, to the first dimensions in even rounds, else to the last."""
     size = 1 << (vectors.shape[1].bit_length() - 1)
-    place = slice(0, size) if number % 2 == 0 else slice(vectors.shape[1] - size, None)
-    mixed, width = np.ascontiguousarray(vectors[:, place]), 1
+    half = slice(0, size) if number % 2 == 0 else slice(vectors.shape[1] - size, None)
+    mixed, width = np.ascontiguousarray(vectors[:, half]), 1
     while width < size:
         pairs = mixed.reshape(len(mixed), size // (2 * width), 2, width)
         mixed = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
         width *= 2
-    vectors[:, place] = mixed.reshape(len(mixed), size) / np.float32(np.sqrt(size))
+    vectors[:, half] = mixed.reshape(len(mixed), size) / np.float32(np.sqrt(size))
 
 
 def encode(vectors: Vector) -> list[bytes]:

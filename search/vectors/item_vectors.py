@@ -88,8 +88,8 @@ def _chunks(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) ->
         return {}
     vectors = rotated_back(decoded(b"".join(bytes(code) for _, code, _ in rows), space.dimensions))
     passages: dict[int, list[tuple[int, Vector]]] = defaultdict(list)
-    for (place, _, count), vector in zip(rows, vectors, strict=True):
-        passages[spoken[place][0]].append((max(count, 1), vector))
+    for (index, _, count), vector in zip(rows, vectors, strict=True):
+        passages[spoken[index][0]].append((max(count, 1), vector))
     return {number: _chunks_of(of_item) for number, of_item in passages.items()}
 
 
@@ -99,11 +99,11 @@ def _chunks_of(passages: Sequence[tuple[int, Vector]]) -> list[tuple[int, Vector
     total = int(counts.sum())
     chunk_of = (np.cumsum(counts) - counts) * ceil(total / ITEM_TOKENS) // total
     vectors = np.array([vector for _, vector in passages], np.float32)
-    found = []
+    chunks = []
     for chunk in np.unique(chunk_of):
         inside = chunk_of == chunk
-        found.append((int(counts[inside].sum()), unit_rows((counts[inside] @ vectors[inside])[None])[0]))
-    return found
+        chunks.append((int(counts[inside].sum()), unit_rows((counts[inside] @ vectors[inside])[None])[0]))
+    return chunks
 
 
 def vector_text(vector: Vector) -> str:

@@ -17,11 +17,11 @@ def derivation_lock(source_id: int, lock: AdvisoryLock = AdvisoryLock.INDEXING) 
     keys = [lock, source_id % 2**31]
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "try_lock"), keys)
-        (held,) = cursor.fetchone()
+        (is_locked,) = cursor.fetchone()
         try:
-            yield held
+            yield is_locked
         finally:
-            if held:
+            if is_locked:
                 cursor.execute(load_sql("search.vectors", "unlock"), keys)
 
 

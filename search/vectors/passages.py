@@ -197,8 +197,8 @@ def store_ahead(
     drafts = {draft.digest: draft for draft in passages}
     if len(drafts) <= AHEAD:
         return StoredAhead(finished=True, computed=0)
-    known = _look_up(source.archive_id, space, list(drafts))
-    missing = [draft for digest, draft in drafts.items() if digest not in known]
+    stored = _look_up(source.archive_id, space, list(drafts))
+    missing = [draft for digest, draft in drafts.items() if digest not in stored]
     computed = 0
     for start in range(0, len(missing) - AHEAD, AHEAD):
         texts = {draft.digest: draft.text for draft in missing[start : start + AHEAD]}
@@ -259,29 +259,29 @@ def _replace(
     `store_vectors` is called in the same transaction with the failed elements; it stores the vectors of `items`.
     """
     texts = {draft.digest: draft.text for draft in drafts}
-    known = _look_up(source.archive_id, space, list(texts))
-    missing = {digest: text for digest, text in texts.items() if digest not in known}
+    stored = _look_up(source.archive_id, space, list(texts))
+    missing = {digest: text for digest, text in texts.items() if digest not in stored}
     refused: dict[UUID, str] = {}
     try:
         if missing:
             computed, refused = apart((yield TextsToEmbed(source.archive_id, space, missing)))
-            known |= computed
+            stored |= computed
     except EmbedderUnavailable as error:
         errors = {element.element_id: str(error) for element in elements}
         _announce_outcomes(source, space, elements, {}, errors, keep_completed=True)
         raise
-    kept = [draft for draft in drafts if draft.digest in known]
+    kept = [draft for draft in drafts if draft.digest in stored]
     errors = {draft.element.element_id: refused[draft.digest] for draft in drafts if draft.digest in refused}
     token_counts: Counter[int] = Counter()
     for draft in kept:
-        token_counts[draft.element.element_id] += known[draft.digest].token_count
+        token_counts[draft.element.element_id] += stored[draft.digest].token_count
     with transaction.atomic():
         lock_vectors(source.pk, space.pk)
         gone = Passage.objects.filter(stale, source=source, space=space)
         with_gone = set(gone.values_list("item_number", flat=True))
         if with_gone:
             gone.delete()
-        _insert(source, space, kept, known)
+        _insert(source, space, kept, stored)
         if store_vectors is not None:
             store_vectors(errors)
         pack_codes(source, space, with_gone.union(items, (element.item_number for element in elements)))
@@ -317,10 +317,12 @@ def apart(answer: Answer) -> tuple[dict[UUID, Embedded], dict[UUID, str]]:
     return embedded, {digest: str(answer[digest]) for digest in answer.keys() - embedded.keys()}
 
 
-def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft], known: dict[UUID, Embedded]) -> None:
+def _insert(
+    source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft], embedded_texts: dict[UUID, Embedded]
+) -> None:
     if not drafts:
         return
-    embedded = [known[draft.digest] for draft in drafts]
+    embedded = [embedded_texts[draft.digest] for draft in drafts]
     vectors = [item.vector for item in embedded if not isinstance(item.vector, bytes)]
     encoded = iter(encode(np.array(vectors, np.float32)))
     parameters: dict[str, Any] = {
@@ -346,8 +348,8 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft
 def new_passage_texts(archive_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
     """Return the texts of the elements' passages that the owner has with no vector of the space's sentence model."""
     texts = passage_texts(elements)
-    known = _equal_sentences(archive_id, space, list(texts))
-    return [text for digest, text in texts.items() if digest not in known]
+    stored = _equal_sentences(archive_id, space, list(texts))
+    return [text for digest, text in texts.items() if digest not in stored]
 
 
 def _look_up(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
@@ -390,7 +392,7 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iter
     others = iter(embed_each(embedder, [text for text in texts if text not in stored and text not in ahead]))
     coded: Iterator[bytes | None] = repeat(None, len(texts))
     if isinstance(embedder, PairedEmbedder):
-        coded = (coded_words(embedder, found) for found in embedder.tokens.embed_passages_with_tokens(texts))
+        coded = (coded_words(embedder, embedded) for embedded in embedder.tokens.embed_passages_with_tokens(texts))
     for text, count, tokens in zip(texts, embedder.count_tokens(texts), coded, strict=True):
         if text in stored:
             yield Embedded(stored[text], count, tokens)

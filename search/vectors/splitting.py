@@ -112,13 +112,13 @@ def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]
     while start < end:
         window_end = min(start + WINDOW_CHARS, end)
         window = text[start:window_end]
-        found = [
+        sentences = [
             (start + each["start_index"], start + each["end_index"])
             for each in get_sentence_boundaries(language, window)
         ]
-        if window_end < end and len(found) > 1:
-            window_end = found.pop()[0]
-        yield from found
+        if window_end < end and len(sentences) > 1:
+            window_end = sentences.pop()[0]
+        yield from sentences
         start = window_end
 
 
@@ -126,8 +126,8 @@ def _blocks(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield paragraphs, list items, headings and table rows."""
     block_start = position = start
     for line in text[start:end].splitlines(keepends=True):
-        said = line.lstrip()
-        if not said or _BLOCK_START.match(said):
+        stripped = line.lstrip()
+        if not stripped or _BLOCK_START.match(stripped):
             if position > block_start:
                 yield block_start, position
             block_start = position
@@ -177,5 +177,5 @@ def guess_language(text: str) -> str:
         if len(pattern.findall(sample)) * 4 > len(sample):
             return code
     words = _WORDS.findall(sample.lower())
-    counts = {code: sum(word in known for word in words) for code, known in _FUNCTION_WORDS.items()}
+    counts = {code: sum(word in function_words for word in words) for code, function_words in _FUNCTION_WORDS.items()}
     return max(counts, key=lambda code: (counts[code], code == "en"))

@@ -111,8 +111,8 @@ def _after_speaker(speaker: str, text: str) -> str:
 
 def _embedded_text(element: Element) -> str:
     pieces = [part.text if part.kind == "call" else part.text.strip() for part in element.parts if part.in_vector]
-    said = "\n".join(filter(None, pieces))
-    return _after_speaker(element.speaker, said) if said else ""
+    text = "\n".join(filter(None, pieces))
+    return _after_speaker(element.speaker, text) if text else ""
 
 
 def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.utils.translation import trim_whitespace
+
 _TRANSLATE = re.compile(
     r"""\{% translate (?P<q>["'])(?P<text>.*?)(?P=q)(?: context (?P<k>["'])(?P<context>.*?)(?P=k))?"""
 )
-_BLOCK = re.compile(r"\{% blocktranslate[^%]*?%\}(.*?)(?:\{% plural %\}(.*?))?\{% endblocktranslate %\}", re.S)
+_BLOCK = re.compile(r"\{% blocktranslate([^%]*?)%\}(.*?)(?:\{% plural %\}(.*?))?\{% endblocktranslate %\}", re.S)
 _ARGUMENT = re.compile(r"""\b_\((["'])(.*?)\1\)""")
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _ENTRY = re.compile(r'^(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?) ((?:"(?:[^"\\]|\\.)*"\s*)+)', re.M)
@@ -49,8 +51,9 @@ def marked_in_template(source: str) -> Iterator[Message]:
     """Yield the messages that `translate`, `blocktranslate` and `_()` mark."""
     for found in _TRANSLATE.finditer(source):
         yield Message(found["text"].replace("%", "%%"), context=found["context"] or "")
-    for text, plural in _BLOCK.findall(source):
-        yield Message(_with_places(text), _with_places(plural))
+    for options, *texts in _BLOCK.findall(source):
+        read = trim_whitespace if "trimmed" in options.split() else str
+        yield Message(*(_with_places(read(text)) for text in texts))
     for _, text in _ARGUMENT.findall(source):
         yield Message(text)
 

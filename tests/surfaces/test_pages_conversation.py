@@ -27,6 +27,7 @@ from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.support.api import Api
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -210,7 +211,7 @@ def test_thinking_and_tools_are_folded(owner: User, page: Callable[..., str]) ->
     answer = MessageDraft("user", (ToolResultPart("t1", "total 0\n" * 2_000),))
     conversation = make_conversation(owner, [user_says("go"), work, answer, assistant_says("so")])
     path = f"/conversations/{conversation.pk}"
-    text = page(path)
+    text = flat(page(path))
     assert text.count('<details class="part fold') == 2  # the thought, and the call with its result
     assert '<p class="step-label">Result</p>' in text
     assert "Show the other" in text
@@ -274,7 +275,7 @@ def test_undo_of_mark_restores_earlier_one(owner: User, browser: Client) -> None
     conversation = long_conversation(owner, 1)
     path = f"/conversations/{conversation.pk}/turns/0/mark"
     browser.post(path, {"kind": "outdated", "note": "was v1"})
-    text = browser.post(path, {"kind": "", "note": ""}, follow=True).content.decode()
+    text = flat(browser.post(path, {"kind": "", "note": ""}, follow=True).content.decode())
     notice = text[text.index("undo-notice") :].partition("</form>")[0]
     assert 'name="kind" value="outdated"' in notice
     assert 'name="note" value="was v1"' in notice
@@ -457,7 +458,7 @@ def test_parts_that_hold_passage_are_open(owner: User, page: Callable[..., str])
     address = passage_address(conversation, 2, 7200, 7205)
     result = page(address)
     assert 'tabindex="-1">found</mark>' in result
-    rest = unescape(result.split('class="rest"><a href="')[1].split('"')[0])
+    rest = unescape(flat(result).split('class="rest"><a href="')[1].split('"')[0])
     assert rest.endswith("/messages/2/parts/0?from=7200&to=7205")
     whole = page(rest, **HTMX)
     assert 'tabindex="-1">found</mark>' in whole
@@ -492,7 +493,8 @@ def test_pages_count_turns_from_one_and_other_surfaces_from_zero(owner: User, pa
     command = StringIO()
     call_command("conversation_search", "--user", owner.username, "--query", asked, "--limit", "1", stdout=command)
     tools = {"ConversationSearch": {"query": asked}, "conversation_recall": {"query": asked}}
-    shown = re.findall(r'class="turn-number" href="[^"]*turn=(\d+)#[^>]*>[^<\d]*(\d+)', page(made.get_absolute_url()))
+    text = flat(page(made.get_absolute_url()))
+    shown = re.findall(r'class="turn-number" href="[^"]*turn=(\d+)#[^>]*>[^<\d]*(\d+)', text)
     assert shown == [("0", "1"), ("1", "2"), ("2", "3")]
     assert re.findall(r"turn (\d)", page(f"/search?q={asked}"))[0] == "2"
     assert Api(owner).get("/conversations/search", query=asked).json()["results"][0]["turn_number"] == 1

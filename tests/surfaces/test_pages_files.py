@@ -10,6 +10,7 @@ from convmemory.conversations.models import Conversation
 from tests.factories import make_conversation, make_user, user_says
 from tests.integration.conversations.test_file_edits import agent_edits, write
 from tests.integration.conversations.test_why import edit
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 MAX_STATEMENTS = 14
@@ -69,7 +70,7 @@ def test_file_shows_each_line_with_the_turn_that_wrote_it(page: Client, well: Co
 
 
 def test_two_versions_are_compared(page: Client, well: Conversation) -> None:
-    shown = text_of(page, f"/files/one?project={ROOT}&path=src/pump.py&version=2&against=1")
+    shown = flat(text_of(page, f"/files/one?project={ROOT}&path=src/pump.py&version=2&against=1"))
     assert '<span class="is-removed"><span class="diff-sign">-</span>rate = 40' in shown
     assert '<span class="is-added"><span class="diff-sign">+</span>rate = 25' in shown
 

@@ -14,6 +14,7 @@ from convmemory.conversations.statistics import count_changed
 from convmemory.core.queue.fair_queue import asked_for
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -76,7 +77,7 @@ def test_search_by_time_alone_shows_what_was_worked_on_then(owner: User, client:
     one = make_conversation(owner, drafts, title="Dead<lock>", project="/src/mill", agent="codex")
     count_changed(archive_id=owner.pk)
     for address in ("/search?after=2024-05-01&before=2024-05-31", "/search?q=after:2024-05+before:2024-05"):
-        page = client.get(address).content.decode()
+        page = flat(client.get(address).content.decode())
         assert "<h1>May 2024 <small>2 messages</small></h1>" in page
         assert f'href="/conversations/{one.pk}?turn=0#turn-0"' in page
         assert "Dead&lt;lock&gt;" in page

@@ -11,6 +11,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations import browsing, curating
 from convmemory.conversations.models import Conversation, Tag
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -94,7 +95,7 @@ def test_many_are_changed_at_once_and_taken_back(owner: User, client: Client, ac
     answer = client.post(
         "/library/change", {"chosen": numbers[:2], "action": action, "next": "/library?agent="}, follow=True
     )
-    page = answer.content.decode()
+    page = flat(answer.content.decode())
     assert "2 conversations " in page
     assert Conversation.objects.filter(**{f"{field}__isnull": False}).count() == 2
     form = page.split('class="notice undo-notice"')[1].split("</form>")[0]

@@ -50,7 +50,7 @@ class MarkdownWriter:
         return ""
 
     def _written(self, part: TurnPart) -> Iterator[str]:
-        texts = {place: part_as_markdown(each) for place, each in part.parts().items()}
+        texts = {index: part_as_markdown(each) for index, each in part.parts().items()}
         for block in part.blocks(work=PageWork(left=0)):  # no HTML is needed
             view = block.view
             paragraphs = [self._heading(block), f"*{_escaped(one_line(str(view.mark), 400))}*" if view.mark else ""]

@@ -128,9 +128,9 @@ def undo_import(request: HttpRequest, import_id: int, space: Space = "") -> Stat
 
 def _form(request: HttpRequest, wait_s: int) -> UploadForm:
     file = uploaded_file(request, others=("format", "wait"))
-    given = request.POST.get("wait", "")
-    refusal = f"wait={given[:40]!r} is no waiting time: give 0 to {MAX_WAIT_S} seconds."
-    chosen_s = number_or_refuse(given, refusal, maximum=MAX_WAIT_S)
+    text = request.POST.get("wait", "")
+    refusal = f"wait={text[:40]!r} is no waiting time: give 0 to {MAX_WAIT_S} seconds."
+    chosen_s = number_or_refuse(text, refusal, maximum=MAX_WAIT_S)
     return UploadForm(file, request.POST.get("format") or AUTO, wait_s if chosen_s is None else chosen_s)
 
 

@@ -126,8 +126,8 @@ def _stored(file: "File[Any]", *, name: str, size: int, archive_id: int) -> Stor
     file.seek(0)
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(0)
-    place = upload_storage().save(upload_place(archive_id=archive_id), file)
-    return StoredUpload(file=place, name=name, size=size, digest=digest)
+    stored_name = upload_storage().save(upload_place(archive_id=archive_id), file)
+    return StoredUpload(file=stored_name, name=name, size=size, digest=digest)
 
 
 def create_import(*, caller: Caller, stored: StoredUpload, format: str = AUTO) -> Import:
@@ -174,10 +174,10 @@ def _queue_kept(caller: Caller, import_id: int, **values: Any) -> Import:
 
 def get_import(*, caller: Caller, import_id: int) -> Import:
     """Return the caller's import. Raises: NotFound."""
-    found = Import.objects.filter(archive_id=caller.archive_id, pk=import_id).first()
-    if found is None:
+    row = Import.objects.filter(archive_id=caller.archive_id, pk=import_id).first()
+    if row is None:
         raise NotFound(f"There is no import {import_id}.")
-    return found
+    return row
 
 
 def imports_of(*, caller: Caller, limit: int, digest: str = "") -> list[Import]:

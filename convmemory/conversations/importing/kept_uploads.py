@@ -113,10 +113,10 @@ def _count(kept: KeptUpload, size: int) -> None:
 
 
 def _delete(kept: KeptUpload) -> int:
-    place = str(kept.file)
+    stored_name = str(kept.file)
     _, by_model = kept.delete()
-    if place:
-        transaction.on_commit(lambda: kept_storage().delete(place))
+    if stored_name:
+        transaction.on_commit(lambda: kept_storage().delete(stored_name))
     return by_model.get(KeptUpload._meta.label, 0)
 
 

@@ -82,12 +82,12 @@ def links_of(rows: Iterable[Import]) -> dict[tuple[int, str], Links]:
     """Return the links of these imports of one owner by import and file. One query."""
     numbers = [row.pk for row in rows]
     owners = {row.archive_id for row in rows}
-    found = ImportedConversation.objects.filter(
+    imported = ImportedConversation.objects.filter(
         outside_trash("conversation"), archive_id__in=owners, import_job_id__in=numbers
     ).order_by("pk")
     fields = ("import_job_id", "file", "conversation_id", "conversation__title", "conversation__turn_count", "created")
     by_file: dict[tuple[int, str], dict[int, Link]] = defaultdict(dict)
-    for number, file, conversation_id, title, turns, created in found.values_list(*fields)[:MAX_LINKS]:
+    for number, file, conversation_id, title, turns, created in imported.values_list(*fields)[:MAX_LINKS]:
         by_file[number, file].setdefault(conversation_id, Link(conversation_id, title, turns, created))
     return {
         key: Links(tuple(links.values())[:LINKS_PER_FILE], max(0, len(links) - LINKS_PER_FILE))
@@ -144,27 +144,27 @@ def undo(*, caller: Caller, import_id: int, deadline: float) -> bool:
 
 def _undone(row: Import, caller: Caller, deadline: float) -> bool:
     while time.monotonic() < deadline:
-        found = (
+        imported = (
             ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).order_by("-pk").first()
         )
-        if found is None:
+        if imported is None:
             drop_upload_of(row)
             Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
             return True
         # Revert one conversation. Idempotent, because a worker may die between its steps.
         try:
-            if found.first_message is not None and found.last_message is not None:
-                ids = (found.first_message, found.last_message)
-                remove_messages(caller=caller, conversation_id=found.conversation_id, ids=ids)
-            left = Conversation.objects.get(pk=found.conversation_id, archive_id=caller.archive_id).message_count
-            if found.created and not left:
-                delete_for_good(caller=caller, conversation_id=found.conversation_id)
+            if imported.first_message is not None and imported.last_message is not None:
+                ids = (imported.first_message, imported.last_message)
+                remove_messages(caller=caller, conversation_id=imported.conversation_id, ids=ids)
+            left = Conversation.objects.get(pk=imported.conversation_id, archive_id=caller.archive_id).message_count
+            if imported.created and not left:
+                delete_for_good(caller=caller, conversation_id=imported.conversation_id)
         except (NotFound, Conversation.DoesNotExist):
-            logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
+            logger.info("Conversation %s was deleted before its import was undone", imported.conversation_id)
         except OnLegalHold:
-            logger.info("Conversation %s is on legal hold: undoing its import leaves it", found.conversation_id)
+            logger.info("Conversation %s is on legal hold: undoing its import leaves it", imported.conversation_id)
         # Last: if a worker dies before, the next one repeats the step.
-        ImportedConversation.objects.filter(pk=found.pk).delete()
+        ImportedConversation.objects.filter(pk=imported.pk).delete()
     return False
 
 

@@ -54,15 +54,15 @@ def claim(*, archive_id: int, import_id: int) -> Import | None:
     one running.
     """
     now, run = timezone.now(), uuid.uuid4()
-    own = Import.objects.filter(archive_id=archive_id)
-    if own.filter(state=State.RUNNING).exists():
+    imports = Import.objects.filter(archive_id=archive_id)
+    if imports.filter(state=State.RUNNING).exists():
         return None
     with suppress(IntegrityError), transaction.atomic():  # another worker has just claimed one
-        own.filter(pk=import_id, state=State.QUEUED).update(
+        imports.filter(pk=import_id, state=State.QUEUED).update(
             state=State.RUNNING, run=run, lease_until=now + LEASE, started_at=now, attempts=F("attempts") + 1,
             files_read=0, messages_read=0,
         )  # fmt: skip
-    return own.filter(run=run).first()
+    return imports.filter(run=run).first()
 
 
 def claimed(import_id: int, run: uuid.UUID) -> Import | None:
@@ -92,8 +92,8 @@ def finish(row: Import, report: ImportReport) -> None:
         reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
         if report.ignored:
             reasons.append(f"files that are no transcripts: {report.ignored_by_ending}")
-        said = "Nothing is imported yet" if row.is_preview else "Nothing could be imported"
-        error = storable("; ".join([said, *reasons[:3]]))[:2_000]
+        heading = "Nothing is imported yet" if row.is_preview else "Nothing could be imported"
+        error = storable("; ".join([heading, *reasons[:3]]))[:2_000]
         _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=error, **values)
 
 

@@ -196,10 +196,10 @@ def import_paths(
         caller, report, progress or (lambda _: None), on_stored, mapping, proposes, is_preview, reason_to_leave_out,
         repository_of,
     )  # fmt: skip
-    for found in _sources(walk, [Path(path) for path in paths], root, report, caller.archive_id):
-        file = FileReport(path=clean(found.source.label or str(found.source.path)))
+    for detected in _sources(walk, [Path(path) for path in paths], root, report, caller.archive_id):
+        file = FileReport(path=clean(detected.source.label or str(detected.source.path)))
         report.files.append(file)
-        _import_file(run, found if importer is None else DetectedSource(found.source, (importer,)), file)
+        _import_file(run, detected if importer is None else DetectedSource(detected.source, (importer,)), file)
         run.progress(report)
     report.ignored = dict(walk.ignored)
     # After all files, because a parent can come after its children.
@@ -266,11 +266,11 @@ def _sources(
 
     The folder of an archive's content exists only until the next source is requested.
     """
-    for found in walk.over(paths, root=root):
-        if not found.is_archive:
-            yield found
+    for detected in walk.over(paths, root=root):
+        if not detected.is_archive:
+            yield detected
             continue
-        source = found.source
+        source = detected.source
         with work_folder("unpacked", archive_id=archive_id) as folder:
             try:
                 with source.path.open("rb") as file:
@@ -295,34 +295,34 @@ def _sources(
                 yield replace(inner, source=Source(inner.source.path, label), is_archive=False, reason=reason)
 
 
-def _import_file(run: _Run, found: DetectedSource, file: FileReport) -> None:
+def _import_file(run: _Run, detected: DetectedSource, file: FileReport) -> None:
     """Import the source with the first of its importers that can read it; `file` is the last report of the run."""
-    if run.is_preview and found.importers:
+    if run.is_preview and detected.importers:
         file.note("its format is known")
         return
-    if not found.importers and run.mapping is not None and not run.is_preview:
-        found = replace(found, importers=(importer_of(run.mapping),))
-    if not found.importers:
-        _failed(file, found.reason)
-        _propose(run, found.source, file)
+    if not detected.importers and run.mapping is not None and not run.is_preview:
+        detected = replace(detected, importers=(importer_of(run.mapping),))
+    if not detected.importers:
+        _failed(file, detected.reason)
+        _propose(run, detected.source, file)
         return
     declined: list[FileReport] = []
-    for importer in found.importers:
+    for importer in detected.importers:
         attempt = FileReport(path=file.path, format=importer.name)
         read_before = run.report.messages_read
         run.report.files[-1] = attempt
-        if _Reading(run, found.source, importer, attempt).is_read():
+        if _Reading(run, detected.source, importer, attempt).is_read():
             return
         declined.append(attempt)
         run.report.messages_read = read_before
     # The likeliest format's report says most about the file.
     first = run.report.files[-1] = declined[0]
     if not first.errors:
-        program = found.importers[0].checked.program
+        program = detected.importers[0].checked.program
         owner = f"{program}'" if program.endswith("s") else f"{program}'s"
         shown = program if "'s " in program else f"{owner} format"
         _failed(first, f"looks like {shown}, but nothing in it could be read")
-    _propose(run, found.source, first)
+    _propose(run, detected.source, first)
 
 
 def _propose(run: _Run, source: Source, file: FileReport) -> None:
@@ -352,8 +352,8 @@ class _Ready:
 
 def _has_words(message: MessageDraft) -> bool:
     documents = any(isinstance(part, AttachmentPart) and part.text for part in message.parts)
-    said = any(isinstance(part, (TextPart, AttachmentPart)) for part in message.parts)
-    return documents or (message.role in ("user", "assistant") and said)
+    has_text = any(isinstance(part, (TextPart, AttachmentPart)) for part in message.parts)
+    return documents or (message.role in ("user", "assistant") and has_text)
 
 
 @dataclass(slots=True)

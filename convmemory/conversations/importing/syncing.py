@@ -98,12 +98,12 @@ class Holding:
 
 def holdings(places: Iterable[Place]) -> list[Holding]:
     """Return the contents of each place; places without a conversation are left out."""
-    found = []
+    held_here = []
     for place in places:
         sizes = [path.stat().st_size for path in _files(place) if path.exists()]
         if sizes:
-            found.append(Holding(place, len(sizes), sum(sizes)))
-    return found
+            held_here.append(Holding(place, len(sizes), sum(sizes)))
+    return held_here
 
 
 def has_synced(caller: Caller) -> bool:
@@ -167,12 +167,12 @@ def sync_places(
 
 def changes(*, caller: Caller, places: Sequence[Place], report: SyncReport) -> list[Change]:
     """Return the files that changed since their import; files that cannot be examined become problems of the report."""
-    known = {row.path: row for row in SyncedFile.objects.filter(archive_id=caller.archive_id)}
-    found: list[Change] = []
+    rows = {row.path: row for row in SyncedFile.objects.filter(archive_id=caller.archive_id)}
+    changed: list[Change] = []
     for place in places:
         for path in _files(place):
             try:
-                row = known.get(storable(str(path)))
+                row = rows.get(storable(str(path)))
                 kind, state = _compared(path, row)
             except OSError as error:
                 report.problems.append(f"{path} cannot be read: {error.strerror or error}")
@@ -180,8 +180,8 @@ def changes(*, caller: Caller, places: Sequence[Place], report: SyncReport) -> l
             if state is None:
                 report.count("unchanged")
             else:
-                found.append(Change(place, path, kind, state))
-    return found
+                changed.append(Change(place, path, kind, state))
+    return changed
 
 
 def soon_deleted(*, claude: Path, now_s: float | None = None) -> list[Path]:
@@ -190,10 +190,10 @@ def soon_deleted(*, claude: Path, now_s: float | None = None) -> list[Path]:
     settings_file = claude / "settings.json"
     if settings_file.is_file():
         try:
-            given = json.loads(settings_file.read_bytes()[: 1024**2]).get("cleanupPeriodDays")
+            period = json.loads(settings_file.read_bytes()[: 1024**2]).get("cleanupPeriodDays")
         except (ValueError, AttributeError, RecursionError):
-            given = None  # unreadable settings mean the default
-        days = given if isinstance(given, int) and 0 < given < 36_500 else days
+            period = None  # unreadable settings mean the default
+        days = period if isinstance(period, int) and 0 < period < 36_500 else days
     oldest_kept = (time.time() if now_s is None else now_s) - (days - WARNED_DAYS) * DAY_S
     sessions = [(path.stat().st_mtime, path) for path in claude.glob("projects/*/*.jsonl")]
     return [path for modified, path in sorted(sessions) if modified < oldest_kept]
@@ -210,8 +210,8 @@ def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
     """
     status = path.stat()
     files = [path, *(log for ending in _SIDE_ENDINGS if (log := path.with_name(path.name + ending)).exists())]
-    found = [file.stat() for file in files]
-    size, modified_ns = sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)
+    statuses = [file.stat() for file in files]
+    size, modified_ns = sum(status.st_size for status in statuses), max(status.st_mtime_ns for status in statuses)
     if row is not None and (int(row.device), int(row.inode), row.size, row.modified_ns) == (
         status.st_dev, status.st_ino, size, modified_ns,
     ):  # fmt: skip

@@ -232,9 +232,9 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
 @in_archive
 def map_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Queue the kept upload of an import, to be read by the mapping in the form, or to show what that finds."""
-    given = {name: request.POST.get(name, "")[:MAX_PLACE_CHARS].strip() for name in MAPPING_LABELS}
+    fields = {name: request.POST.get(name, "")[:MAX_PLACE_CHARS].strip() for name in MAPPING_LABELS}
     mapping: dict[str, Any] = {}
-    for name, text in given.items():
+    for name, text in fields.items():
         listed = [item.strip() for item in text.split(",") if item.strip()]
         if name == "name" and text:
             mapping[name] = text.lower()
@@ -301,9 +301,9 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
     """Queue the files of a folder as one import."""
     try:
         # Each file's path in the folder, as sent by the browser's script; without them, the bare names.
-        given = request.POST.get("paths", "")
+        text = request.POST.get("paths", "")
         try:
-            paths = json.loads(given) if given else []
+            paths = json.loads(text) if text else []
         except (ValueError, RecursionError):
             paths = []
         fits = isinstance(paths, list) and len(paths) == len(files) and all(isinstance(path, str) for path in paths)

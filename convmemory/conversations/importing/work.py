@@ -84,8 +84,8 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path, confined: bool = False
         raise
     except Exception as error:  # the boundary of the process: the owner sees the class, the log has the rest
         logger.exception("Import %s failed", import_id)
-        said = NO_ROOM if _is_disk_full(error) else f"An error of the server ended it: {type(error).__name__}."
-        queue.fail(row, Import.Failure.INTERNAL, said)
+        reason = NO_ROOM if _is_disk_full(error) else f"An error of the server ended it: {type(error).__name__}."
+        queue.fail(row, Import.Failure.INTERNAL, reason)
     else:
         queue.finish(row, report)
 

@@ -33,17 +33,17 @@ def create_or_continue(*, caller: Caller, draft: ConversationDraft) -> tuple[Con
 
     Raises: AnotherHistory if the messages do not continue the stored ones, ConversationBusy.
     """
-    known = _known_or_none(caller, draft)
-    if known is None:
+    stored = _known_or_none(caller, draft)
+    if stored is None:
         try:
             with transaction.atomic():
                 # A savepoint inside another transaction: the query below must work after an IntegrityError.
                 return ingest.create_conversation(caller=caller, draft=draft), True
         except IntegrityError:  # another request has just created it
-            known = _known_or_none(caller, draft)
-            if known is None:
+            stored = _known_or_none(caller, draft)
+            if stored is None:
                 raise
-    return _continued(caller, known, list(draft.messages)), False
+    return _continued(caller, stored, list(draft.messages)), False
 
 
 def put_turn_by_source(*, caller: Caller, draft: ConversationDraft, turn: TurnDraft) -> ingest.PutTurn:
@@ -62,10 +62,10 @@ def _known_or_none(caller: Caller, draft: ConversationDraft) -> Conversation | N
     return find_by_source(caller=caller, source=draft.source, source_id=draft.source_id) if draft.source_id else None
 
 
-def _continued(caller: Caller, known: Conversation, drafts: Sequence[MessageDraft]) -> Conversation:
+def _continued(caller: Caller, earlier: Conversation, drafts: Sequence[MessageDraft]) -> Conversation:
     drafts = list(with_echoes_named(drafts))
     with transaction.atomic():
-        conversation = responses.lock_conversation(caller=caller, conversation_id=known.pk)
+        conversation = responses.lock_conversation(caller=caller, conversation_id=earlier.pk)
         rows = conversation.messages.order_by("position")
         stored, differing = _compared(rows, drafts)
         if differing:  # earlier versions stored messages without content, too
@@ -75,16 +75,16 @@ def _continued(caller: Caller, known: Conversation, drafts: Sequence[MessageDraf
             position, draft = differing[row.pk]
             if not has_lost_parts_of(row, draft):
                 error = AnotherHistory(
-                    f"Conversation {known.pk} has this source id, and its message {position} reads otherwise: "
-                    f"append to it with POST /api/v1/conversations/{known.pk}/messages."
+                    f"Conversation {earlier.pk} has this source id, and its message {position} reads otherwise: "
+                    f"append to it with POST /api/v1/conversations/{earlier.pk}/messages."
                 )
-                error.details = {"id": known.pk}
+                error.details = {"id": earlier.pk}
                 raise error
         if differing:
             responses.require_idle(conversation)
             complete_messages(conversation, differing)
         if fresh := drafts[stored:]:
-            ingest.append_messages(caller=caller, conversation_id=known.pk, drafts=fresh)
+            ingest.append_messages(caller=caller, conversation_id=earlier.pk, drafts=fresh)
             conversation.refresh_from_db()
     return conversation
 

@@ -189,8 +189,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 def event_words(*names: str, payload: Mapping[str, Any]) -> list[str]:
     """Return the distinct words of an event, in order."""
-    found = {word for text in (*names, *_texts(payload)) for word in words_in(text)}
-    return sorted(found)
+    words = {word for text in (*names, *_texts(payload)) for word in words_in(text)}
+    return sorted(words)
 
 
 def words_in(text: str) -> Iterator[str]:

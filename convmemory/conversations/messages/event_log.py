@@ -41,8 +41,8 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
         # Only new lines: a log grows at its end, and its stored lines never change.
         rows = []
         for event in new:
-            found = event_words(event.type, event.level, event.tool, payload=event.payload)
-            words: Any = Func(Value(found), function="array_to_tsvector")
+            named = event_words(event.type, event.level, event.tool, payload=event.payload)
+            words: Any = Func(Value(named), function="array_to_tsvector")
             rows.append(
                 Event(
                     archive_id=conversation.archive_id,
@@ -59,13 +59,13 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> tupl
             )
         Event.objects.bulk_create(rows)
         size += sum(ROW_BYTES + len(to_canonical_json(row.payload).encode()) for row in rows)
-        known = batch[: len(batch) - len(new)]
-        if known:
+        repeated = batch[: len(batch) - len(new)]
+        if repeated:
             parameters: dict[str, Any] = {
                 "owner": conversation.archive_id,
                 "conversation": conversation.pk,
-                "lines": [event.line_number for event in known],
-                "turns": [_turn_of(event, turns) for event in known],
+                "lines": [event.line_number for event in repeated],
+                "turns": [_turn_of(event, turns) for event in repeated],
             }
             # Joins rows written by this transaction, of which the planner knows nothing yet.
             execute_without_nested_loops(load_sql("convmemory.conversations", "set_event_turns"), parameters)

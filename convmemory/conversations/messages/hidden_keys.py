@@ -34,12 +34,12 @@ class _Hider:
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def text(self, text: str) -> str:
-        found = find_keys(text, among=self.among)
-        if not found:
+        keys = find_keys(text, among=self.among)
+        if not keys:
             return text
         pieces: list[str] = []
         end = 0
-        for key in found:
+        for key in keys:
             number = self.numbers.setdefault((key.kind, text[key.start : key.end]), self.after + len(self.numbers) + 1)
             pieces += (text[end : key.start], mark_of(key.kind, number))
             end = key.end

@@ -94,5 +94,5 @@ def _described(message: MessageDraft) -> str:
     files = (f"{part.name} {part.text}" for part in message.parts if isinstance(part, AttachmentPart))
     key = "" if is_place(message.source_key) else message.source_key
     at = message.created_at.isoformat() if message.created_at else ""
-    said = "\n".join((spoken_text(message.parts).strip(), *files))
-    return storable("\0".join((message.role, message.name, key, at, said)))
+    spoken = "\n".join((spoken_text(message.parts).strip(), *files))
+    return storable("\0".join((message.role, message.name, key, at, spoken)))

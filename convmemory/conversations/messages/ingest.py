@@ -369,8 +369,8 @@ def _parent(archive_id: int, draft: ConversationDraft) -> dict[str, str | int | 
     key = draft.parent_source_id[:300]
     if not key:
         return {}
-    found = Conversation.objects.filter(archive_id=archive_id, source=draft.source, source_id=key)
-    return {"parent_source_id": key, "parent_id": found.values_list("pk", flat=True).first()}
+    parents = Conversation.objects.filter(archive_id=archive_id, source=draft.source, source_id=key)
+    return {"parent_source_id": key, "parent_id": parents.values_list("pk", flat=True).first()}
 
 
 def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
@@ -404,14 +404,14 @@ def stored_conversation(*, caller: Caller, draft: ConversationDraft) -> tuple[Co
     rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id, source=draft.source)
     names = [draft.source_id, *draft.former_ids]
     named = _by_name(rows, names)
-    own = named.get(draft.source_id)
-    if own and not draft.has_weak_id:
+    by_id = named.get(draft.source_id)
+    if by_id and not draft.has_weak_id:
         messages = iter(draft.messages)
         first = next(messages, None)
         draft = replace(draft, messages=messages if first is None else chain([first], messages))
         # Messages that are named by their places alone would replace those of another conversation.
         if first is None or is_global_id(draft.source_id) or not is_place(first.source_key):
-            return own, draft
+            return by_id, draft
     if not named and not (draft.has_weak_id and draft.former_ids):
         return None, draft
     messages = iter(draft.messages)
@@ -428,22 +428,22 @@ def stored_conversation(*, caller: Caller, draft: ConversationDraft) -> tuple[Co
             named = {row.source_id: row for row in alike}
     if not named:
         return None, draft
-    found = next((stored for stored in named.values() if _agrees(stored, beginning)), None)
+    same = next((stored for stored in named.values() if _agrees(stored, beginning)), None)
     taken = named
-    if found is None:
+    if same is None:
         longer = [other for name in names for other in longer_ids(name, beginning)]
         taken = {**named, **_by_name(rows, longer)}
-        found = next((taken[name] for name in longer if name in taken and _agrees(taken[name], beginning)), None)
+        same = next((taken[name] for name in longer if name in taken and _agrees(taken[name], beginning)), None)
     own_names = [draft.source_id, *longer_ids(draft.source_id, beginning)]
-    if found and (found.source_id in own_names or is_global_id(found.source_id)):
-        return found, draft
+    if same and (same.source_id in own_names or is_global_id(same.source_id)):
+        return same, draft
     free = next((name for name in own_names if name not in taken), None)
     if free is None:
         raise InvalidInput("More conversations begin like this one than can be told apart.")
-    if found:
-        found.source_id = free[:300]
-        found.save(update_fields=["source_id"])
-    return found, replace(draft, source_id=free)
+    if same:
+        same.source_id = free[:300]
+        same.save(update_fields=["source_id"])
+    return same, replace(draft, source_id=free)
 
 
 def _by_name(rows: "QuerySet[Conversation]", names: Sequence[str]) -> dict[str, Conversation]:
@@ -467,10 +467,10 @@ def _agrees(stored: Conversation, beginning: Sequence[MessageDraft]) -> bool:
         return False  # they would be stored as messages of their own, between those of the other
     differing = {row[0]: draft for row, draft in pairs if not is_stored_as(bytes(row[2]), draft)}
     last = spoken[-1][0] if spoken else 0
-    found = stored.messages.filter(pk__in=differing).values_list("pk", "role", "parts")
+    differing_rows = stored.messages.filter(pk__in=differing).values_list("pk", "role", "parts")
     return all(
         role == differing[pk].role and _says_the_same(parts, differing[pk], may_grow=pk == last)
-        for pk, role, parts in found
+        for pk, role, parts in differing_rows
     )
 
 
@@ -559,8 +559,8 @@ def date_undated(
 
 
 def _first_date(rows: QuerySet) -> datetime | None:  # type: ignore[type-arg]  # events or messages
-    found: datetime | None = rows.filter(created_at__isnull=False).values_list("created_at", flat=True).first()
-    return found
+    first: datetime | None = rows.filter(created_at__isnull=False).values_list("created_at", flat=True).first()
+    return first
 
 
 # --- forks ----------------------------------------------------------------------------------------
@@ -592,9 +592,9 @@ def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationD
     if original is None:
         return replace(draft, messages=whole)
     # Compared by key and not by position, because the original may have grown since the fork.
-    held = set(original.messages.exclude(source_key="").values_list("source_key", flat=True))
+    stored_keys = set(original.messages.exclude(source_key="").values_list("source_key", flat=True))
     return replace(
         draft,
-        messages=(message for message in whole if source_key_of(message) not in held),
+        messages=(message for message in whole if source_key_of(message) not in stored_keys),
         parent_source_id=draft.parent_source_id or original.source_id,
     )

@@ -280,15 +280,15 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
     fields = ("id", "source_key", "content_hash", "role")
     is_read = conversation.message_count > 0 and not append_only
     stored = list(conversation.messages.order_by("position").values_list(*fields)) if is_read else []
-    known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest, _) in enumerate(stored) if key}
+    by_key = {key: (index, pk, bytes(digest)) for index, (pk, key, digest, _) in enumerate(stored) if key}
     merged = Merged()
-    drafts, copies = _with_copies(conversation, drafts, known)
+    drafts, copies = _with_copies(conversation, drafts, by_key)
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
     # Messages of a new conversation are numbered while they are inserted, which saves writing each row twice.
     counter = TurnCounter() if next_position == 0 else None
     for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
-        fresh = _split_batch(conversation, batch, known, merged, copies)
+        fresh = _split_batch(conversation, batch, by_key, merged, copies)
         new = [draft for draft in fresh if isinstance(draft, MessageDraft)]
         merged.hidden_keys += sum(len(draft.hidden_keys) for draft in batch)
         rows = insert_messages(conversation.archive_id, conversation.pk, new, next_position, counter)
@@ -335,8 +335,8 @@ class _Copies:
             self._by_text = {}
             rows = self.conversation.messages.order_by("-position").values_list("pk", "position", "role", "parts")
             for pk, position, role, parts in rows.iterator():
-                said = _said([*map(part_from_json, parts)])
-                self._by_text.setdefault((role, said), []).append((pk, position, len(parts)))
+                spoken = _said([*map(part_from_json, parts)])
+                self._by_text.setdefault((role, spoken), []).append((pk, position, len(parts)))
         waiting = self._by_text.get((draft.role, _said(draft.parts)), [])
         while waiting and waiting[-1][0] in self.used:
             waiting.pop()
@@ -355,22 +355,22 @@ def without_opening(drafts: Iterator[MessageDraft], stored: Sequence[Message]) -
     One alone is kept: two conversations can begin with the same word.
     """
     opening = list(islice(drafts, len(stored) + 1))
-    said = [(row.role, _said([*map(part_from_json, row.parts)])) for row in stored]
-    alike = zip(((draft.role, _said(draft.parts)) for draft in opening), said, strict=False)
+    spoken = [(row.role, _said([*map(part_from_json, row.parts)])) for row in stored]
+    alike = zip(((draft.role, _said(draft.parts)) for draft in opening), spoken, strict=False)
     count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], alike))
     return chain(opening[count if count > 1 else 0 :], drafts)
 
 
 def _with_copies(
-    conversation: Conversation, drafts: Iterator[MessageDraft], known: Mapping[str, object]
+    conversation: Conversation, drafts: Iterator[MessageDraft], by_key: Mapping[str, object]
 ) -> tuple[Iterator[MessageDraft], _Copies]:
     """Return the drafts with what finds stored messages by their texts.
 
     The drafts come from another store if a question and its answer open both, and their keys are not stored.
     """
-    opening = list(islice(drafts, MAX_OPENING)) if known else []
+    opening = list(islice(drafts, MAX_OPENING)) if by_key else []
     spoken = [draft for draft in opening if draft.role in _SPOKEN][:2]
-    is_other_store = len(spoken) == 2 and all(source_key_of(draft) not in known for draft in spoken)
+    is_other_store = len(spoken) == 2 and all(source_key_of(draft) not in by_key for draft in spoken)
     if is_other_store:
         stored: list[Any] = list(conversation.messages.filter(role__in=_SPOKEN).order_by("position")[:2])
         is_other_store = [(row.role, _said([*map(part_from_json, row.parts)])) for row in stored] == [
@@ -393,7 +393,7 @@ def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
 def _split_batch(
     conversation: Conversation,
     batch: list[MessageDraft],
-    known: dict[str, tuple[int, int, bytes]],
+    by_key: dict[str, tuple[int, int, bytes]],
     merged: Merged,
     copies: _Copies,
 ) -> list[MessageDraft | int]:
@@ -401,9 +401,9 @@ def _split_batch(
     result: list[MessageDraft | int] = []
     for draft in batch:
         key = source_key_of(draft)
-        found = known.get(key) if key else None
-        if found is None:
-            copy_of = copies.stored_as(draft) if known else None
+        present = by_key.get(key) if key else None
+        if present is None:
+            copy_of = copies.stored_as(draft) if by_key else None
             if copy_of is None:
                 result.append(draft)
                 continue
@@ -419,7 +419,7 @@ def _split_batch(
             else:
                 merged.unchanged += 1
             continue
-        position, pk, digest = found
+        position, pk, digest = present
         if pk in copies.used:
             continue
         copies.used.add(pk)
@@ -453,11 +453,11 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     """Update a stored turn from the draft; returns whether anything changed. Raises: InvalidInput, StorageFull."""
     turns_before = conversation.turn_count
     rows = list(conversation.messages.filter(turn_number=turn.number).order_by("position"))
-    known = {row.source_key: (row.position, row.pk, bytes(row.content_hash)) for row in rows if row.source_key}
+    by_key = {row.source_key: (row.position, row.pk, bytes(row.content_hash)) for row in rows if row.source_key}
     drafts = list(map(hidden_keys.without_keys, turn.messages()))
     merged = Merged()
-    if all(draft.source_key in known for draft in drafts):
-        _split_batch(conversation, drafts, known, merged, _Copies(conversation, is_other_store=False))
+    if all(draft.source_key in by_key for draft in drafts):
+        _split_batch(conversation, drafts, by_key, merged, _Copies(conversation, is_other_store=False))
         if merged.first_position is not None:
             finish_change(conversation, from_position=merged.first_position, message_count=conversation.message_count)
             count_stored(
@@ -476,8 +476,8 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
 def _restore_order(conversation: Conversation, stored: list[int], incoming: list[int], merged: Merged) -> None:
     """Move messages from the middle of the source to the middle of the conversation."""
     order = merge_order(stored, incoming)
-    known = set(stored)
-    current = [*stored, *(pk for pk in incoming if pk not in known)]
+    numbers = set(stored)
+    current = [*stored, *(pk for pk in incoming if pk not in numbers)]
     moved = [position for position, (old, new) in enumerate(zip(current, order, strict=True)) if old != new]
     if not moved:
         return

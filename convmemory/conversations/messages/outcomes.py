@@ -114,8 +114,8 @@ class Outcome:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> Self:
-        given = dict(value or {})
-        return cls(**(given | {"files": tuple(given.get("files", ()))}))
+        fields = dict(value or {})
+        return cls(**(fields | {"files": tuple(fields.get("files", ()))}))
 
 
 NO_OUTCOME = Outcome()
@@ -212,14 +212,14 @@ def _first_value(values: Mapping[str, Any]) -> str:
 
 def _conclusion(texts: list[str]) -> str:
     """Return the sentences that conclude: those of the last text, and while these are few, of the texts before it."""
-    said = [text[-READ_CHARS:] for text in texts]
+    ends = [text[-READ_CHARS:] for text in texts]
     telling: list[str] = []
-    for text in reversed(said):
+    for text in reversed(ends):
         if len(text.strip()) >= SHORT_CHARS:
-            telling += _telling(text, _ANNOUNCES if text is said[-1] else _LOOKS)
+            telling += _telling(text, _ANNOUNCES if text is ends[-1] else _LOOKS)
         if sum(map(len, telling)) >= ENOUGH_CHARS:
             break
-    last = next((text for text in reversed(said) if len(text.strip()) >= SHORT_CHARS), said[-1] if said else "")
+    last = next((text for text in reversed(ends) if len(text.strip()) >= SHORT_CHARS), ends[-1] if ends else "")
     return one_line(" ".join(telling or _telling(last, _ANNOUNCES) or [last]), CONCLUSION_CHARS)
 
 
@@ -229,10 +229,10 @@ def _telling(text: str, announces: re.Pattern[str]) -> list[str]:
     if heading := _CONCLUDES.search(plain):
         plain = f"{plain[heading.start() :]}\n\n{plain[: heading.start()]}"
     sentences = [
-        (_HEADING_OR_ROW.match(sentence.strip()), said)
+        (_HEADING_OR_ROW.match(sentence.strip()), bare)
         for block in _BLOCK.split(plain)
         for sentence in _SENTENCE.split(block)
-        if (said := _MARKUP.sub("", _MARKUP.sub("", sentence.strip())).strip())
+        if (bare := _MARKUP.sub("", _MARKUP.sub("", sentence.strip())).strip())
     ]
     return [
         each

@@ -113,9 +113,9 @@ def release_abandoned_responses(*, limit: int = 100) -> list[int]:
     A failure is logged, and the next call tries again.
     """
     late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
-    found = list(late.order_by("processing_until").values_list("pk", "archive_id")[:limit])
+    abandoned = list(late.order_by("processing_until").values_list("pk", "archive_id")[:limit])
     released = []
-    for pk, archive_id in found:
+    for pk, archive_id in abandoned:
         try:
             with acting_for(archive_id):
                 if release_abandoned_response(conversation_id=pk):

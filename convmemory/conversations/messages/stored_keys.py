@@ -72,8 +72,10 @@ def _is_hidden(row: Message, stored: bytes) -> bool:
     # `without_keys` returns the same object if there is nothing to hide.
     if lines is not None and hidden_keys.without_keys(draft) is draft:
         return False
-    known = HiddenKey.objects.filter(archive_id=row.archive_id, message=row).aggregate(last=Max("number"))["last"] or 0
-    hidden = hidden_keys.without_keys(draft, after_number=known)
+    last_number = (
+        HiddenKey.objects.filter(archive_id=row.archive_id, message=row).aggregate(last=Max("number"))["last"] or 0
+    )
+    hidden = hidden_keys.without_keys(draft, after_number=last_number)
     fresh = row_of(replace(hidden, raw=b""))
     Message.objects.filter(pk=row.pk, archive_id=row.archive_id).update(
         parts=fresh.parts, content_hash=fresh.content_hash

@@ -44,9 +44,9 @@ class ThinkingSplitter:
 
     def finish(self) -> list[tuple[bool, str]]:
         """Return the rest, when the text has ended."""
-        is_thinking, held = self.rest
+        is_thinking, rest = self.rest
         self._held = ""
-        return [(is_thinking, held)] if held else []
+        return [(is_thinking, rest)] if rest else []
 
     @property
     def rest(self) -> tuple[bool, str]:
@@ -62,7 +62,9 @@ class ThinkingSplitter:
             return after, True, text[at:end]
         # The end of the text may be the beginning of the tag.
         start = max(at, len(text) - len(self._end) + 1)
-        cut = next((place for place in range(start, len(text)) if self._end.startswith(text[place:])), len(text))
+        cut = next(
+            (position for position in range(start, len(text)) if self._end.startswith(text[position:])), len(text)
+        )
         self._held = text[cut:]
         return len(text), True, text[at:cut]
 
@@ -109,14 +111,14 @@ def _apart(part: TextPart) -> tuple[Part, ...]:
         return (part,)
     if not any(tag in text for tag in _TAGS):
         # The opening tag was part of the prompt: everything until a closing tag on a line of its own is thinking.
-        before, found, after = text.partition(f"\n{_LAST_END}\n")
-        if not found:
+        before, mark, after = text.partition(f"\n{_LAST_END}\n")
+        if not mark:
             return (part,)
-        return tuple(kind(said.strip()) for kind, said in ((ThinkingPart, before), (TextPart, after)) if said.strip())
+        return tuple(kind(each.strip()) for kind, each in ((ThinkingPart, before), (TextPart, after)) if each.strip())
     splitter = ThinkingSplitter()
     pieces = [*splitter.feed(text), *splitter.finish()]
-    if len(text) == sum(len(said) for _, said in pieces):
+    if len(text) == sum(len(each) for _, each in pieces):
         return (part,)
     return tuple(
-        (ThinkingPart if is_thinking else TextPart)(said.strip()) for is_thinking, said in pieces if said.strip()
+        (ThinkingPart if is_thinking else TextPart)(each.strip()) for is_thinking, each in pieces if each.strip()
     )

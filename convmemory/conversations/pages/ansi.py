@@ -66,8 +66,8 @@ def without_sequences(text: str) -> str:
 
 
 def _shown(text: str, style: _Style) -> str:
-    said = escape(text.replace("\x1b", ""))
-    return f'<span class="{style.classes}">{said}</span>' if said and style.classes else said
+    escaped = escape(text.replace("\x1b", ""))
+    return f'<span class="{style.classes}">{escaped}</span>' if escaped and style.classes else escaped
 
 
 def _styled(style: _Style, parameters: str) -> _Style:
@@ -114,8 +114,8 @@ def _with_colour(style: _Style, colour: int | None, *, is_background: bool) -> _
 def _of_256(number: int) -> tuple[int, int, int]:
     if number >= 232:
         return (8 + 10 * (number - 232),) * 3
-    place = number - 16
-    return _CUBE[place // 36], _CUBE[place // 6 % 6], _CUBE[place % 6]
+    in_cube = number - 16
+    return _CUBE[in_cube // 36], _CUBE[in_cube // 6 % 6], _CUBE[in_cube % 6]
 
 
 def _nearest(colour: tuple[int, int, int]) -> int:

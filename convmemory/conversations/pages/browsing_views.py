@@ -116,10 +116,10 @@ def library(request: PageRequest) -> HttpResponse:
     return render(request, "conversations/library.html", context)
 
 
-def _choice(given: QueryDict) -> LibraryChoice:
-    plain = {name: given.get(name, "").strip()[:300] for name in ("agent", "project", "tag", "model", "tool", "title")}
-    sort = given.get("sort", "") if given.get("sort", "") in browsing.ORDERS else ""
-    return LibraryChoice(starred=given.get("starred") == "1", archived=given.get("archived") == "1", sort=sort, **plain)
+def _choice(query: QueryDict) -> LibraryChoice:
+    plain = {name: query.get(name, "").strip()[:300] for name in ("agent", "project", "tag", "model", "tool", "title")}
+    sort = query.get("sort", "") if query.get("sort", "") in browsing.ORDERS else ""
+    return LibraryChoice(starred=query.get("starred") == "1", archived=query.get("archived") == "1", sort=sort, **plain)
 
 
 @require_POST
@@ -136,8 +136,8 @@ def change(request: PageRequest) -> HttpResponseBase:
         choice = _choice(QueryDict(request.POST.get("choice", "")))
         chosen, count = browsing.matching(caller=request.caller, choice=choice, limit=curating.MAX_CHOSEN)
         if count > len(chosen):
-            said = _("These are the first %(done)s of %(all)s; choose all again for the others.")
-            messages.warning(request, said % {"done": len(chosen), "all": count})
+            note = _("These are the first %(done)s of %(all)s; choose all again for the others.")
+            messages.warning(request, note % {"done": len(chosen), "all": count})
     if not chosen:
         messages.warning(request, _("Nothing was chosen: tick the conversations first."))
         return redirect(back)
@@ -149,12 +149,12 @@ def change(request: PageRequest) -> HttpResponseBase:
             context = {"rows": rows, "back": back}
             return render(request, "conversations/delete_many.html", context)
         count = len(curating.delete_all(caller=request.caller, conversation_ids=chosen))
-        said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
-        messages.success(request, said % {"count": count})
+        note = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
+        messages.success(request, note % {"count": count})
         return redirect(back)
     if action == "export":
-        own = curating.own_conversations(caller=request.caller, conversation_ids=chosen)
-        selection = ExportSelection(ids=tuple(own) or tuple(chosen[:1]))
+        of_caller = curating.own_conversations(caller=request.caller, conversation_ids=chosen)
+        selection = ExportSelection(ids=tuple(of_caller) or tuple(chosen[:1]))
         format = request.POST.get("format", "markdown")
         return export_response(caller=request.caller, selection=selection, format=format)
     if action == "move":
@@ -214,9 +214,11 @@ def _undo(request: PageRequest) -> dict[str, Any] | None:
     """Return the last action, according to the address, and the action that reverts it."""
     renamed = projects.renaming_of(caller=request.caller, rename_id=parse_number(request.GET.get("renamed", "")) or 0)
     if renamed is not None:
-        said = _("“%(old)s” is part of “%(new)s” now.") if renamed.merged else _("“%(old)s” is called “%(new)s” now.")
+        sentence = (
+            _("“%(old)s” is part of “%(new)s” now.") if renamed.merged else _("“%(old)s” is called “%(new)s” now.")
+        )
         names = {"old": project_name(renamed.old), "new": project_name(renamed.new)}
-        return {"said": said % names, "renamed": renamed.pk}
+        return {"said": sentence % names, "renamed": renamed.pk}
     action, chosen = request.GET.get("done", ""), request.GET.get("chosen", "")
     if action not in DONE or None in map(parse_number, filter(None, chosen.split(","))):
         return None
@@ -267,9 +269,9 @@ def change_tags(request: PageRequest, conversation_id: int) -> HttpResponse:
 def _answer(request: PageRequest, conversation_id: int, template: str) -> HttpResponse:
     if not request.htmx:
         return redirect(came_from(request) or f"/conversations/{conversation_id}")
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
-    tags = curating.tags_of(caller=request.caller, conversation_ids=[found.pk]).get(found.pk, [])
-    return render(request, template, {"conversation": found, "tags": tags})
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    tags = curating.tags_of(caller=request.caller, conversation_ids=[row.pk]).get(row.pk, [])
+    return render(request, template, {"conversation": row, "tags": tags})
 
 
 def came_from(request: PageRequest) -> str:
@@ -288,13 +290,13 @@ def came_from(request: PageRequest) -> str:
 def statistics(request: PageRequest) -> HttpResponse:
     """Render the page, or for htmx its figures alone, which reload themselves until everything is counted."""
     asked = parse_number(request.GET.get("months", ""))
-    found = statistics_of(caller=request.caller, months=asked if asked in RANGES else MONTHS_SHOWN)
-    if found.uncounted:
+    figures = statistics_of(caller=request.caller, months=asked if asked in RANGES else MONTHS_SHOWN)
+    if figures.uncounted:
         enqueue_count(request.caller.archive_id)
     context = {
-        "statistics": found,
+        "statistics": figures,
         "ranges": RANGES,
-        "projects": [(row, project_name(row.name) or row.name) for row in found.projects],
+        "projects": [(row, project_name(row.name) or row.name) for row in figures.projects],
     }
     is_part = request.htmx and request.htmx.target != "main"
     template = "conversations/statistics.html#figures" if is_part else "conversations/statistics.html"

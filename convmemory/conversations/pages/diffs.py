@@ -48,14 +48,14 @@ class Diff:
     def removed(self) -> int:
         return sum(line.kind == "removed" for line in self.lines)
 
-    def marking(self, said: str) -> "Diff | None":
+    def marking(self, passage: str) -> "Diff | None":
         """Return the changes with the lines marked that a passage of the call says; None if there is no such line."""
-        wanted = [line for text in said.splitlines() if len(line := text.strip()) >= MIN_MARKED_CHARS][:MARKED_LINES]
+        marked = [line for text in passage.splitlines() if len(line := text.strip()) >= MIN_MARKED_CHARS][:MARKED_LINES]
         lines = list(self.lines)
-        found = [number for number, line in enumerate(lines) if _is_said(line.text.strip(), wanted)]
-        for number in found:
-            lines[number] = replace(lines[number], mark="first" if number == found[0] else "next")
-        return Diff(self.path, tuple(lines)) if found else None
+        numbers = [number for number, line in enumerate(lines) if _is_said(line.text.strip(), marked)]
+        for number in numbers:
+            lines[number] = replace(lines[number], mark="first" if number == numbers[0] else "next")
+        return Diff(self.path, tuple(lines)) if numbers else None
 
     def cut(self, max_chars: int) -> tuple["Diff", int]:
         """Return the first `max_chars` characters, with the last line cut if necessary; and how many were left out."""
@@ -70,8 +70,8 @@ class Diff:
         return Diff(self.path, tuple(kept)), left_out
 
 
-def _is_said(line: str, wanted: Sequence[str]) -> bool:
-    return len(line) >= MIN_MARKED_CHARS and any(text in line or line in text for text in wanted)
+def _is_said(line: str, marked: Sequence[str]) -> bool:
+    return len(line) >= MIN_MARKED_CHARS and any(text in line or line in text for text in marked)
 
 
 def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:

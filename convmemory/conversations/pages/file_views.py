@@ -93,8 +93,8 @@ def file(request: PageRequest, conversation_id: int | None = None) -> HttpRespon
     history = history_in(request.caller, _edits(request, project, conversation), path_in_project(named, *folders))
     if not history.turns:
         raise NotFound(f"No archived session edited {history.path[:300]!r}.")
-    found = versions_of_history(caller=request.caller, history=history)
-    shown = [ShownVersion(version.number + 1, version, found.turns[version.number]) for version in found.versions]
+    versions = versions_of_history(caller=request.caller, history=history)
+    shown = [ShownVersion(version.number + 1, version, versions.turns[version.number]) for version in versions.versions]
     by_number = {each.number: each for each in shown}
     chosen = by_number.get(parse_number(request.GET.get("version", "")) or 0) or (shown[-1] if shown else None)
     against = by_number.get(parse_number(request.GET.get("against", "")) or 0)
@@ -116,7 +116,7 @@ def file(request: PageRequest, conversation_id: int | None = None) -> HttpRespon
         "lines": lines[:LINES_SHOWN],
         "left_out": max(len(lines) - LINES_SHOWN, 0),
         "diff": diff,
-        "is_cut": found.is_cut,
+        "is_cut": versions.is_cut,
         "keep": [*keep.items(), ("path", history.path)],
         "address": f"?{urlencode({**keep, 'path': history.path})}",
         "others": [(path, f"?{urlencode({**keep, 'path': path})}") for path in history.others],

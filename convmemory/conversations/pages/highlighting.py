@@ -108,10 +108,10 @@ def _pieces(text: str, span: MarkedSpan) -> Iterator[Span]:
     yield from (match.span() for match in _WORD.finditer(text, span.start, span.end))
     at = span.start
     for line in text[span.start : span.end].split("\n"):
-        said = line.strip()
-        if said:
+        stripped = line.strip()
+        if stripped:
             start = at + len(line) - len(line.lstrip())
-            yield start, start + len(said)
+            yield start, start + len(stripped)
         at += len(line) + 1
 
 

@@ -106,8 +106,8 @@ def view_part(
     """
     if isinstance(part, TextPart) and (spans := recalled_spans(part.text)):
         recalled = "\n\n".join(part.text[start:end] for start, end in spans)
-        said = replace(part, text=without_recalled(part.text))
-        view = _view_text(said, index, whole=whole, passage=passage, work=work or PageWork())
+        without = replace(part, text=without_recalled(part.text))
+        view = _view_text(without, index, whole=whole, passage=passage, work=work or PageWork())
         return replace(view, recalled=_cut(recalled, TOOL_CHARS, whole=whole)[0])
     if isinstance(part, (TextPart, ThinkingPart)):
         return _view_text(part, index, whole=whole, passage=passage, work=work or PageWork())

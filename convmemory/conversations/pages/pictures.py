@@ -47,8 +47,8 @@ def picture_of(*, caller: Caller, conversation_id: int, position: int, index: in
     if isinstance(part, AttachmentPart) and source is not None:
         # Stored parts have no reference into the source: of equal type and size, the order identifies them.
         earlier = sum(_is_same(other, part) for other in parts[:index] if isinstance(other, AttachmentPart))
-        found = _payloads(bytes(source.data), part)
-        if picture := _decoded(next((payload for at, payload in enumerate(found) if at == earlier), ""), part):
+        payloads = _payloads(bytes(source.data), part)
+        if picture := _decoded(next((payload for at, payload in enumerate(payloads) if at == earlier), ""), part):
             return picture
     raise NotFound("This picture was not kept.")
 
@@ -61,8 +61,8 @@ def _payloads(raw: bytes, part: AttachmentPart) -> Iterator[str]:
     """Yield the base64 texts in a message's raw source with the part's type and size, in order."""
     for block in _blocks(raw):
         if _is_same(attachment_of(block, str(block["type"])), part):
-            for place in (block, *(value for value in block.values() if isinstance(value, Mapping))):
-                for value in place.values():
+            for level in (block, *(value for value in block.values() if isinstance(value, Mapping))):
+                for value in level.values():
                     if isinstance(value, str) and len(value) * 3 // 4 >= part.size_bytes:
                         yield value.partition("base64,")[2] or value
                         break

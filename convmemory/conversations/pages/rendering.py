@@ -118,9 +118,9 @@ def view_messages(
         speaker = speaker_name(message, kind)
         opens_turn = turn is not None and turn != turn_before
         passage_here = passage if passage and passage.message_id == message.pk else None
-        held = {passage_here.part_index: passage_here.span} if passage_here else {}
+        spans = {passage_here.part_index: passage_here.span} if passage_here else {}
         part_views = [
-            view_part(part, index, tools=tools, whole=whole, passage=held.get(index), work=work)
+            view_part(part, index, tools=tools, whole=whole, passage=spans.get(index), work=work)
             for index, part in enumerate(parts)
         ]
         if opens_turn and kind == "user":

@@ -82,24 +82,24 @@ class SearchBox:
         return cls.read(request.GET, is_typing=is_typing)
 
     @classmethod
-    def read(cls, given: QueryDict, *, is_typing: bool = False) -> "SearchBox":
+    def read(cls, query: QueryDict, *, is_typing: bool = False) -> "SearchBox":
         """Return the box of the parameters of an address."""
-        plain: dict[str, Any] = {name: given.get(name, "").strip() for name in MOMENTS}
-        plain |= {name: _names(given.getlist(name)) for name in EXACT}
-        scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)
+        plain: dict[str, Any] = {name: query.get(name, "").strip() for name in MOMENTS}
+        plain |= {name: _names(query.getlist(name)) for name in EXACT}
+        scope = tuple(name for value in query.getlist("scope") for name in value.split(",") if name)
         box = cls(
-            q=given.get("q", "").strip(),
-            mode=given.get("mode") or "hybrid",
+            q=query.get("q", "").strip(),
+            mode=query.get("mode") or "hybrid",
             scope=scope or SPOKEN,
-            archived=given.get("archived") in ("1", "true", "on"),
-            kind=given.get("kind", "") if given.get("kind", "") in SHOWN_KINDS else "",
-            sort=given.get("sort", "") if given.get("sort", "") in ORDERS else "",
-            nearest=given.get("nearest") == "1",
-            when=given.get("when", "") if given.get("when", "") in TIMES else "",
-            space=space if (space := given.get("space", "")) == "mine" or parse_number(space) else "",
+            archived=query.get("archived") in ("1", "true", "on"),
+            kind=query.get("kind", "") if query.get("kind", "") in SHOWN_KINDS else "",
+            sort=query.get("sort", "") if query.get("sort", "") in ORDERS else "",
+            nearest=query.get("nearest") == "1",
+            when=query.get("when", "") if query.get("when", "") in TIMES else "",
+            space=space if (space := query.get("space", "")) == "mine" or parse_number(space) else "",
             **plain,
         )
-        return box.with_tokens(given.get("q", ""), is_typing=is_typing)
+        return box.with_tokens(query.get("q", ""), is_typing=is_typing)
 
     def with_tokens(self, text: str, *, is_typing: bool = False) -> "SearchBox":
         """Return the box with the tokens in `text` as filters, and the rest of it as the query."""
@@ -198,31 +198,31 @@ Values = Mapping[str, Any]
 
 
 def _name(name: str) -> Callable[[str, Values], dict[str, Any] | None]:
-    return lambda text, known: {name: _names([*known[name], text])}
+    return lambda text, values: {name: _names([*values[name], text])}
 
 
 def _choice(name: str, choices: Mapping[str, str]) -> Callable[[str, Values], dict[str, Any] | None]:
     return lambda text, _: {name: choices[text.lower()]} if text.lower() in choices else None
 
 
-def _places(text: str, known: Values) -> dict[str, Any] | None:
+def _places(text: str, values: Values) -> dict[str, Any] | None:
     """Read `in:questions`, `in:tools,thinking`, `in:documents`; several of them are combined."""
     names = text.lower().split(",")
     if all(name in _KINDS for name in names):
         return {"kind": _KINDS[names[0]] if len(names) == 1 else ""}
     if not all(name in _SCOPES for name in names):
         return None
-    return {"scope": tuple(dict.fromkeys([*known.get("scope", ()), *(_SCOPES[name] for name in names)]))}
+    return {"scope": tuple(dict.fromkeys([*values.get("scope", ()), *(_SCOPES[name] for name in names)]))}
 
 
-def _state(text: str, known: Values) -> dict[str, Any] | None:
-    return {"archived": True} if text.lower() == "archived" else _kept("is", _STATES)(text, known)
+def _state(text: str, values: Values) -> dict[str, Any] | None:
+    return {"archived": True} if text.lower() == "archived" else _kept("is", _STATES)(text, values)
 
 
 def _kept(name: str, choices: Mapping[str, str] | None = None) -> Callable[[str, Values], dict[str, Any] | None]:
-    def read(text: str, known: Values) -> dict[str, Any] | None:
+    def read(text: str, values: Values) -> dict[str, Any] | None:
         value = text.strip() if choices is None else choices.get(text.lower(), "")
-        tokens = known.get("tokens", ())
+        tokens = values.get("tokens", ())
         return {"tokens": (*tokens, (name, value))} if value and len(tokens) < MAX_NAMES else None
 
     return read
@@ -289,4 +289,4 @@ def misspelt_filters(text: str) -> list[tuple[str, str]]:
         return []
     names = dict.fromkeys(match[1].lower() for match in _NAMED.finditer(text))
     near = {name: get_close_matches(name, _READERS, n=1, cutoff=NEAR_NAME) for name in names if name not in _READERS}
-    return [(name, found[0]) for name, found in near.items() if found]
+    return [(name, similar[0]) for name, similar in near.items() if similar]

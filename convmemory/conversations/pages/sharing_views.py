@@ -73,19 +73,19 @@ class ShareForm(forms.Form):
 @signed_in
 def share(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the links to a conversation and a form for a new one."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     turn = parse_number(request.GET.get("turn", ""))
     form = ShareForm(
-        request.POST or None, initial={"turn": None if turn is None else turn + 1}, turn_count=found.turn_count
+        request.POST or None, initial={"turn": None if turn is None else turn + 1}, turn_count=row.turn_count
     )
     if request.method == "POST" and form.is_valid():
-        sharing.create_link(caller=request.caller, conversation_id=found.pk, **form.values())
+        sharing.create_link(caller=request.caller, conversation_id=row.pk, **form.values())
         messages.success(request, _("The link is made: copy it from the list."))
-        return redirect("share-conversation", found.pk)
+        return redirect("share-conversation", row.pk)
     context = {
-        "conversation": found,
+        "conversation": row,
         "form": form,
-        "links": _with_addresses(request, sharing.links_of(caller=request.caller, conversation_id=found.pk)),
+        "links": _with_addresses(request, sharing.links_of(caller=request.caller, conversation_id=row.pk)),
         "is_off": config.sharing == "off",
         "rule": rule_of_server(),
     }
@@ -123,8 +123,8 @@ def share_links(request: PageRequest) -> HttpResponse:
 def revoke(request: PageRequest, link_id: int) -> HttpResponse:
     """Ask for confirmation, then revoke one link."""
     if request.method != "POST":
-        found = sharing.link_of(caller=request.caller, link_id=link_id)
-        return render(request, "conversations/revoke_share_link.html", {"shared": found})
+        link = sharing.link_of(caller=request.caller, link_id=link_id)
+        return render(request, "conversations/revoke_share_link.html", {"shared": link})
     sharing.revoke_link(caller=request.caller, link_id=link_id)
     messages.success(request, _("The link is revoked: it opens no more."))
     return redirect("share-links")

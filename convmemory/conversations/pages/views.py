@@ -57,7 +57,7 @@ DISPLAYS = {"": _("Everything"), "questions": _("Questions and outcomes")}
 @in_archive
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the conversation around `?turn=N`, before or after a position, or from its start."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
     passage = passage_of(request)
@@ -69,12 +69,12 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         before = before and skip_work(found, before, "before")
         after = after and skip_work(found, after, "after")
     if before is not None:
-        window, continues = window_before(found, before), "before"
+        window, continues = window_before(row, before), "before"
     elif after is not None:
-        window, continues = window_after(found, after), "after"
+        window, continues = window_after(row, after), "after"
     else:
-        window, continues = window_around(found, turn, passage.message_id if passage else None), ""
-    added = _additions(request, found, window, is_whole=not (request.htmx and continues))
+        window, continues = window_around(row, turn, passage.message_id if passage else None), ""
+    added = _additions(request, row, window, is_whole=not (request.htmx and continues))
     views = view_messages(
         (message for message in window.messages if message.pk not in added.left_out),
         turn_before=window.turn_before,
@@ -82,7 +82,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         passage=passage,
         notes=added.notes,
         versions=added.versions,
-        marks=marks_of(archive_id=request.caller.archive_id, conversation_id=found.pk),
+        marks=marks_of(archive_id=request.caller.archive_id, conversation_id=row.pk),
         outcomes=window.outcomes,
     )
     # The blocks that the display switch shows.
@@ -97,8 +97,8 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         ]
     context = {
         **added.values,
-        "conversation": found,
-        "message_count": _messages_shown(found),
+        "conversation": row,
+        "message_count": _messages_shown(row),
         "window": window,
         "blocks": blocks,
         "turn": turn,
@@ -106,7 +106,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         "box": box,
         "keep": box.query_string,
         # htmx keeps the panel by its id, as a selector: the query itself could not stand in it.
-        "outline_id": f"outline-{found.pk}-{crc32(box.query_string.encode()):x}",
+        "outline_id": f"outline-{row.pk}-{crc32(box.query_string.encode()):x}",
         "keep_here": urlencode(box.parameters | ({"show": display} if display else {}), doseq=True),
         "display": display,
         "undo_mark": _undo_mark(request),
@@ -114,22 +114,22 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     if request.htmx and continues:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
-    context |= _head(request, found, window.target)
-    context["asked_title"] = asked_title(found)
-    context["hidden_keys"] = count_keys(caller=request.caller, conversation_id=found.pk)
-    has_no_turns = turn == 0 and not found.turn_count  # search gives such conversations turn 0
+    context |= _head(request, row, window.target)
+    context["asked_title"] = asked_title(row)
+    context["hidden_keys"] = count_keys(caller=request.caller, conversation_id=row.pk)
+    has_no_turns = turn == 0 and not row.turn_count  # search gives such conversations turn 0
     is_shown = turn is None or window.target is not None or bool(continues) or has_no_turns
-    context["missing_turn"] = "" if turn is None or is_shown else missing_turn(turn, found.turn_count)
+    context["missing_turn"] = "" if turn is None or is_shown else missing_turn(turn, row.turn_count)
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
 
 
-def _messages_shown(found: Conversation) -> int:
+def _messages_shown(row: Conversation) -> int:
     """Return the number of messages without those of other versions, which only a chat here makes."""
-    if found.source != "chat":
-        return found.message_count
-    return found.messages.filter(superseded=False).count()
+    if row.source != "chat":
+        return row.message_count
+    return row.messages.filter(superseded=False).count()
 
 
 def missing_turn(turn: int, count: int) -> str:
@@ -142,14 +142,14 @@ def missing_turn(turn: int, count: int) -> str:
     return text % {"number": turn + 1, "count": count}
 
 
-def _additions(request: PageRequest, found: Conversation, window: Window, *, is_whole: bool) -> PageAddition:
+def _additions(request: PageRequest, row: Conversation, window: Window, *, is_whole: bool) -> PageAddition:
     """Return the additions of all other apps to the page as one."""
     values: dict[str, Any] = {}
     notes: dict[int, tuple[Note, ...]] = {}
     versions: dict[int, Versions] = {}
     left_out: set[int] = set()
     answers: list[tuple[Any, Any]] = conversation_shown.send(
-        Conversation, caller=request.caller, conversation=found, messages=window.messages, is_whole=is_whole
+        Conversation, caller=request.caller, conversation=row, messages=window.messages, is_whole=is_whole
     )
     additions: list[PageAddition] = [addition for _, addition in answers]
     for addition in additions:
@@ -179,18 +179,18 @@ def whole_number(request: PageRequest, name: str, most: int = MAX_INTEGER) -> in
     return number_or_refuse(text, refusal, maximum=most)
 
 
-def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[str, Any]:
+def _head(request: PageRequest, row: Conversation, turn: int | None) -> dict[str, Any]:
     """Return the values above the messages: relatives, and the turns before and after the target."""
-    own = Conversation.objects.filter(archive_id=request.caller.archive_id)
-    relatives = {"parent": own.filter(pk=found.parent_id).first() if found.parent_id else None}
-    children = list(own.filter(parent_id=found.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
+    of_caller = Conversation.objects.filter(archive_id=request.caller.archive_id)
+    relatives = {"parent": of_caller.filter(pk=row.parent_id).first() if row.parent_id else None}
+    children = list(of_caller.filter(parent_id=row.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
     return relatives | {
         "children": children[:CHILDREN_SHOWN],
         "more_children": len(children) > CHILDREN_SHOWN,
-        "tags": curating.tags_of(caller=request.caller, conversation_ids=[found.pk]).get(found.pk, []),
+        "tags": curating.tags_of(caller=request.caller, conversation_ids=[row.pk]).get(row.pk, []),
         "displays": DISPLAYS,
         "previous_turn": turn - 1 if turn else None,
-        "next_turn": turn + 1 if turn is not None and turn + 1 < found.turn_count else None,
+        "next_turn": turn + 1 if turn is not None and turn + 1 < row.turn_count else None,
     }
 
 
@@ -206,14 +206,14 @@ def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 @in_archive
 def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Render one part of a message in full, for parts that the conversation page cuts."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
-    message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    message = row.messages.filter(position=min(position, MAX_INTEGER)).first()
     parts = message.typed_parts if message else ()
     if message is None or index >= len(parts):
         raise NotFound(f"Conversation {conversation_id} has no such part.")
     tools = {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
     context = {
-        "conversation": found,
+        "conversation": row,
         "message": message,
         "part": view_part(parts[index], index, tools=tools, whole=True, passage=_span(request)),
     }
@@ -225,15 +225,15 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
 @in_archive
 def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the keys that were hidden in the conversation; a POST with `key` shows that one."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
-    context: dict[str, Any] = {"conversation": found}
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    context: dict[str, Any] = {"conversation": row}
     if request.method == "POST":
         chosen = parse_number(request.POST.get("key", ""))
         if chosen is None:
             raise InvalidInput("Choose the key to show.")
         context["revealed"] = chosen
         context["value"] = reveal_key(caller=request.caller, key_id=chosen)
-    context["keys"] = keys_of(caller=request.caller, conversation_id=found.pk)
+    context["keys"] = keys_of(caller=request.caller, conversation_id=row.pk)
     return render(request, "conversations/hidden_keys.html", context)
 
 
@@ -293,11 +293,11 @@ def _change(request: PageRequest, conversation_id: int, values: Mapping[str, Any
 @in_archive
 def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Put the conversation into the trash; without one, ask for confirmation, then delete for good."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     if request.method != "POST" or not (config.trash_days or request.POST.get("confirmed") == "1"):
-        return render(request, "conversations/delete.html", {"conversation": found, "trash_days": config.trash_days})
+        return render(request, "conversations/delete.html", {"conversation": row, "trash_days": config.trash_days})
     ingest.delete_conversation(caller=request.caller, conversation_id=conversation_id)
-    title = found.title or _("Untitled conversation")
+    title = row.title or _("Untitled conversation")
     if not config.trash_days:
         messages.success(request, _("“%(title)s” is deleted.") % {"title": title})
     elif request.caller.space != request.chosen:  # the library shows another archive, and cannot undo this
@@ -319,8 +319,8 @@ NOTHING_RUNS = "default-src 'none'; sandbox"
 @in_archive
 def text(request: PageRequest, conversation_id: int, position: int) -> HttpResponse:
     """Return the message's text as Markdown, which *Copy message* puts on the clipboard."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
-    message = found.messages.filter(position=min(position, MAX_INTEGER)).first()
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    message = row.messages.filter(position=min(position, MAX_INTEGER)).first()
     if message is None:
         raise NotFound(f"Conversation {conversation_id} has no message {position}.")
     answer = HttpResponse(spoken_text(message.typed_parts), content_type="text/plain; charset=utf-8")
@@ -331,10 +331,10 @@ def text(request: PageRequest, conversation_id: int, position: int) -> HttpRespo
 @in_archive
 def picture(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
     """Return a picture attached to the message, with the media type of its first bytes."""
-    found = picture_of(
+    image = picture_of(
         caller=request.caller, conversation_id=conversation_id, position=min(position, MAX_INTEGER), index=index
     )
-    answer = _harmless(HttpResponse(found.data, content_type=found.media_type))
+    answer = _harmless(HttpResponse(image.data, content_type=image.media_type))
     answer.headers["Cache-Control"] = "private, max-age=86400"
     return answer
 
@@ -358,9 +358,9 @@ TEXT_FIELDS = ("q", "type", "tool", "level", "after", "before")
 @in_archive
 def events(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the events of one conversation that pass the filters in the address, oldest first."""
-    found = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
-    given = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
-    context: dict[str, Any] = {"conversation": found, "given": given, "rows": [], "next": ""}
+    row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
+    fields = {name: request.GET.get(name, "").strip() for name in TEXT_FIELDS}
+    context: dict[str, Any] = {"conversation": row, "given": fields, "rows": [], "next": ""}
     if (event_id := whole_number(request, "similar", MAX_BIGINT)) is not None:
         similar = reading.similar_events(caller=request.caller, event_id=event_id, limit=EVENTS_PER_PAGE)
         context |= {"rows": similar, "similar": event_id, "is_filtered": True}
@@ -368,18 +368,18 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
     try:
         turn, number = whole_number(request, "turn"), whole_number(request, "number")
         turn = number - 1 if number else turn  # the form counts from 1
-        given["number"] = "" if turn is None else str(turn + 1)
+        fields["number"] = "" if turn is None else str(turn + 1)
         rows = reading.search_events(
             caller=request.caller,
-            conversation_id=found.pk,
+            conversation_id=row.pk,
             filters=reading.EventFilters(
-                words=given["q"],
-                type=given["type"],
-                tool=given["tool"],
-                level=given["level"],
+                words=fields["q"],
+                type=fields["type"],
+                tool=fields["tool"],
+                level=fields["level"],
                 turn=turn,
-                after=_moment("after", given["after"]),
-                before=_moment("before", given["before"]),
+                after=_moment("after", fields["after"]),
+                before=_moment("before", fields["before"]),
             ),
             after_id=whole_number(request, "after_id", MAX_BIGINT) or 0,
             limit=EVENTS_PER_PAGE + 1,
@@ -388,9 +388,9 @@ def events(request: PageRequest, conversation_id: int) -> HttpResponse:
         return render(request, "conversations/events.html", context | {"wrong": str(error)}, status=422)
     shown = list(rows[:EVENTS_PER_PAGE])
     if len(rows) > len(shown):
-        kept = {name: value for name, value in given.items() if value}
+        kept = {name: value for name, value in fields.items() if value}
         context["next"] = urlencode({**kept, "after_id": shown[-1].pk})
-    context |= {"rows": shown, "is_filtered": any(given.values())}
+    context |= {"rows": shown, "is_filtered": any(fields.values())}
     return render(request, "conversations/events.html", context)
 
 
@@ -399,9 +399,9 @@ def _moment(name: str, text: str) -> datetime | None:
     if not text:
         return None
     try:
-        found = parse_datetime(text)
+        moment = parse_datetime(text)
     except ValueError:
-        found = None
-    if found is None:
+        moment = None
+    if moment is None:
         raise InvalidInput(f"{name}={text[:40]!r} is no time: write it as 2026-03-01T09:00.")
-    return make_aware(found) if is_naive(found) else found
+    return make_aware(moment) if is_naive(moment) else moment

@@ -47,14 +47,14 @@ def window_around(conversation: Conversation, turn: int | None, message_id: int 
         places = conversation.messages.filter(Q(turn_number=turn) | Q(pk=message_id or 0)).aggregate(
             first=Min("position", filter=Q(turn_number=turn)), wanted=Min("position", filter=Q(pk=message_id or 0))
         )
-        first, wanted = places["first"], places["wanted"]
+        first, linked = places["first"], places["wanted"]
     else:
-        first, wanted = (None, None)
+        first, linked = (None, None)
     target = turn if first is not None else None
     window = _window_from(conversation, first or 0, target)
-    if wanted is None or any(message.position == wanted for message in window.messages):
+    if linked is None or any(message.position == linked for message in window.messages):
         return window
-    return _window_from(conversation, wanted, target)
+    return _window_from(conversation, linked, target)
 
 
 def _window_from(conversation: Conversation, position: int, target: int | None) -> Window:

@@ -124,16 +124,16 @@ class Days(Protocol):
 
 def named_period(text: str) -> CalendarPeriod | None:
     """Return the first date that `text` names, the most precise kind first; None if it names none."""
-    found = _find_date(text)
-    return found[1] if found else None
+    dated = _find_date(text)
+    return dated[1] if dated else None
 
 
 def named_date(text: str, today: date) -> tuple[str, CalendarPeriod] | None:
     """Return the same date with the words that name it, and with the year that "in March" means on that day."""
-    found = _find_date(text)
-    if found is None:
+    dated = _find_date(text)
+    if dated is None:
         return None
-    words, period = found
+    words, period = dated
     return words, period.likely_in(today, is_over=words.lower().startswith("last"))
 
 
@@ -147,20 +147,20 @@ def _find_date(text: str) -> tuple[str, CalendarPeriod] | None:
 
 def _is_other_word(match: re.Match[str]) -> bool:
     """Return whether "may" is the verb, "march" the walk, "dec" or "sep" another abbreviation."""
-    found = match.groupdict()
-    month = found.get("month") or ""
-    if month.lower() not in _AMBIGUOUS or found.get("year"):
+    groups = match.groupdict()
+    month = groups.get("month") or ""
+    if month.lower() not in _AMBIGUOUS or groups.get("year"):
         return False
     if match.re is _LONE_MONTH:
         return True
     before = match.string[max(match.start() - LEAD_CHARS, 0) : match.start()]
-    return "day" in found and month.islower() and not _LEADS_TO_DATE.search(before)
+    return "day" in groups and month.islower() and not _LEADS_TO_DATE.search(before)
 
 
-def _period(found: dict[str, str | None]) -> CalendarPeriod | None:
-    number = found.get("number")
-    month = int(number) if number else MONTHS.get((found.get("month") or "").lower())
-    year, day = (int(found.get(name) or 0) or None for name in ("year", "day"))
+def _period(groups: dict[str, str | None]) -> CalendarPeriod | None:
+    number = groups.get("number")
+    month = int(number) if number else MONTHS.get((groups.get("month") or "").lower())
+    year, day = (int(groups.get(name) or 0) or None for name in ("year", "day"))
     if (month is not None and not 1 <= month <= 12) or (day and day > 31):
         return None
     return CalendarPeriod(year, month, day)
@@ -194,8 +194,8 @@ class Anchor:
 
     def days_at(self, day: date) -> DayRange | None:
         """Return the days meant if the event was on that day; None if any time before or after is meant."""
-        found: MatchedGroups = dict(self.distance)
-        return moved_by(day, found, -1 if self.is_before else 1) if found else None
+        groups: MatchedGroups = dict(self.distance)
+        return moved_by(day, groups, -1 if self.is_before else 1) if groups else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +265,12 @@ class TimeReading:
         is_plain = isinstance(self.meaning, CalendarPeriod) and self.meaning.year is not None
         return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
 
-    def at(self, place: DatedItem) -> "TimeReading":
+    def at(self, item: DatedItem) -> "TimeReading":
         """Return the reading once its event is found."""
         anchor = self.meaning
         if not isinstance(anchor, Anchor):
             return self
-        return replace(self, meaning=anchor.days_at(place.day) or NearEvent(place, anchor.is_before))
+        return replace(self, meaning=anchor.days_at(item.day) or NearEvent(item, anchor.is_before))
 
 
 def read_time(text: str, today: date) -> TimeReading | None:

@@ -141,10 +141,10 @@ def quarter_days(text: str, today: date) -> tuple[str, DayRange] | None:
     match = _QUARTER.search(text)
     if match is None:
         return None
-    word, digit, said = match["word"], match["digit"], (match["year"] or "").lower()
+    word, digit, year = match["word"], match["digit"], (match["year"] or "").lower()
     number = _ORDINALS.index(word.lower()) + 1 if word else int(digit)
-    first = date(int(said) if said.isdigit() else today.year - (said == "last year"), number * 3 - 2, 1)
-    if not said and first > today:
+    first = date(int(year) if year.isdigit() else today.year - (year == "last year"), number * 3 - 2, 1)
+    if not year and first > today:
         first = shifted(first, months=-12)
     return match[0], month_of(first, 3)
 
@@ -159,15 +159,15 @@ def season_days(text: str, today: date) -> tuple[str, DayRange] | None:
     return (match[0], DayRange(first, shifted(first, months=3, days=-1))) if first <= today else None
 
 
-def number_of(found: MatchedGroups) -> int:
+def number_of(groups: MatchedGroups) -> int:
     """Return the number that `NUMBER` matched."""
-    said = (found["number"] or "one").removeprefix("a ")
-    return int(said) if said.isdigit() else NUMBERS[said]
+    number = (groups["number"] or "one").removeprefix("a ")
+    return int(number) if number.isdigit() else NUMBERS[number]
 
 
-def moved_by(day: date, found: MatchedGroups, sign: int) -> DayRange:
+def moved_by(day: date, groups: MatchedGroups, sign: int) -> DayRange:
     """Return the days this many units before or after the day: the longer ago, the less precise."""
-    count, unit = number_of(found), found["unit"] or "day"
+    count, unit = number_of(groups), groups["unit"] or "day"
     if unit in DAYS_IN:
         days = count * DAYS_IN[unit]
         return around(shifted(day, days=sign * days), 3 if unit != "day" else days // 7)
@@ -178,18 +178,18 @@ def moved_by(day: date, found: MatchedGroups, sign: int) -> DayRange:
 # --- meanings --------------------------------------------------------------------------
 
 
-def _yesterday(found: MatchedGroups, today: date) -> DayRange:
-    return around(shifted(today, days=-2 if found["before"] else -1), 0)
+def _yesterday(groups: MatchedGroups, today: date) -> DayRange:
+    return around(shifted(today, days=-2 if groups["before"] else -1), 0)
 
 
 def _today(_: MatchedGroups, today: date) -> DayRange:
     return around(today, 0)
 
 
-def _calendar(found: MatchedGroups, today: date) -> DayRange:
+def _calendar(groups: MatchedGroups, today: date) -> DayRange:
     """Return the days of "last month", "this week", "the end of last year"."""
-    unit, is_this = found["unit"] or "", found["which"] == "this"
-    if found["which"] == "past" and unit in DAYS_IN | MONTHS_IN:
+    unit, is_this = groups["unit"] or "", groups["which"] == "this"
+    if groups["which"] == "past" and unit in DAYS_IN | MONTHS_IN:
         span = _rolling({"number": "one", "unit": unit}, today)
     elif unit in ("week", "weekend"):
         week = week_of(today if is_this else shifted(today, days=-7))
@@ -199,7 +199,7 @@ def _calendar(found: MatchedGroups, today: date) -> DayRange:
     else:
         months = MONTHS_IN[unit]
         span = month_of(today if is_this else shifted(month_of(today, months).first, days=-1), months)
-    part = found.get("part")
+    part = groups.get("part")
     return span.part(PARTS[part]) if part else span
 
 
@@ -213,26 +213,26 @@ def _season(month: int, today: date, *, is_this: bool) -> DayRange:
     return DayRange(first, shifted(shifted(first, months=3), days=-1))
 
 
-def _rolling(found: MatchedGroups, today: date) -> DayRange:
+def _rolling(groups: MatchedGroups, today: date) -> DayRange:
     """Return the days of "the past three weeks"."""
-    count, unit = number_of(found), found["unit"] or "day"
+    count, unit = number_of(groups), groups["unit"] or "day"
     if unit in DAYS_IN:
         return DayRange(shifted(today, days=-count * DAYS_IN[unit]), today)
     return DayRange(shifted(today, months=-count * MONTHS_IN[unit]), today)
 
 
-def _ago(found: MatchedGroups, today: date) -> DayRange:
-    span = moved_by(today, found, -1)
-    if found["unit"] == "year":  # "a year ago" means the year as often as the day
-        year = month_of(shifted(today, months=-12 * number_of(found)), 12)
+def _ago(groups: MatchedGroups, today: date) -> DayRange:
+    span = moved_by(today, groups, -1)
+    if groups["unit"] == "year":  # "a year ago" means the year as often as the day
+        year = month_of(shifted(today, months=-12 * number_of(groups)), 12)
         span = DayRange(min(span.first, year.first), max(span.last, year.last))
     return DayRange(span.first, min(span.last, today))
 
 
-def _weekday(found: MatchedGroups, today: date) -> DayRange:
+def _weekday(groups: MatchedGroups, today: date) -> DayRange:
     """Return the latest such day before today; "this Monday" may be today."""
-    back = (today.weekday() - WEEKDAYS.index(found["day"] or "")) % 7
-    return around(shifted(today, days=-(back or (0 if found["which"] == "this" else 7))), 0)
+    back = (today.weekday() - WEEKDAYS.index(groups["day"] or "")) % 7
+    return around(shifted(today, days=-(back or (0 if groups["which"] == "this" else 7))), 0)
 
 
 _CALENDAR_UNITS = "|".join(["weekend", "week", *MONTHS_IN, *SEASONS])

@@ -100,7 +100,7 @@ STEPS = [
     user_says("How do I mend the fence? It leans."),
     assistant_says("I look at the plan of the garden first. It is old."),
     assistant_says("The posts are rotten below the ground.\n\n1. Set new posts of larch.\n2. Pour gravel around."),
-    assistant_says("By the way, the tap drips. Close it at night."),
+    assistant_says("By the way, the tap drips at night."),  # too short to be what the turn came to
 ]
 
 
@@ -108,8 +108,8 @@ STEPS = [
     ("query", "answer"),
     [
         ("set new posts of larch", "The posts are rotten below the ground."),
-        ("the tap drips at night", "By the way, the tap drips."),
-        ("mend the leaning fence", "I look at the plan of the garden first."),
+        ("the tap drips at night", "By the way, the tap drips at night."),
+        ("mend the leaning fence", "The posts are rotten below the ground."),
     ],
 )
 def test_passage_comes_with_its_own_question_and_answer_it_stands_in(query: str, answer: str) -> None:

@@ -81,6 +81,9 @@ STREAMS: dict[str, Ask] = {
     "convmemory.conversations.pages.browsing_views.change": lambda stored: stored.by_session(
         "/library/change", f"action=export&chosen={stored.conversation_id}"
     ),
+    "convmemory.conversations.pages.sharing_views.article": lambda stored: stored.by_session(
+        f"/conversations/{stored.conversation_id}/article"
+    ),
     "convmemory.conversations.pages.sharing_views.shared": lambda stored: stored.by_session(f"/shared/{stored.token}"),
     "convmemory.documents.views.download": lambda stored: stored.by_session(f"/documents/{stored.document_id}/file"),
     "convmemory.documents.views.picture": lambda stored: stored.by_session(

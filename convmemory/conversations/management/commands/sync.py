@@ -43,16 +43,16 @@ class Command(ArchiveCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         caller = Caller.of(user_named(options["user"]))
         places = existing_places(home=options["home"])
-        found = holdings(places)
-        for held in found:
-            size = filesizeformat(held.size)
-            self.stdout.write(f"{held.place.agent:<16}{held.files:>7} files {size:>12}  {held.place.path}")
-        if not found:
+        holdings_here = holdings(places)
+        for holding in holdings_here:
+            size = filesizeformat(holding.size)
+            self.stdout.write(f"{holding.place.agent:<16}{holding.files:>7} files {size:>12}  {holding.place.path}")
+        if not holdings_here:
             self.stdout.write("No coding agent has left conversations on this machine.")
         rules = Rules.of(Account(options["home"]))
         if rules.stop:
             self.stdout.write(f"Nothing is imported: {rules.stop}.")
-        if options["list"] or not found or rules.stop:
+        if options["list"] or not holdings_here or rules.stop:
             return
         if not has_synced(caller):
             first = f"This is the first import: the conversations listed above become those of {options['user']}."
