@@ -139,7 +139,7 @@ def test_hit_of_search_for_time_opens_and_leads_on(owner: User, page: Page) -> N
     time = "q=question&after=2025-01-01&before=2027-01-01"
     text = page(f"{made.get_absolute_url()}?turn=10&{time}")
     for link in ("earlier", "later"):
-        ((address, start),) = re.findall(rf'class="more {link}" href="([^"]+{link}=([0-9]+)[^"]+)"', text)
+        ((address, start),) = re.findall(rf'class="more {link}"\s+href="([^"]+{link}=([0-9]+)[^"]+)"', text)
         assert unescape(address).endswith(time)
         positions = re.findall(r'data-position="([0-9]+)"', page(unescape(address)))
         assert int(positions[-1 if link == "earlier" else 0]) == int(start) - (link == "earlier")

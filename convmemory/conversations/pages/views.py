@@ -66,8 +66,8 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     before, after = (whole_number(request, name) for name in ("earlier", "later"))
     display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
     if display == "questions":
-        before = before and skip_work(found, before, "before")
-        after = after and skip_work(found, after, "after")
+        before = before and skip_work(row, before, "before")
+        after = after and skip_work(row, after, "after")
     if before is not None:
         window, continues = window_before(row, before), "before"
     elif after is not None:
