@@ -72,6 +72,10 @@ class Period:
         return self == Period.of_year(self.first.year)
 
     @property
+    def has_whole_months(self) -> bool:
+        return self.first.day == 1 and self.last == Period.of_month(self.last.year, self.last.month).last
+
+    @property
     def query(self) -> str:
         """Return the filters of a search for the period, as the query of its address."""
         return urlencode({"after": self.first.isoformat(), "before": self.last.isoformat()})
@@ -85,8 +89,7 @@ class Period:
             return date_format(self.first, "YEAR_MONTH_FORMAT")
         if self.days == 1:
             return date_format(self.first)
-        has_whole_months = self.first.day == 1 and self.last == Period.of_month(self.last.year, self.last.month).last
-        form = "YEAR_MONTH_FORMAT" if has_whole_months else None
+        form = "YEAR_MONTH_FORMAT" if self.has_whole_months else None
         ends = {"first": date_format(self.first, form), "last": date_format(self.last, form)}
         return gettext("%(first)s to %(last)s") % ends
 
@@ -98,18 +101,18 @@ class Period:
             wider = [Period.of_month(self.first.year, self.first.month)]
         elif self.is_month:
             wider = [Period.of_year(self.first.year)]
-        return [*wider, *self._next_to(self.first, -1), *self._next_to(self.last, 1)]
+        return [*wider, *self._next_to(-1), *self._next_to(1)]
 
-    def _next_to(self, end: date, step: Literal[-1, 1]) -> "list[Period]":
-        """Return the period of the same kind next to an end; none at the ends of the calendar."""
+    def _next_to(self, step: Literal[-1, 1]) -> "list[Period]":
+        """Return the period before or after, as many months long or days; none at the ends of the calendar."""
         try:
-            day = end + timedelta(days=step)
-            if self.is_year:
-                return [Period.of_year(day.year)]
-            if self.is_month:
-                return [Period.of_month(day.year, day.month)]
-            return [Period(*sorted((day, day + step * (self.last - self.first))))]
-        except OverflowError:
+            if self.has_whole_months:
+                months = step * (_number(self.last) - _number(self.first) + 1)
+                first, last = (_numbered(_number(end) + months) for end in (self.first, self.last))
+                return [Period(first.first, last.last)]
+            move = timedelta(days=step * self.days)
+            return [Period(self.first + move, self.last + move)]
+        except (OverflowError, ValueError):
             return []
 
 
@@ -262,8 +265,7 @@ def _river(counts: Sequence[Count], by: By, period: Period, outside: int = 0) ->
     if grain == "day":
         spans = [Period(day, day) for day in (period.first + timedelta(days=number) for number in range(period.days))]
     else:
-        months = (divmod(number, 12) for number in range(_number(period.first), _number(period.last) + 1))
-        full = [Period.of_month(year, month + 1) for year, month in months]
+        full = [_numbered(number) for number in range(_number(period.first), _number(period.last) + 1)]
         spans = [Period(max(span.first, period.first), min(span.last, period.last)) for span in full]
     chars = len(counts[0].period)
     places = {str(span.first)[:chars]: position for position, span in enumerate(spans)}
@@ -280,6 +282,11 @@ def _river(counts: Sequence[Count], by: By, period: Period, outside: int = 0) ->
 
 def _number(day: date) -> int:
     return day.year * 12 + day.month - 1
+
+
+def _numbered(number: int) -> Period:
+    year, month = divmod(number, 12)
+    return Period.of_month(year, month + 1)
 
 
 def _bands(by_name: dict[str, Counter[int]], by: By, count: int, period: Period) -> list[Band]:

@@ -221,7 +221,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         object_id=object_id,
         number=number,
         is_section=is_section,
-        like_url=_like_url(heading, hit.passage),
+        like_url=_like_url(heading, "" if is_repeated else hit.passage),
         mark=None if isinstance(where, SectionPlace) else where.mark,
         overturned=None if isinstance(where, SectionPlace) else where.overturned,
     )

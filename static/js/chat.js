@@ -285,7 +285,7 @@ class Exchange {
   async settleInPlace() {
     const stored = [...this.messages.querySelectorAll("[data-position]")].at(-1);
     const next = stored ? Number(stored.dataset.position) + 1 : 0;
-    const response = await fetch(`${this.url}?after=${next}`, { headers: { "HX-Request": "true" } });
+    const response = await fetch(`${this.url}?later=${next}`, { headers: { "HX-Request": "true" } });
     if (!response.ok) return;
     const html = await response.text();
     following(() => {

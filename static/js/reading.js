@@ -239,7 +239,7 @@
   function addressOfTurn(turn) {
     if (String(turn) === opened.turn) return opened.address;
     const address = new URL(opened.address);
-    for (const name of ["m", "part", "from", "to", "before", "after"]) address.searchParams.delete(name);
+    for (const name of ["m", "part", "from", "to", "earlier", "later"]) address.searchParams.delete(name);
     address.searchParams.set("turn", turn);
     address.hash = `turn-${turn}`;
     return address.href;
@@ -387,6 +387,8 @@
       findOrStep(event.shiftKey ? -1 : 1);
     } else if ("JK".includes(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && page() &&
       !active.matches("input, textarea, select, [contenteditable]")) {
+      const turn = one(".turns", page())?.hidden && turnInView(); // no turn is named yet
+      if (turn) showTurn(Number(turn.dataset.turn));
       one(`.turns a[rel=${event.key === "J" ? "next" : "prev"}]:not([hidden])`)?.click();
     } else if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey && panel() && one("#main:not([aria-busy])") &&
       !active.matches("input, textarea, select, [contenteditable]")) {

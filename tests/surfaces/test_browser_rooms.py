@@ -98,6 +98,9 @@ def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., 
         read = int(str(page.locator("[data-turn-now]").text_content())) - 1
         expect(page).to_have_url(re.compile(rf"\?turn={read}#turn-{read}$"))
         assert page.evaluate("history.length") <= 3, "addresses are replaced"
+        page.goto(f"/conversations/{archive.long.pk}")
+        page.keyboard.press("J")
+        expect(turns).to_contain_text("2 / 13")
 
     visit(steps, at=f"/conversations/{archive.long.pk}?turn=2")
 

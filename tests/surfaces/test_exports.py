@@ -147,7 +147,7 @@ def test_files_fold_work_and_end_turn_with_outcome_like_page(owner: User) -> Non
     made = make_conversation(owner, [*work(2), *exchange(("And <b>now</b>?", "Nothing."), ("So?", "So."))])
     markdown = fetched(owner, f"{made.pk}/export")
     assert markdown.count("<details><summary>4 steps, 1 file · 2 Edit, 2 Bash</summary>\n\n**Calls Edit**") == 1
-    assert "</details>\n\nMended.\n\n*a.py · pytest <b> passed*\n\n## You" in markdown
+    assert "</details>\n\nMended.\n\n*a.py · pytest \\<b\\> passed*\n\n## You" in markdown
     html = fetched(owner, f"{made.pk}/export", format="html")
     browser = Client()
     browser.force_login(owner)

@@ -73,16 +73,16 @@ def test_long_conversation_is_shown_in_parts_around_turn(owner: User, page: Call
     text = page(f"{path}?turn=100")
     assert text.count("data-position=") == WINDOW_MESSAGES
     start = 200 - MESSAGES_BEFORE_TURN
-    assert f'href="{path}?before={start}&amp;turn=100"' in text
-    assert f'href="{path}?after={start + WINDOW_MESSAGES}&amp;turn=100"' in text
+    assert f'href="{path}?earlier={start}&amp;turn=100"' in text
+    assert f'href="{path}?later={start + WINDOW_MESSAGES}&amp;turn=100"' in text
     seen = []
-    address: str | None = f"{path}?after={start + WINDOW_MESSAGES}"
+    address: str | None = f"{path}?later={start + WINDOW_MESSAGES}"
     while address:
         part = page(address, **HTMX)
         assert "<html" not in part
-        assert "?before=" not in part
+        assert "?earlier=" not in part
         seen += [int(piece.split('"')[0]) for piece in part.split('data-position="')[1:]]
-        address = unescape(part.split('hx-get="')[-1].split('"')[0]) if "?after=" in part else None
+        address = unescape(part.split('hx-get="')[-1].split('"')[0]) if "?later=" in part else None
     assert seen == list(range(start + WINDOW_MESSAGES, 400))
 
 
@@ -92,16 +92,16 @@ def test_earlier_messages_continue_without_gap_and_without_doubling_anchor(
     pieces = [user_says("q"), *(assistant_says(f"step {number}") for number in range(100))]
     conversation = make_conversation(owner, [*exchange(("first", "one")), *pieces])
     path = f"/conversations/{conversation.pk}"
-    earlier = page(f"{path}?before=60", **HTMX)
-    later = page(f"{path}?after=60", **HTMX)
+    earlier = page(f"{path}?earlier=60", **HTMX)
+    later = page(f"{path}?later=60", **HTMX)
     positions = [int(piece.split('"')[0]) for piece in (earlier + later).split('data-position="')[1:]]
     assert positions == list(range(20, 100))
     assert 'id="turn-1"' not in earlier + later  # the turn opens at position 2
-    assert page(f"{path}?before=20", **HTMX).count('id="turn-1"') == 1
-    whole_page = page(f"{path}?before=60")  # the same address as a plain link
+    assert page(f"{path}?earlier=20", **HTMX).count('id="turn-1"') == 1
+    whole_page = page(f"{path}?earlier=60")  # the same address as a plain link
     assert "<html" in whole_page
-    assert "?before=20" in whole_page
-    assert "?after=60" in whole_page
+    assert "?earlier=20" in whole_page
+    assert "?later=60" in whole_page
 
 
 def test_window_of_giants_is_shortened(owner: User) -> None:
@@ -144,7 +144,7 @@ def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     with django_assert_num_queries(14):  # no list
         assert client.get(path, headers=IN_MAIN).status_code == 200
     with django_assert_num_queries(7):  # session, user, archive, conversation, messages, marks, replies
-        client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)
+        client.get(f"/conversations/{conversation.pk}?later=7000", headers=HTMX)
 
 
 def test_htmx_gets_main_area_alone(owner: User, page: Callable[..., str]) -> None:
@@ -191,7 +191,7 @@ def test_conversation_page_reports_missing_turn(owner: User, page: Callable[...,
 
 
 @pytest.mark.parametrize(
-    "query", ["turn=x", "turn=-1", "turn=99999999999", "before=²", "after=1.5", "m=x", "m=1&from=-1&to=2"]
+    "query", ["turn=x", "turn=-1", "turn=99999999999", "earlier=²", "later=1.5", "m=x", "m=1&from=-1&to=2"]
 )
 def test_conversation_page_refuses_invalid_numbers(owner: User, page: Callable[..., str], query: str) -> None:
     conversation = long_conversation(owner, 2)
@@ -419,7 +419,7 @@ def test_later_loaded_messages_of_turn_are_marked(owner: User, page: Callable[..
     conversation = make_conversation(owner, work)
     text = page(f"/conversations/{conversation.pk}?turn=0")
     address = unescape(text.split("data-later")[0].split('hx-get="')[-1].split('"')[0])
-    assert address == f"/conversations/{conversation.pk}?after=40&turn=0"
+    assert address == f"/conversations/{conversation.pk}?later=40&turn=0"
     part = page(address, **HTMX)
     assert part.count("is-target") == 40
     assert "autofocus" not in part
@@ -482,7 +482,7 @@ def test_passage_far_below_its_turn_s_beginning_is_on_page(owner: User, page: Ca
     assert 'id="turn-1"' in near
     far = page(passage_address(conversation, 250, 0, 6))
     assert 'tabindex="-1">step 2</mark>47' in far
-    assert f"?before={250 - MESSAGES_BEFORE_TURN}&amp;turn=1" in far
+    assert f"?earlier={250 - MESSAGES_BEFORE_TURN}&amp;turn=1" in far
     assert far.count("data-position=") == far.count("is-target") == WINDOW_MESSAGES
 
 

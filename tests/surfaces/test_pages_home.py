@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
+from django.utils.formats import date_format
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.conversations.importing.models import Import
@@ -40,7 +41,11 @@ def test_home_shows_where_to_go_on_and_whether_all_is_found(owner: User, client:
         owner, exchange(("first", "1"), ("second", "2")), title="The <oven>", agent="codex", project="/src/mill"
     )
     Import.objects.create(archive_id=owner.pk, name="broken.zip", size=1, state="failed", error="no")
+    at = timezone.localtime()
+    earlier = at.replace(year=at.year - 4)  # which has a 29 February, too
+    make_conversation(owner, [user_says("then", created_at=earlier)], title="Then")
     page = client.get("/").content.decode()
+    assert f">{date_format(earlier)}</time>" in page.partition('id="this-day"')[2]
     assert f'href="/conversations/{one.pk}?turn=1#turn-1"' in page
     assert "The &lt;oven&gt;" in page
     assert "wait to be indexed" in page
@@ -111,6 +116,7 @@ def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: 
         return person.get("/search/saved").content.decode()
 
     assert "past-new" not in listed()
+    assert listed().count("Take “Filters alone” off the list") == 2
     stranger = make_user()
     for person in (owner, stranger):
         said = (

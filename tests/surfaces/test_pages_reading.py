@@ -88,7 +88,7 @@ def test_turn_ends_with_its_files_and_its_last_commands(owner: User, page: Page)
     text = page(conversation.get_absolute_url())
     assert outcomes_in(text) == ["Outcome: a.py pytest failed"]  # a turn without work has no such line
     assert text.index("Mended.") < text.index("turn-outcome") < text.index("thanks")
-    assert outcomes_in(page(f"{conversation.get_absolute_url()}?before=3", **HTMX)) == []  # the turn goes on behind it
+    assert outcomes_in(page(f"{conversation.get_absolute_url()}?earlier=3", **HTMX)) == []  # the turn goes on behind it
     assert outcomes_in(page(f"/search/preview{conversation.get_absolute_url()}?turn=0")) == [
         "Outcome: a.py pytest failed"
     ]
@@ -102,7 +102,7 @@ def test_call_and_result_are_in_same_part_of_long_turn(owner: User, page: Page) 
     made = make_conversation(owner, [*work, assistant_says("Done.")])
     path, result = made.get_absolute_url(), made.messages.get(position=60)
     first = page(path)
-    second = page(f"{path}?after={re.findall(r'[?]after=([0-9]+)', first)[0]}", **HTMX)
+    second = page(f"{path}?later={re.findall(r'[?]later=([0-9]+)', first)[0]}", **HTMX)
     around = page(f"{path}?turn=0&m={result.pk}&part=0&from=0&to=7")
     for text in (first, second, around):
         assert text.count('<p class="step-label">Result</p>') == text.count('class="part fold call step') > 15
@@ -118,6 +118,31 @@ def test_questions_are_shown_with_outcomes_alone(owner: User, page: Page) -> Non
     assert "I look." in page(f"{path}?show=nonsense")
     long = make_conversation(owner, exchange(*[(f"q{number}", "a") for number in range(60)]))
     assert "&amp;show=questions" in page(f"/conversations/{long.pk}?show=questions")
+
+
+def test_questions_of_long_turns_are_next_to_each_other(owner: User, page: Page) -> None:
+    def work(question: str) -> list[MessageDraft]:
+        return [user_says(question), *(assistant_says(f"step {number}") for number in range(150))]
+
+    path = f"/conversations/{make_conversation(owner, [*work('first?'), *work('second?')]).pk}"
+    for side, shown in (
+        ("later=40", "second?"),
+        ("earlier=290", "second?"),
+        ("earlier=151", "conclusion"),
+        ("earlier=120", "first?"),
+    ):
+        assert shown in page(f"{path}?{side}&show=questions", **HTMX)
+
+
+def test_hit_of_search_for_time_opens_and_leads_on(owner: User, page: Page) -> None:
+    made = make_conversation(owner, exchange(*[(f"question {number}", "a") for number in range(60)]))
+    time = "q=question&after=2025-01-01&before=2027-01-01"
+    text = page(f"{made.get_absolute_url()}?turn=10&{time}")
+    for link in ("earlier", "later"):
+        ((address, start),) = re.findall(rf'class="more {link}"\s+href="([^"]+{link}=([0-9]+)[^"]+)"', text)
+        assert unescape(address).endswith(time)
+        positions = re.findall(r'data-position="([0-9]+)"', page(unescape(address)))
+        assert int(positions[-1 if link == "earlier" else 0]) == int(start) - (link == "earlier")
 
 
 def test_head_counts_turns_from_one(owner: User, page: Page) -> None:

@@ -102,6 +102,7 @@ def test_more_like_hit_searches_by_meaning_for_its_words_without_operators(owner
     (address,) = [link for link in links if "flour" in link]
     query = parse_qs(urlsplit(address).query)
     assert query["q"][0].startswith("How is rye bread baked flour title loaf")
+    assert query["q"][0].count("flour") == 1
     assert query["mode"] == ["semantic"]
     listed = pages.get(address).content.decode()
     assert "Plain bread" in listed

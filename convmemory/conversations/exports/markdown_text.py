@@ -4,6 +4,7 @@ Tool calls and their output are in code fences; a run of steps is a `<details>`,
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 
@@ -18,6 +19,7 @@ from convmemory.conversations.templatetags.outcomes import commands
 from convmemory.core.text import one_line
 
 SHORTEST_FENCE = 3
+_SIGN = re.compile(r"[\\`*_~\[\]<>&]")
 
 
 class MarkdownWriter:
@@ -51,12 +53,12 @@ class MarkdownWriter:
         texts = {index: part_as_markdown(each) for index, each in part.parts().items()}
         for block in part.blocks(work=PageWork(left=0)):  # no HTML is needed
             view = block.view
-            paragraphs = [self._heading(block), f"*{one_line(str(view.mark), 400)}*" if view.mark else ""]
+            paragraphs = [self._heading(block), f"*{_escaped(one_line(str(view.mark), 400))}*" if view.mark else ""]
             paragraphs += [texts[view.position, each.index] for each in view.parts]
             if block.run:
                 paragraphs.append(_folded(block.run, texts))
             if block.outcome.is_work:
-                paragraphs.append(f"*{_outcome_line(block.outcome)}*")
+                paragraphs.append(f"*{_escaped(_outcome_line(block.outcome))}*")
             yield "".join(f"{paragraph}\n\n" for paragraph in paragraphs if paragraph)
 
     def _heading(self, block: MessageBlock) -> str:
@@ -87,6 +89,11 @@ def _folded(run: StepRun, texts: Mapping[tuple[int, int], str]) -> str:
 def _outcome_line(outcome: Outcome) -> str:
     """Return changed files and last commands in one line, as the page shows them."""
     return " · ".join(filter(None, [outcome.file_names, *(sentence for sentence, _ in commands(outcome))]))
+
+
+def _escaped(text: str) -> str:
+    """Return the text with its signs of Markdown and HTML escaped: the names of files and commands are full of them."""
+    return _SIGN.sub(r"\\\g<0>", text)
 
 
 def part_as_markdown(part: Part) -> str:

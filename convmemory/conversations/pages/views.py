@@ -38,7 +38,7 @@ from convmemory.conversations.pages.part_views import view_part
 from convmemory.conversations.pages.pictures import picture_of
 from convmemory.conversations.pages.rendering import Note, Versions, fold_steps, view_messages
 from convmemory.conversations.pages.search_box import SearchBox
-from convmemory.conversations.pages.windows import Window, window_after, window_around, window_before
+from convmemory.conversations.pages.windows import Window, skip_work, window_after, window_around, window_before
 from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
@@ -61,8 +61,13 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
     passage = passage_of(request)
-    # The window of the address, and the side on which it continues another one: "before", "after" or "".
-    before, after = (whole_number(request, name) for name in ("before", "after"))
+    # The window of the address, and the side on which it continues another one: "before", "after" or "". A search for
+    # a time has `before` and `after` in its addresses.
+    before, after = (whole_number(request, name) for name in ("earlier", "later"))
+    display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
+    if display == "questions":
+        before = before and skip_work(row, before, "before")
+        after = after and skip_work(row, after, "after")
     if before is not None:
         window, continues = window_before(row, before), "before"
     elif after is not None:
@@ -80,7 +85,6 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         marks=marks_of(archive_id=request.caller.archive_id, conversation_id=row.pk),
         outcomes=window.outcomes,
     )
-    display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
     # The blocks that the display switch shows.
     blocks = fold_steps(views)
     if display == "questions":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Case, F, JSONField, Min, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, F, JSONField, Max, Min, OuterRef, Q, QuerySet, Subquery, When
 
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.messages.parts import TextPart, ThinkingPart
@@ -70,6 +70,24 @@ def window_before(conversation: Conversation, position: int) -> Window:
 def window_after(conversation: Conversation, position: int) -> Window:
     """Return the messages from `position` on."""
     return _window(conversation, max(0, position), position + WINDOW_MESSAGES, keep=position)
+
+
+def skip_work(conversation: Conversation, position: int, continues: str) -> int:
+    """Return the position from which, or before which, a window has a question or the end of a turn. One query.
+
+    A turn of 5,000 steps would else be 245 windows without any, which the page loads one after the other.
+    """
+    turn = conversation.messages.filter(position=position).values("turn_number")
+    asked, same_turn = Q(role=Message.Role.USER), Q(turn_number=Subquery(turn))
+    if continues == "after":
+        places = conversation.messages.filter(position__gte=position).aggregate(
+            asked=Min("position", filter=asked), ended=Max("position", filter=same_turn)
+        )
+        return min((place for place in places.values() if place is not None), default=position)
+    places = conversation.messages.filter(position__lt=position).aggregate(
+        asked=Max("position", filter=asked), ended=Max("position", filter=~same_turn)
+    )
+    return max((place + 1 for place in places.values() if place is not None), default=0)
 
 
 def _window(conversation: Conversation, start: int, end: int, *, keep: int, target: int | None = None) -> Window:

@@ -36,6 +36,8 @@ def test_period_leads_to_wider_one_and_to_neighbours_of_its_kind() -> None:
     assert [str(other.first) for other in DAY.ways] == ["2024-05-01", "2024-05-13", "2024-05-15"]
     week = Period(date(2024, 5, 6), date(2024, 5, 12))
     assert week.ways == [Period(date(2024, 4, 29), date(2024, 5, 5)), Period(date(2024, 5, 13), date(2024, 5, 19))]
+    winter = Period(date(2023, 12, 1), date(2024, 2, 29))
+    assert winter.ways == [Period(date(2023, 9, 1), date(2023, 11, 30)), Period(date(2024, 3, 1), date(2024, 5, 31))]
 
 
 def test_period_at_end_of_calendar_has_no_neighbour_beyond_it() -> None:
