@@ -6,8 +6,6 @@ Token counts are the costs of messages on the wire (`convmemory.context.wire`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-
 from convmemory.conversations.messages.parts import Part, Role
 
 DEFAULT_THRESHOLD = 0.8
@@ -37,12 +35,6 @@ class SummaryText:
     to_position: int
     content: str
 
-    @property
-    def sentence(self) -> str:
-        """Return which messages it summarises, counted from 1."""
-        values = {"first": self.from_position + 1, "last": self.to_position + 1}
-        return _("Summary of messages %(first)s to %(last)s") % values
-
 
 PositionRange = tuple[int, int]
 """The first and the last position, both included."""
@@ -54,13 +46,6 @@ class SummaryUse:
 
     summary: SummaryText
     stands_for: tuple[PositionRange, ...]
-
-    @property
-    def messages(self) -> str:
-        """Return the messages that it represents, counted from 1."""
-        spans = ({"first": first + 1, "last": last + 1} for first, last in self.stands_for)
-        one, several = _("message %(first)s"), _("messages %(first)s to %(last)s")
-        return ", ".join((one if span["first"] == span["last"] else several) % span for span in spans)
 
 
 RecallLeftOut = Callable[[str, Sequence[int], int], str]
@@ -106,19 +91,6 @@ class StrategyStep:
     tokens_before: int
     tokens_after: int
     summaries: tuple[SummaryUse, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """Return what the strategy did to the messages, and to their tokens."""
-        counts = (
-            (_("%(number)s left out"), len(self.removed_ids)),
-            (_("%(number)s shortened"), len(self.shortened_ids)),
-            (_("%(number)s inserted"), self.added),
-        )
-        changed = self.tokens_before != self.tokens_after
-        values = {"before": self.tokens_before, "after": self.tokens_after}
-        tokens = _("%(before)s → %(after)s tokens of messages") % values if changed else _("nothing changed")
-        return ", ".join([*(text % {"number": number} for text, number in counts if number), tokens])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from convmemory.context.pairs import answers, chain_of
 from convmemory.context.strategies import STRATEGIES, clean_strategies
+from convmemory.context.templatetags.context_runs import represented_messages, step_sentence, summary_sentence
 from convmemory.context.values import ContextMessage, FilterResult, StrategyStep, SummaryText, SummaryUse
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart, spoken_text
 from convmemory.core.errors import InvalidInput
@@ -340,8 +341,8 @@ def test_every_call_of_message_counts_as_one_unit() -> None:
 
 def test_step_says_what_it_did_and_summary_which_messages_it_represents() -> None:
     step = StrategyStep("fit", (1, 2), (3,), 0, 900, 300)
-    assert step.sentence == "2 left out, 1 shortened, 900 → 300 tokens of messages"
-    assert StrategyStep("fit", (), (), 0, 300, 300).sentence == "nothing changed"
+    assert step_sentence(step) == "2 left out, 1 shortened, 900 → 300 tokens of messages"
+    assert step_sentence(StrategyStep("fit", (), (), 0, 300, 300)) == "nothing changed"
     use = SummaryUse(SummaryText(7, 0, 9, "All."), ((0, 4), (6, 6)))
-    assert use.summary.sentence == "Summary of messages 1 to 10"
-    assert use.messages == "messages 1 to 5, message 7"
+    assert summary_sentence(use.summary) == "Summary of messages 1 to 10"
+    assert represented_messages(use) == "messages 1 to 5, message 7"
