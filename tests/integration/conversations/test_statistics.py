@@ -18,6 +18,7 @@ from convmemory.conversations.tasks import count_for_statistics
 from convmemory.core.queue.fair_queue import asked_for
 from convmemory.core.templatetags.texts import short_count
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +109,7 @@ def test_statistics_page_takes_few_queries_and_reports_pending_counts(
     assert 'href="/search?agent=codex%20%26%20co"' in page
     assert "/search?after=2026-03-01&amp;before=2026-03-31" in page
     for asked, shown in (("36", 36), ("6", 6), ("7", 18), ("many", 18), ("", 18)):
-        page = client.get("/statistics", {"months": asked}).content.decode()
+        page = flat(client.get("/statistics", {"months": asked}).content.decode())
         assert page.count('class="column-bar"') == shown
         assert f'?months={shown}" aria-current="true"' in page
     part = client.get("/statistics", headers={"HX-Request": "true", "HX-Target": "figures"}).content.decode()
