@@ -442,7 +442,7 @@ def test_turn_is_marked_by_keyboard_and_undone(visit: Callable[..., None], archi
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         expect(turn.locator(".turn-mark")).to_have_text(
-            re.compile("You marked this turn as wrong: recall leaves it out.*it was 230 degrees")
+            re.compile(r"You marked this turn as wrong: recall leaves it out\.\s+it was 230 degrees")
         )
         page.locator(".undo-notice").get_by_role("button", name="Undo").click()
         expect(page.locator(".turn-mark")).to_have_count(0)
