@@ -186,7 +186,7 @@ BAND_NAMES = {
 }
 
 
-def _like_url(heading: str, passage: str) -> str:
+def like_url(heading: str, passage: str) -> str:
     """Return the address of a search by meaning for a hit's own words, none of which can be an operator."""
     words = " ".join(_WORD.findall(f"{heading} {passage}"))
     return f"{reverse('search')}?{urlencode({'q': words[:LIKE_CHARS], 'mode': 'semantic'})}" if words else ""
@@ -221,7 +221,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         object_id=object_id,
         number=number,
         is_section=is_section,
-        like_url=_like_url(heading, "" if is_repeated else hit.passage),
+        like_url=like_url(heading, "" if is_repeated else hit.passage),
         mark=None if isinstance(where, SectionPlace) else where.mark,
         overturned=None if isinstance(where, SectionPlace) else where.overturned,
     )

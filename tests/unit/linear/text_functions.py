@@ -112,6 +112,7 @@ from convmemory.push.repositories import identity_of, parted
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
+from search.pages.groups import like_url
 from search.pages.snippets import mark_words, show_marks, without_markup
 from search.query import is_too_short
 from search.query_text import QueryText, parse_query
@@ -573,12 +574,11 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         QueryStems({"a": 1.0, "ab": 1.0, "a-a": 1.0, "-ab": 1.0}).held_in(text),
         QueryStems({"a": 1.0}, ["a b"]).anchor_in(text),
     ),
-    "search.vectors.texts asking": lambda text: is_asking("user", text),
-    "search.vectors.splitting": _split,
-    "search.vectors.splitting language": guess_language,
+    "search.vectors.splitting": lambda text: (_split(text), guess_language(text)),
     "search.vectors.texts": lambda text: (searchable(text, "german"), parseable(text), head_and_tail(text, 4_000)),
-    "search.vectors.texts words of tools": lambda text: words_of_tools([text, text]),
+    "search.vectors.texts words of tools": lambda text: (words_of_tools([text, text]), is_asking("user", text)),
     "search.vectors.texts item": lambda text: [item_texts(item).length for item in items_of([_stored(text)])],
+    "search.pages.groups": lambda text: like_url(text, text),
     "search.pages.snippets": lambda text: (
         mark_words(text, 'some words of "mine and yours"'),
         mark_words(text[:200], text[:500]),
