@@ -318,7 +318,7 @@ def _bands(by_name: dict[str, Counter[int]], by: By, count: int, period: Period)
 
 
 def drawing_of(messages: Sequence[int], most: int) -> str:
-    """Return the path of a band: as thick as the root of the messages, so that few of them are seen beside many."""
+    """Return the path of a band: as thick as the root of the messages, so that few of them stay visible."""
     halves = [max(round(HALF * sqrt(count / most)), THINNEST) if count else 0 for count in messages]
     return "".join(
         _shape([position for position, _ in group], halves)

@@ -60,8 +60,8 @@ class IndexStatus:
             sections = ngettext(
                 "%(sections)s section is indexed.", "All %(sections)s sections are indexed.", self.sections
             )
-            told = ((turns, "turns", self.turns or not self.sections), (sections, "sections", self.sections))
-            return " ".join(text % {name: intcomma(getattr(self, name))} for text, name, is_told in told if is_told)
+            parts = ((turns, "turns", self.turns or not self.sections), (sections, "sections", self.sections))
+            return " ".join(text % {name: intcomma(getattr(self, name))} for text, name, is_shown in parts if is_shown)
         if not self.sections:
             waiting = _("%(pending)s of %(all)s turns wait to be indexed by meaning (%(percent)s%% done)")
         elif not self.turns:

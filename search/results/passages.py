@@ -259,7 +259,7 @@ def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) 
 def _excerpt(judged: Sequence[_Judged], elements: Mapping[int, Element]) -> Iterator[ShownPassage]:
     """Yield what an answer says around its best sentence, if the query's words do not point at another speaker's text.
 
-    It begins with the paragraph if that is near, and goes on to the length of an excerpt. The sentence is marked.
+    It begins with the paragraph if that is near, and has the length of an excerpt. The sentence is marked.
     """
     parts = _parts(elements)
     best = max(judged, key=lambda passage: passage.rank)

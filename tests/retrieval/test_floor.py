@@ -253,9 +253,6 @@ def test_hook_answers_questions_about_archive(archive: Archive) -> None:
     assert len(fired) >= LEAST_ANSWERED * len(asked)
 
 
-# --- tasks of coding agents -------------------------------------------------------------------------
-
-
 @pytest.mark.django_db
 def test_facts_that_tasks_of_agents_turn_on_are_in_answers_of_tools(archive: Archive) -> None:
     """The fact in the first line of a search, anywhere in its answer, in a recall, and in the turn of the first hit."""

@@ -1,4 +1,4 @@
-"""What the context pipeline did, in sentences for the page of a dry run."""
+"""Filters that describe a run of the context pipeline in sentences."""
 
 from django import template
 from django.utils.translation import gettext as _

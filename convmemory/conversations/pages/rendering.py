@@ -342,7 +342,7 @@ class _Draft:
 
     @property
     def is_remark(self) -> bool:
-        """Return whether it is short texts of an agent that goes on with its steps."""
+        """Return whether it holds only short texts of an agent between its steps."""
         view = self.view
         goes_on = bool(self.steps) and view.kind in _IN_RUNS and not (view.headed or view.opens_turn or view.superseded)
         is_text = all(part.type in ("text", "thinking") for part in view.parts)

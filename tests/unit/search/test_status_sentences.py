@@ -1,4 +1,4 @@
-"""What an archive's status says, in each of its states."""
+"""The index status describes each state of an archive in a sentence."""
 
 import pytest
 from django.utils.translation import override
