@@ -230,7 +230,6 @@ def register(api: NinjaAPI) -> None:
         api.add_exception_handler(kind, handler)
 
 
-# --- api errors -----------------------------------------------------------------------------------
 # Converts every error under /api/ to problem JSON, including those outside of routes: unknown paths, methods, bad
 # ids.
 #
@@ -279,7 +278,6 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
     return made
 
 
-# --- parameters -----------------------------------------------------------------------------------
 # Refuses unknown query parameters and fields of bodies by name: a misspelt filter would change the results.
 #
 # django-ninja reads what a route declares and ignores the rest; here the readers of every route check all of it. This
@@ -346,7 +344,6 @@ class _NoFields(BodyModel):
         return None
 
 
-# --- page errors ----------------------------------------------------------------------------------
 # Answers errors that views raise with pages, with the statuses and sentences of `problems`.
 #
 # The views may be synchronous or not, for a whole page or a part of one. Programs get a problem document: routes of

@@ -108,7 +108,6 @@ TEMPLATES = [
     },
 ]
 
-# --- Database ---------------------------------------------------------------------------------
 
 DATABASE_URL = Config.database_url.read()
 _logins = Config.database_app_url.read(), Config.database_maintenance_url.read()
@@ -132,7 +131,6 @@ DATABASES = {
 DATABASE_ROUTERS = ["convmemory.core.postgres.groups.GroupRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# --- Ingest -----------------------------------------------------------------------------------
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = Config.max_request_mb.read() * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # of a folder
@@ -142,7 +140,6 @@ FILE_UPLOAD_HANDLERS = [
     "convmemory.core.files.uploads.NamelessFileUploadHandler",
 ]
 
-# --- Queue ------------------------------------------------------------------------------------
 
 TASK_TIMEOUT_S = Config.task_timeout_s.read()
 # A child process of an import ends by itself before.
@@ -165,7 +162,6 @@ Q_CLUSTER = {
     "label": "Tasks",
 }
 
-# --- Signing in -------------------------------------------------------------------------------
 
 if Config.sso_only.read() and not (Config.oidc_providers.read() or Config.remote_user_header.read()):
     raise SettingError("SSO_ONLY needs OIDC_PROVIDERS or REMOTE_USER_HEADER: without one nobody could sign in.")
@@ -177,7 +173,6 @@ if Config.remote_user_header.read() and Config.forwarded_allow_ips.read() in ([]
 if Config.remote_staff_groups.read() and not Config.remote_groups_header.read():
     raise SettingError("REMOTE_STAFF_GROUPS needs REMOTE_GROUPS_HEADER, which names the groups of a person.")
 
-# --- E-mail -----------------------------------------------------------------------------------
 
 EMAIL_USE_TLS = Config.email_security.read() == "starttls"
 EMAIL_USE_SSL = Config.email_security.read() == "tls"
@@ -190,7 +185,6 @@ if Config.email_host.read() and not Config.public_url.read():
 if Config.alert_emails.read() != ["none"] and not all("@" in address for address in Config.alert_emails.read()):
     raise SettingError("ALERT_EMAILS contains what is no address: use addresses separated by commas, or none.")
 
-# --- Pages ------------------------------------------------------------------------------------
 
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"

@@ -19,7 +19,6 @@ from convmemory.core.text import RECALL_TAG, content_hash, fenced, one_line, quo
 from convmemory.core.tokens import likely_tokens
 from search.results.overturned import Overturning
 
-# --- resurrection ---------------------------------------------------------------------------------
 # Brings recalled passages back into a context under a token budget, together with their openings. Pure.
 #
 # A hit consists of its best passage, the opening of the other side (of an answer the question), the opening of its own
@@ -211,7 +210,6 @@ class _Purse:
         self.left -= bought.tokens
 
 
-# --- recalled -------------------------------------------------------------------------------------
 # The result of a recall, as values: messages with their passages, and the openings of their turns. Pure.
 
 
@@ -290,9 +288,6 @@ class RecalledMessage:
     def by_similarity(self) -> tuple[RecalledPassage, ...]:
         """Return the passages, nearest to the query first."""
         return tuple(sorted(self.passages, key=lambda passage: -(passage.similarity or 0)))
-
-
-# --- context --------------------------------------------------------------------------------------
 
 
 TITLE_CHARS = 60

@@ -73,9 +73,6 @@ class EmbedResult:
     failed: int = 0
 
 
-# --- asking ---------------------------------------------------------------------------------------
-
-
 def request_embeddings(*, caller: Caller, conversation_id: int, message_ids: Sequence[int]) -> Requested:
     """Mark messages that are not embedded in their current form as pending; completed ones stay completed.
 
@@ -114,9 +111,6 @@ def _why_skipped(message: Message) -> str:
     if message.role == Message.Role.USER:
         return "Nobody said this: a tool or a harness wrote it in the user's place."
     return f"Messages of role {message.role} are not part of the memory."
-
-
-# --- doing ----------------------------------------------------------------------------------------
 
 
 def embed_messages(

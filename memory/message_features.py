@@ -191,9 +191,6 @@ def _recalled_kinds(query: PreparedQuery) -> list[Kind]:
     return [kind for kind in shown_kinds_in(query.scope) if kind != "system"]
 
 
-# --- features -------------------------------------------------------------------------------------
-
-
 def message_keys(candidates: Sequence[MessageCandidate]) -> ItemKeys:
     """Return keys made from (conversation, position), so that neighbours have consecutive keys."""
     return item_keys([c.conversation_id for c in candidates], [c.position for c in candidates])

@@ -261,9 +261,6 @@ def _filters_of(query: RecallQuery, caller: Caller) -> Filters:
     return replace(filters, turns=(first or 0, -1 if last is None else last))
 
 
-# --- messages of the turns found ------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class RankedMessages:
     """Candidate messages, best first, with their scores, and the ranking of their turns.
@@ -395,7 +392,6 @@ def _message(
     )
 
 
-# --- openings -------------------------------------------------------------------------------------
 # Loads the openings that accompany recalled passages: the first sentences of the question and of the answer.
 
 
@@ -435,7 +431,6 @@ def _openings(statement: str, archive_id: int, message_ids: Sequence[int]) -> It
             yield recalled_id, side, Opening(passage, speaker_of(side, name), position)
 
 
-# --- alive ----------------------------------------------------------------------------------------
 # The turns and passages that a model already sees. Recall neither returns them nor spends tokens on them.
 
 

@@ -82,7 +82,6 @@ def record_outcomes(
         cursor.execute(load_sql("memory", "record_outcomes"), parameters)
 
 
-# --- receivers ------------------------------------------------------------------------------------
 # Updates the status records when the index has embedded messages or compared turns.
 
 
@@ -108,7 +107,6 @@ def on_items_compared(sender: Any, *, source: Source, first_item: int, **kwargs:
         follow_positions(source, first_item)
 
 
-# --- sweeping -------------------------------------------------------------------------------------
 # Finds messages whose embedding was missed: a lost task, a killed worker, an endpoint that was down.
 
 

@@ -33,7 +33,6 @@ from search.sources import adapter_of
 from search.tasks import enqueue_sources
 from search.vectors.texts import item_texts, passage_text
 
-# --- vector admin ---------------------------------------------------------------------------------
 # Single vectors of items in the admin, with norm and neighbours; and passages, whose text is on a separate page.
 
 
@@ -137,9 +136,6 @@ def reading_link(kind: str, object_id: int, number: int) -> str:
     """Return a link to the admin's page with the item's content, if its kind has one."""
     address = adapter_of(kind).reading_url(object_id, number)
     return format_html('<a href="{}">content</a>', address) if address else ""
-
-
-# --- admin ----------------------------------------------------------------------------------------
 
 
 MAX_BEHIND = 200  # sources

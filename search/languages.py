@@ -193,7 +193,6 @@ def configuration_of(language: str) -> str:
     return f"{CONFIGURATION}_{language}" if language else CONFIGURATION
 
 
-# --- arabic ---------------------------------------------------------------------------------------
 # Stems Arabic words: without article, prefixed particles and common endings. Pure.
 #
 # PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that the same word has
@@ -242,10 +241,9 @@ def _without_endings(word: str) -> str:
         word = word[: -len(ending)]
 
 
-# --- compounds ------------------------------------------------------------------------------------ The parts of
-# compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure. A long word is split at its hyphenation
-# points, which lie between its parts and between syllables. Whatever begins or ends at one counts as a part; fragments
-# that are not words do no harm, because users do not search for them. Source:
+# The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure. A long word is split at its
+# hyphenation points, which lie between its parts and between syllables. Whatever begins or ends at one counts as a part;
+# fragments that are not words do no harm, because users do not search for them. Source:
 # docs/adr/0053-index-each-text-in-its-language.md.
 
 
@@ -278,7 +276,6 @@ def _patterns_of(language: str) -> pyphen.HyphDict:
     return pyphen.HyphDict(pyphen.LANGUAGES[PATTERNS[language]])
 
 
-# --- unspaced -------------------------------------------------------------------------------------
 # Scripts without spaces between words: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer. Pure.
 #
 # They are searched by pairs of consecutive characters, as is usual without a dictionary.

@@ -322,7 +322,6 @@ class BinaryCodeBlock(models.Model):
         return f"codes {self.number} of source {self.source_id}"
 
 
-# --- query models ---------------------------------------------------------------------------------
 # Records of searches apart from the index: past searches of users, and the fitted weight of each reranker.
 
 

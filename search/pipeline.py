@@ -65,7 +65,6 @@ from search.retrieval.signs import items_with_sign
 from search.retrieval.typing_errors import correct_typing_errors
 from search.word_forms import phrase_query
 
-# --- stages ---------------------------------------------------------------------------------------
 # Orders candidates: a first score for all, late interaction and a second score for the best, then diversity.
 #
 # Reads dates, vectors and token vectors of candidates; the rankers compute the scores.
@@ -158,9 +157,6 @@ def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
     if query.mode != "hybrid":
         return rankers.semantic
     return rankers.sections if query.is_of_documents_alone else rankers.hybrid
-
-
-# --- pipeline -------------------------------------------------------------------------------------
 
 
 # A query of this length matches so many items that the times of all items will be read; the query for them is sent
@@ -377,7 +373,6 @@ def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
     return replace(query, text=replace(query.text, text=time.rest))
 
 
-# --- operators ------------------------------------------------------------------------------------
 # Notes on the items that the operators of a query exclude: a hyphen may have been meant as a hyphen.
 #
 # Compares the results with those of the same query without its operators. Takes at most one database query.
@@ -430,7 +425,6 @@ def listed(names: Sequence[str]) -> str:
     return pgettext("before the last of several names", " and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-# --- diversity ------------------------------------------------------------------------------------
 # Makes the best items diverse: an item similar to a better one comes later.
 
 

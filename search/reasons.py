@@ -116,9 +116,6 @@ EMPTY = {Reason.NO_MATCH: 0, Reason.FILTERED_OUT: 1, Reason.NOT_READY: 2}
 """In this order, the reasons of archives that show nothing say more of what is stored in all of them."""
 
 
-# --- pending --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Pending:
     """Counts what a search may miss because it waits for a worker.
@@ -229,9 +226,6 @@ def explanation_of_all(explanations: Iterable[Explanation]) -> Explanation | Non
         key=lambda each: (EMPTY.get(each.reason, len(EMPTY)), bool(each.values.get("unknown"))),
         default=None,
     )
-
-
-# --- empty answers --------------------------------------------------------------------------------
 
 
 def explain_empty(*, archive_id: int, filters: Filters, pending: Pending) -> Explanation:

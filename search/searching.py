@@ -219,9 +219,6 @@ def _explained(reason: Reason) -> SearchResults:
     return SearchResults([], notes=(explanation.for_tools,), explanation=explanation)
 
 
-# --- several archives -----------------------------------------------------------------------------
-
-
 def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Access], cursor: str) -> SearchResults:
     """Return what these archives of the caller hold."""
     if len(archives) == 1:
@@ -353,9 +350,6 @@ def _search_archive(
         return results
     hits = [replace(hit, space=access.space) for hit in results.hits]
     return replace(results, hits=hits, titles=tuple(replace(title, space=access.space) for title in results.titles))
-
-
-# --- one archive ----------------------------------------------------------------------------------
 
 
 def _find(archive_id: int, query: SearchQuery, cursor: str, start: int) -> SearchResults:

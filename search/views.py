@@ -272,9 +272,6 @@ def _start(request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | 
     return {"box": box} | (period_values(request, period) if period else {})
 
 
-# --- hits in one conversation -----------------------------------------------------------------------
-
-
 @require_safe
 @in_archive
 def hits_in(request: PageRequest) -> HttpResponse:
@@ -306,9 +303,6 @@ def hits_in(request: PageRequest) -> HttpResponse:
     return render(request, "search/hits_in.html", context)
 
 
-# --- filters and progress -------------------------------------------------------------------------
-
-
 @require_safe
 @in_archive
 def filter_choices(request: PageRequest) -> HttpResponse:
@@ -319,9 +313,6 @@ def filter_choices(request: PageRequest) -> HttpResponse:
 
 def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
     return {"chip_choices": choices_of(request.caller, box), "presets": presets_of(box, timezone.localdate())}
-
-
-# --- searches to come back to --------------------------------------------------------------------------
 
 
 @require_POST
@@ -377,9 +368,6 @@ def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
     return redirect("search")
 
 
-# --- progress -------------------------------------------------------------------------------------------
-
-
 @require_safe
 @in_archive
 def index_progress(request: PageRequest) -> HttpResponse:
@@ -389,7 +377,6 @@ def index_progress(request: PageRequest) -> HttpResponse:
     return render(request, "search/progress.html", {"status": status, "pace": pace})
 
 
-# --- palette views --------------------------------------------------------------------------------
 # The command palette: a dialog on any page (htmx), or a page of its own without scripts.
 
 
@@ -404,7 +391,6 @@ def palette(request: PageRequest) -> HttpResponse:
     return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)
 
 
-# --- preview views --------------------------------------------------------------------------------
 # The live preview next to the results: one turn, or one section with its neighbours, with the passage marked.
 
 

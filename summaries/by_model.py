@@ -122,7 +122,6 @@ class _Writer:
         return replies
 
 
-# --- prompts --------------------------------------------------------------------------------------
 # The prompts for summaries. Raise `PROMPT_VERSION` with every change: each summary records it.
 #
 # Transcripts are untrusted. A fence that their text cannot close encloses them, and the prompt tells the model that

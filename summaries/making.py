@@ -149,9 +149,6 @@ def _store_failure(summary: ConversationSummary, error: Exception) -> SummaryOut
     return SummaryOutcome(status, again_in_s=pause.total_seconds() if again else None)
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 def _by_model(
     summary: ConversationSummary, endpoint: Endpoint, messages: Sequence[RangeMessage]
 ) -> WrittenSummary | None:

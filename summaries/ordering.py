@@ -121,7 +121,6 @@ def delete_summary(*, caller: Caller, conversation_id: int, summary_id: int) -> 
     get_summary(caller=caller, conversation_id=conversation_id, summary_id=summary_id).delete()
 
 
-# --- reading --------------------------------------------------------------------------------------
 # Reads summaries: each function takes the caller and returns only the caller's rows.
 
 
@@ -154,7 +153,6 @@ def completed_summaries(*, caller: Caller, conversation_id: int) -> list[Convers
     return list(rows.defer("partials").order_by("-completed_at", "-pk")[:LIST_LIMIT])
 
 
-# --- ranges ---------------------------------------------------------------------------------------
 # Converts between turns, which people name, and positions, which summaries store.
 #
 # The caller has checked the owner.

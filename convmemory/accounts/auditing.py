@@ -94,9 +94,6 @@ def forget_old_entries() -> int:
     return deleted
 
 
-# --- signing in -----------------------------------------------------------------------------------
-
-
 def on_signed_in(sender: Any, user: User, **kwargs: Any) -> None:
     """Record a sign-in, by password, invitation or identity provider."""
     record(Action.SIGNED_IN, what=f"user {user.pk}", person_id=user.pk, about_id=user.pk)
@@ -106,8 +103,6 @@ def on_sign_in_failed(sender: Any, credentials: dict[str, Any], **kwargs: Any) -
     """Record a wrong password; a name that no account has is a text, and is left out."""
     record_repeatable(Action.SIGN_IN_FAILED, what="password", username=str(credentials.get("username") or ""))
 
-
-# --- administration -------------------------------------------------------------------------------
 
 OF_FLAGS = {ADDITION: Action.MADE, CHANGE: Action.CHANGED, DELETION: Action.DELETED}
 

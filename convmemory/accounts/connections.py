@@ -153,7 +153,6 @@ def _place_of(refresh: str) -> tuple[int, int] | None:
     return person_id, key_id
 
 
-# --- programs -------------------------------------------------------------------------------------
 # Programs register themselves without an account; their ids contain what they registered, so that nothing is stored.
 
 

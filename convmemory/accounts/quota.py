@@ -61,9 +61,6 @@ def whom_to_ask() -> str:
     return config.quota_contact or "whoever runs this server"
 
 
-# --- the operator's model -------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Tokens that a running request has reserved, by the archives in whose use they are counted."""

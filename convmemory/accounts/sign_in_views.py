@@ -46,9 +46,6 @@ CONFIRMED_AT = "confirmed_at"  # in the session
 CONFIRMED_S = 600
 
 
-# --- signing in -----------------------------------------------------------------------------------
-
-
 class SignIn(LoginView):
     """The log-in page: a password, which a second factor may follow, or a passkey."""
 
@@ -154,9 +151,6 @@ def passkey_sign_in(request: HttpRequest) -> HttpResponse:
         return redirect(f"{reverse('login')}?{urlencode({'next': next_page})}" if is_here else "login")
     login(request, user)
     return _without_cookie(HttpResponseRedirect(iri_to_uri(next_page) if is_here else reverse("home")))
-
-
-# --- settings -------------------------------------------------------------------------------------
 
 
 def of_local_account(

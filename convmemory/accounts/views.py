@@ -192,7 +192,6 @@ class ChangePassword(PasswordChangeView):
         return answer
 
 
-# --- design views ---------------------------------------------------------------------------------
 # A page with every component of the pages in every state, for developers.
 
 

@@ -53,9 +53,6 @@ class AgentOptions:
     is_metered: bool
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def agents_of(caller: Caller) -> list[Agent]:
     return list(Agent.objects.filter(archive_id=caller.archive_id).order_by("name", "pk"))
 
@@ -158,9 +155,6 @@ def _server_endpoint(agent: Agent) -> Endpoint:
     )
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 def create_agent(*, caller: Caller, values: Mapping[str, Any]) -> Agent:
     """Create an agent; `values` as in `change_agent`. Raises: InvalidInput."""
     agent = Agent(archive_id=caller.archive_id)
@@ -257,7 +251,6 @@ def _save(agent: Agent) -> Agent:
     return agent
 
 
-# --- agent documents ------------------------------------------------------------------------------
 # Attaches documents to agents, and finds the documents that a reply may search.
 
 
@@ -295,7 +288,6 @@ def documents_seen(*, archive_id: int, conversation_id: int, agent_id: int | Non
     return seen | frozenset(chosen.values_list("document_id", flat=True))
 
 
-# --- dry run --------------------------------------------------------------------------------------
 # The dry run of an agent's context: chooses the agent and shows its next request.
 
 

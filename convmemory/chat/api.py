@@ -125,7 +125,6 @@ def detach_document_from_agent(request: HttpRequest, agent_id: int, document_id:
     return Status(204, None)
 
 
-# --- dry run api ----------------------------------------------------------------------------------
 # The route of the dry run, which shows an agent's next request.
 
 

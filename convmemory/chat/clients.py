@@ -87,7 +87,6 @@ async def close_clients() -> None:
         await plain.aclose()
 
 
-# --- endpoint check -------------------------------------------------------------------------------
 # Tests an agent's endpoint before the agent is saved: lists its models, or reports the error.
 
 

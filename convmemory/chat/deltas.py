@@ -19,7 +19,6 @@ from convmemory.conversations.messages.thinking import ThinkingSplitter
 from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
 from convmemory.core.text import json_storable
 
-# --- events ---------------------------------------------------------------------------------------
 # The events of a reply as values, and their wire format (server-sent events).
 #
 # Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
@@ -48,9 +47,6 @@ def encode_event(event: ReplyEvent) -> bytes:
     """Return the event in its wire format. JSON has no line breaks of its own, so one `data` line is enough."""
     data = json.dumps(json_storable(event.data), ensure_ascii=False, separators=(",", ":"))
     return f"event: {event.name}\ndata: {data}\n\n".encode()
-
-
-# --- deltas ---------------------------------------------------------------------------------------
 
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")

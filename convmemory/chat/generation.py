@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import httpx2
 
 
-# --- tool calls -----------------------------------------------------------------------------------
 # Runs the tools that a model calls, as the conversation's owner. Each failure becomes a result that describes it.
 #
 # Results share the space left in the model's window: a long one is cut, with a note that says so.
@@ -110,9 +109,6 @@ async def _run(
         logger.exception("The tool %s failed", name)
         return f"{name} failed: an error inside the server.", True
     return json.dumps(with_citations(answer, first=first_citation), ensure_ascii=False), False
-
-
-# --- generation -----------------------------------------------------------------------------------
 
 
 # After these rounds the model is called once more without tools, so that a loop of tool calls ends with an answer.
@@ -263,7 +259,6 @@ async def _answer(
     publish(ReplyEvent("tool_result", payload))
 
 
-# --- completions ----------------------------------------------------------------------------------
 # Reads one streamed completion of an OpenAI-compatible endpoint as chunks.
 #
 # The chunks are parsed as plain JSON: the client's models check nothing and cost more than the rest of the work.
@@ -377,7 +372,6 @@ def _chunk(data: bytes, response: "httpx2.Response") -> object:
     return value
 
 
-# --- metering -------------------------------------------------------------------------------------
 # Counts the cost of requests to the operator's endpoint against the caller's quota.
 #
 # If the endpoint does not report its usage, it is estimated from the lengths of the request and the reply.

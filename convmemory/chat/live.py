@@ -40,7 +40,6 @@ from convmemory.core.threads import in_thread
 from convmemory.core.titles import plain_title, says_something
 from convmemory.core.web import stopping
 
-# --- titles ---------------------------------------------------------------------------------------
 # Chooses the title of a chat: its first question, until the model chooses a title after the first turn.
 #
 # A title that the owner has set is kept.
@@ -123,9 +122,6 @@ def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
             caller=job.caller, conversation_id=chat.pk, values={"title": title, "title_version": TITLE_VERSION}
         )
     return True
-
-
-# --- live -----------------------------------------------------------------------------------------
 
 
 DELTAS = ("text", "thinking")
@@ -218,8 +214,6 @@ class LiveReply:
         self._events_of_delta += 1
         for inbox in self._listeners:
             inbox.put(event)
-
-    # --- the task ---------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
@@ -326,8 +320,6 @@ def _ending_of(writing: "asyncio.Task[str]") -> ReplyEnding:
         return ReplyEnding(Reply.Status.FAILED, BUG)
 
 
-# --- all of this process --------------------------------------------------------------------------
-
 _replies: dict[int, LiveReply] = {}
 
 
@@ -350,7 +342,6 @@ async def end_replies(within_s: float) -> None:
     await asyncio.gather(*(reply.interrupt() for reply in list(_replies.values())))
 
 
-# --- running --------------------------------------------------------------------------------------
 # Background work of a web process for the chat: takes over abandoned replies, and shuts down in order.
 
 

@@ -152,7 +152,6 @@ def received_parts(reply: Reply) -> list[ReceivedPart]:
     ]
 
 
-# --- receivers ------------------------------------------------------------------------------------
 # Receives signals of conversations: hands over what a dead writer had received, and adds the chat to pages.
 
 

@@ -160,9 +160,6 @@ def _error(wire: Wire, status: HTTPStatus, message: str, *, kind: str = "") -> J
     return JsonResponse(wire.error(status, message, kind), status=status)
 
 
-# --- forwarding -----------------------------------------------------------------------------------
-
-
 async def _forward(request: HttpRequest, caller: Caller, endpoint: Endpoint, route: Route) -> HttpResponseBase:
     if route.method == "GET":
         upstream = await _send(request, endpoint, route, b"")

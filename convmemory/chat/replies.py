@@ -86,9 +86,6 @@ def lease() -> timedelta:
     return timedelta(seconds=config.chat_lease_s)
 
 
-# --- beginning ------------------------------------------------------------------------------------
-
-
 def start_conversation(
     *, caller: Caller, text: str, agent_id: int | None, document_ids: Collection[int] = ()
 ) -> Conversation:
@@ -194,9 +191,6 @@ def _clean(text: str) -> str:
     return text.strip()
 
 
-# --- alive ----------------------------------------------------------------------------------------
-
-
 def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
     """Prolong the lease and store the received messages (None: no new ones); return what the writer should do."""
     with transaction.atomic():
@@ -237,9 +231,6 @@ def replies_of(*, caller: Caller, conversation_id: int, limit: int) -> list[Repl
     """Return the newest replies first. Raises: NotFound."""
     conversation = reading.get_conversation(caller=caller, conversation_id=conversation_id)
     return list(Reply.objects.filter(archive_id=caller.archive_id, conversation=conversation).order_by("-pk")[:limit])
-
-
-# --- ending ---------------------------------------------------------------------------------------
 
 
 def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: ReplyEnding) -> StoredReply:

@@ -56,9 +56,6 @@ KEY_DROPPED = (
 )
 
 
-# --- sending --------------------------------------------------------------------------------------
-
-
 @require_POST
 async def send(request: HttpRequest, conversation_id: int | None = None) -> HttpResponseBase:
     """Answer the composer's message: as a stream if the client accepts one, otherwise as a redirect to the finished
@@ -205,9 +202,6 @@ def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> Htt
     return render(request, "chat/reply.html", context)
 
 
-# --- agents ---------------------------------------------------------------------------------------
-
-
 @require_safe
 @signed_in
 def list_agents(request: PageRequest) -> HttpResponse:
@@ -301,7 +295,6 @@ def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
     return redirect("agents")
 
 
-# --- dry run views --------------------------------------------------------------------------------
 # The page of the dry run, which shows an agent's next request.
 
 

@@ -50,9 +50,6 @@ def _event(name: str, values: Values) -> bytes:
     return f"event: {name}\ndata: {json.dumps(values)}\n\n".encode()
 
 
-# --- chat completions -----------------------------------------------------------------------------
-
-
 def _chat_messages(asked: Values) -> Iterator[Values]:
     yield from _listed(asked.get("messages"))
 
@@ -79,9 +76,6 @@ def _openai_error_event(message: str) -> bytes:
 
 
 CHAT = Wire("chat/completions", _chat_messages, _chat_chunks, _chat_whole, _openai_error, _openai_error_event)
-
-
-# --- Responses ------------------------------------------------------------------------------------
 
 
 def _responses_messages(asked: Values) -> Iterator[Values]:
@@ -135,9 +129,6 @@ RESPONSES = Wire(
     _responses_error_event,
     joins_answers=True,
 )
-
-
-# --- Messages -------------------------------------------------------------------------------------
 
 
 def _anthropic_messages(asked: Values) -> Iterator[Values]:

@@ -56,7 +56,6 @@ def units(messages: Sequence[ContextMessage]) -> list[range]:
     return runs
 
 
-# --- chain ----------------------------------------------------------------------------------------
 # Decides which completed summary represents which messages of a conversation. Pure.
 
 

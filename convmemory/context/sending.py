@@ -104,7 +104,6 @@ def _context_message(row: Message) -> ContextMessage:
     )
 
 
-# --- left out -------------------------------------------------------------------------------------
 # Recalls messages that a context left out and that concern the question, with their openings.
 #
 # Searches one conversation as its owner, with the queries of one recall.

@@ -170,9 +170,6 @@ def shelf_label(day: date, today: date) -> str:
     return gettext("Yesterday") if day == today - timedelta(days=1) else date_format(day, "YEAR_MONTH_FORMAT")
 
 
-# --- choices ----------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class ProjectFolder:
     """A folder of the project tree: `path` selects it, `count` includes its subfolders."""

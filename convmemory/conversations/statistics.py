@@ -68,9 +68,6 @@ class Statistics:
         return max(month.tokens for month in self.months)
 
 
-# --- counting -------------------------------------------------------------------------------------
-
-
 def count_changed(*, archive_id: int) -> int:
     """Count the messages of some conversations that changed since the last count; returns how many. One statement."""
     parameters: dict[str, int | str] = {
@@ -93,9 +90,6 @@ def uncounted(*, caller: Caller) -> int:
         message_count=OuterRef("message_count"),
     )
     return Conversation.objects.filter(~Exists(same), archive_id=caller.archive_id).count()
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def statistics_of(*, caller: Caller, today: date | None = None, months: int = MONTHS_SHOWN) -> Statistics:

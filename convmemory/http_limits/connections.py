@@ -36,8 +36,6 @@ class GuardedConnection(HttpToolsProtocol):
         self._head_bytes = 0  # of the arriving head
         self._in_head = True
 
-    # --- heads ----------------------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
         self._await_head()
@@ -110,8 +108,6 @@ class GuardedConnection(HttpToolsProtocol):
             longest = next(iter(self.waiting))
             del self.waiting[longest]
             longest.transport.close()
-
-    # --- unread responses --------------------------------------------------------------------
 
     def pause_writing(self) -> None:
         super().pause_writing()

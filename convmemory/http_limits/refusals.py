@@ -61,7 +61,6 @@ def _page_text(refusal: Refusal) -> str:
     return render_to_string("refused.html", {"title": refusal.status.phrase, "reason": refusal.detail})
 
 
-# --- answers --------------------------------------------------------------------------------------
 # Headers of every response to a program: no cache stores it, and no browser guesses its type.
 #
 # This is the outermost wrapper, so that it covers Django, the MCP server, refusals and failures.
@@ -117,7 +116,6 @@ class PrivateResponses:
 _FAILED = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "Something broke on the server; its log says what.")
 
 
-# --- https ----------------------------------------------------------------------------------------
 # HTTPS for the applications next to Django, whose own middleware enforces it for the rest.
 
 
@@ -148,7 +146,6 @@ def _is_secure(scope: Scope) -> bool:
     return scheme == "https"
 
 
-# --- probes ---------------------------------------------------------------------------------------
 # Lets health checks through under any host name: they come from inside a network, by address.
 #
 # The two responses do not depend on the name, so these requests are handled under a name that `ALLOWED_HOSTS` lists.

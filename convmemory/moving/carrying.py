@@ -205,9 +205,6 @@ def _record(kind: Kind, old_id: int, new_id: int, caller: Caller, target: Access
         )
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
 def _take(*tables: "models.QuerySet[Any, Any]") -> None:
     """Keep these rows, of one table each."""
     for rows in tables:

@@ -70,7 +70,6 @@ def remove_old_archives() -> dict[str, Any]:
     return {"deleted": exporting.remove_old()}
 
 
-# --- sweep tasks ----------------------------------------------------------------------------------
 # Background tasks of the sweeps, see `sweeping`; scheduled in `schedules`.
 
 

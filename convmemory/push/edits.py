@@ -75,9 +75,6 @@ def remove(text: str, target: Target, value: Any, *, inserted: str, made: int) -
     return _form(target).remove(text, target, value, made)
 
 
-# --- JSON -----------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Node:
     """A value in the text, from `start` to `end`; `key_start` is the place of its key in an object."""
@@ -241,9 +238,6 @@ def _remove_json(text: str, target: Target, value: Any, made: int) -> str:
     return text[:start] + text[child.end :].lstrip(", \t\r\n" if number == 0 else ",")
 
 
-# --- TOML -----------------------------------------------------------------------------------------
-
-
 _LIST = re.compile(r"^(\w{1,80})[ \t]{0,80}=[ \t]{0,80}\[", re.MULTILINE)
 
 
@@ -301,9 +295,6 @@ def _remove_toml(text: str, target: Target, value: Any, made: int) -> str:
         if _read_toml(left, target, value) is MISSING:
             return left
     raise Unreadable(f"{header} is written in another way")
-
-
-# --- YAML -----------------------------------------------------------------------------------------
 
 
 def _yaml_block(text: str, target: Target) -> tuple[list[str], int, int, str]:
@@ -371,9 +362,6 @@ def _yaml(target: Target, value: Mapping[str, Any], indent: str) -> str:
 def _remove_yaml(text: str, target: Target, value: Any, made: int) -> str:
     lines, first, end, _ = _yaml_block(text, target)
     return "".join(lines[:first] + lines[end:])
-
-
-# --- whole files ----------------------------------------------------------------------------------
 
 
 def _read_file(text: str, target: Target, value: str) -> Any:

@@ -356,9 +356,6 @@ def _asked_in(text: str) -> str:
     return text[:QUERY_CHARS].rsplit(maxsplit=1)[0]
 
 
-# --- the agent's input and output -----------------------------------------------------------------
-
-
 def _input() -> dict[str, Any]:
     """Return the object on standard input; an empty one if there is none within `INPUT_S`."""
     read: list[bytes] = []
@@ -388,9 +385,6 @@ def _project(event_data: Mapping[str, Any]) -> str:
 def _repository(account: Account, event_data: Mapping[str, Any]) -> dict[str, str]:
     """Return the repository of the session's folder; with empty values if there is none."""
     return asdict(repository_of(_project(event_data), home=account.home, git_s=GIT_S) or Repository("", ""))
-
-
-# --- requests and state ---------------------------------------------------------------------------
 
 
 def _post(server: Server, path: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -164,8 +164,6 @@ class Wiring:
     def _entries_of(self, slug: str) -> list[Inserted]:
         return [entry for entry in self._record.entries if entry.agent == slug]
 
-    # --- one entry ----------------------------------------------------------------------
-
     def _is_unchanged(self, entry: Inserted) -> bool:
         try:
             return bool(read(self._text(Path(entry.file)) or "", entry.target, entry.value) == entry.value)
@@ -224,8 +222,6 @@ class Wiring:
             shutil.which(program, path=search) for program in agent.programs
         )
 
-    # --- files --------------------------------------------------------------------------
-
     def _text(self, path: Path) -> str | None:
         return self._texts[path] if path in self._texts else _read(path)
 
@@ -273,8 +269,6 @@ class Wiring:
                 return
             self._record.folders.remove(str(folder))
             folder = folder.parent
-
-    # --- the record ---------------------------------------------------------------------
 
     @property
     def _record_file(self) -> Path:

@@ -51,9 +51,6 @@ def delete_now(request: HttpRequest, kind: Kind, object_id: int, space: Space = 
     return Status(202, None)
 
 
-# --- retention rules ------------------------------------------------------------------------------
-
-
 @router.get("/retention_rules", response=RuleList, summary="Your retention rules, and the operator's limits")
 def list_rules(request: HttpRequest, space: Space = "") -> dict[str, Any]:
     caller = caller_in(request, space)

@@ -31,9 +31,6 @@ def sweep() -> dict[str, Any]:
     return {"enqueued": len(owners)}
 
 
-# --- retention by age -----------------------------------------------------------------------------
-
-
 @owner_task
 def apply_rules(*, archive_id: int) -> dict[str, Any]:
     """Put one person's conversations that rules find into the trash for one slice of time."""

@@ -83,9 +83,6 @@ def count_factors(user: User) -> dict[str, int]:
     }
 
 
-# --- setting up -----------------------------------------------------------------------------------
-
-
 def prepare_app(user: User, prepared: str = "") -> tuple[str, str]:
     """Return a secret in Base32 and its signed form, by which a form brings it back; the same one if it has it."""
     salt = f"convmemory.sign_in.app.{user.pk}"
@@ -159,9 +156,6 @@ def remove_everything(user: User) -> bool:
     with acting_for(user.pk), transaction.atomic():
         rows = [model.objects.filter(person_id=user.pk).delete()[0] for model in (SecondFactor, Passkey)]
     return any(rows)
-
-
-# --- checking -------------------------------------------------------------------------------------
 
 
 def accept_code(*, user: User, code: str, address: str) -> bool:

@@ -9,7 +9,6 @@ from convmemory.accounts.authentication import READING, caller_of
 from convmemory.tools.definition import Tool
 from convmemory.tools.registry import run_tool, tool_definitions
 
-# --- schemas --------------------------------------------------------------------------------------
 # Responses of the tool routes.
 
 
@@ -24,9 +23,6 @@ class ToolOut(Schema):
 
 class ToolList(Schema):
     tools: list[ToolOut]
-
-
-# --- api ------------------------------------------------------------------------------------------
 
 
 router = Router(tags=["tools"])

@@ -37,7 +37,6 @@ from search.searching import TURNS_ALONE, SearchQuery, search
 
 PASTED_ERROR = "This looks like an error: the tool find_fix says how it was fixed, if a session fixed it."
 
-# --- filters --------------------------------------------------------------------------------------
 # The filters of the search tools: speakers and conversations.
 #
 # Each tool defines its own default scope; docs/adr/0038-default-scope-per-tool.md says why.
@@ -81,9 +80,6 @@ class SearchInput(ToolInput):
     def filters(self) -> Filters:
         """Raises: InvalidInput if the dates are the wrong way round."""
         return filters_of(self.__dict__, kinds=TURNS_ALONE)
-
-
-# --- searching ------------------------------------------------------------------------------------
 
 
 logger = logging.getLogger(__name__)

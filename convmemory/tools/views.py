@@ -23,7 +23,6 @@ from memory.context import build_memory_context
 from memory.recall import MAX_TOP_K, RecallQuery, recall_archives
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
-# --- forms ----------------------------------------------------------------------------------------
 # The form of the page Recall.
 
 
@@ -77,9 +76,6 @@ class RecallForm(forms.Form):
         """Return a number of a valid form, or its default."""
         typed: float | None = self.cleaned_data[name]
         return self.defaults()[name] if typed is None else typed
-
-
-# --- views ----------------------------------------------------------------------------------------
 
 
 SAID = (

@@ -102,9 +102,6 @@ class ConversationAdapter:
         return int(count) + len(gone or [])
 
 
-# --- signals ----------------------------------------------------------------------------
-
-
 def source_of(*, archive_id: int, conversation_id: int) -> Source | None:
     """Return the conversation's source."""
     return Source.objects.filter(archive_id=archive_id, kind=KIND, object_id=conversation_id).first()
@@ -176,7 +173,6 @@ def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwarg
     enqueue_index(archive_id=conversation.archive_id, source_id=source_id)
 
 
-# --- messages -------------------------------------------------------------------------------------
 # Converts messages for the index: turns become items, messages elements, and message parts element parts.
 
 

@@ -94,9 +94,6 @@ def _joined(headings: Sequence[str]) -> str:
     return BETWEEN.join(dict.fromkeys(headings))[-PATH_CHARS:]
 
 
-# --- signals ----------------------------------------------------------------------------
-
-
 def facts_of(document: Document) -> SourceFacts:
     """The document's facts in the index."""
     return SourceFacts(

@@ -224,7 +224,6 @@ def _store_failures(source: Source, outcomes: dict[int, str], *, failed_before: 
             Item.objects.filter(source=source, number=number).update(error=error[:1000])
 
 
-# --- ahead ----------------------------------------------------------------------------------------
 # Lists the texts of a source that a space lacks, for callers that embed them in advance.
 
 

@@ -27,7 +27,6 @@ def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
     return item.embedded, note
 
 
-# --- neighbours -----------------------------------------------------------------------------------
 # The nearest neighbours of one stored vector of an item, for inspection.
 
 

@@ -134,7 +134,6 @@ def _statement(name: str, table: str, number: str) -> str:
     return load_sql("search.indexing", name).replace("{table}", table).replace("{number}", number)
 
 
-# --- selecting ------------------------------------------------------------------------------------
 # Selects the sources whose rows in a space have defects: missing, stale or failed.
 #
 # Compares the recorded index states with the rows themselves, so that damage is found too.
@@ -251,7 +250,6 @@ def _with_items(space: EmbeddingSpace, condition: Q) -> dict[int, int]:
     return dict(chosen.values_list("pk", "item_count"))
 
 
-# --- reindexing -----------------------------------------------------------------------------------
 # Requests indexing again, of failures or of vectors to be recomputed.
 #
 # Only marks rows; the caller enqueues. Searchable rows stay in place until their replacements are stored.

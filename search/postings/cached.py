@@ -295,7 +295,6 @@ def _merged(segments: Sequence[Segment], present: Ints) -> Segment:
 
 NOTHING = Postings((0, 0), (), NO_ITEMS, np.empty(0, np.float32), ())
 
-# --- packing --------------------------------------------------------------------------------------
 # Packs the postings of items: which word occurs in which item, how often, and who said it.
 #
 # A block (`PostingBlock`) contains the postings of consecutive items, made from their lexical documents. The

@@ -177,7 +177,6 @@ def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) 
     return scores
 
 
-# --- late features --------------------------------------------------------------------------------
 # Computes late interaction features of the best items and of the questions just before them.
 #
 # Reads the passages of these items and of the items before them, and their speakers.

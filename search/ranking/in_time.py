@@ -18,7 +18,6 @@ from search.retrieval.candidates import Feature, Ints, ItemKeys, Scores, are_amo
 from search.retrieval.corpus import send_moments_query
 from search.retrieval.prepared import PreparedQuery
 
-# --- moments --------------------------------------------------------------------------------------
 # Reads from the index when items were written, for a query that names a time.
 #
 # PostgreSQL returns moments in UTC. The days are counted here, because PostgreSQL looks up a named time zone again
@@ -96,9 +95,6 @@ def _offsets(zone: tzinfo, seconds: Ints) -> Ints:
     moments = (datetime.fromtimestamp(second, zone) for second in seconds.clip(_EARLIEST_S, _LATEST_S).tolist())
     offsets = (moment.utcoffset() for moment in moments)
     return np.array([offset.total_seconds() if offset else 0 for offset in offsets], np.int64)
-
-
-# --- in time --------------------------------------------------------------------------------------
 
 
 # A turn whose score lies this far behind the best counts 1/e as an answer. docs/benchmarks.md has the measurements with
@@ -203,7 +199,6 @@ def items_written_in(query: PreparedQuery, days: Days, moments: PendingQuery) ->
     return keys[chosen][order], seconds[chosen][order]
 
 
-# --- begun ----------------------------------------------------------------------------------------
 # Checks whether an owner has content from the days that a query names.
 
 

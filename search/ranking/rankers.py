@@ -29,7 +29,6 @@ from search.retrieval.candidates import (
     known,
 )
 
-# --- weights --------------------------------------------------------------------------------------
 # Reads and checks the weights of the linear rankers, `weights.json`: a table names exactly its stage's features.
 #
 # A weight of 0 is written into the file, so that a forgotten feature cannot be mistaken for one that does not count.
@@ -95,9 +94,6 @@ def _require_same(what: str, expected: frozenset[str], given_names: frozenset[st
         raise WeightsError(f"The {what} lack {', '.join(sorted(missing))}.")
     if unknown := given_names - expected:
         raise WeightsError(f"The {what} hold what nothing makes: {', '.join(sorted(unknown))}.")
-
-
-# --- rankers --------------------------------------------------------------------------------------
 
 
 # At this mean length, in words, both tables of weights count half (ADR 7).
@@ -176,7 +172,6 @@ def long_share(mean_item_length: float) -> float:
     return length / (length + middle)
 
 
-# --- fusion ---------------------------------------------------------------------------------------
 # Combines features into one score, and scores into one order. Pure: arrays in, arrays out.
 #
 # Each feature is scaled to 0..1 within the query, then added with its weight: scaled scores keep the margins that

@@ -22,7 +22,6 @@ from search.retrieval.candidates import Feature, FeatureTable, Scores, known, me
 from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 
-# --- calibration ----------------------------------------------------------------------------------
 # The calibration of relevance: turns evidence into a probability; read from `relevance.json` and checked.
 #
 # Each embedding model has its own calibrations, one per search mode; search by words has one for all models. Results
@@ -116,9 +115,6 @@ def _odds(model: str, entry: Mapping[str, Any]) -> Odds:
     if not all(isinstance(value, (int, float)) and np.isfinite(value) for value in values):
         raise CalibrationError(f"The calibration of {model} holds what is no number.")
     return Odds(float(entry["intercept"]), {name: float(weight) for name, weight in entry["weights"].items()})
-
-
-# --- relevance ------------------------------------------------------------------------------------
 
 
 LEAST_SPREAD = 0.02

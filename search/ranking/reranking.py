@@ -27,7 +27,6 @@ from search.query import SearchQuery
 from search.ranking.blending import UNFITTED_WEIGHT, WeightFit, as_scores, blended_order
 from search.results.hits import Hit
 
-# --- rerank endpoint ------------------------------------------------------------------------------
 # Scores texts with any server that has a `/rerank` route.
 #
 # It knows two request formats: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text Embeddings
@@ -122,9 +121,6 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
     return scores
 
 
-# --- the two shapes -------------------------------------------------------------------------------
-
-
 def _request(options: RerankOptions, query: str, documents: list[str]) -> dict[str, Any]:
     if options.shape == TEI:
         return {"query": query, "texts": documents, "truncate": True}
@@ -158,9 +154,6 @@ def _scored(row: object) -> tuple[int, float]:
         return index, float(score)
     except OverflowError:
         return index, math.nan
-
-
-# --- one request, bounded in time -----------------------------------------------------------------
 
 
 class _Asker:
@@ -234,9 +227,6 @@ def close_connections() -> None:
             _opened.pop().close()
 
 
-# --- reranking ------------------------------------------------------------------------------------
-
-
 NAME = "reranker"  # in the list of a hit's matches
 # Together about 1,000 characters per hit, what the results page shows of it (ADR 20).
 QUESTION_CHARS = 600
@@ -279,7 +269,6 @@ def mark_reranked(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
     return [replace(hit, matched=(*hit.matched, NAME)) if hit.key in keys else hit for hit in hits]
 
 
-# --- rerank weights -------------------------------------------------------------------------------
 # Stores the weight of each reranker, fitted by `manage.py evaluate --fit-reranker`.
 #
 # One row per model, for the installation.

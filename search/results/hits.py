@@ -290,7 +290,6 @@ def _in_document(hit: Hit, section: Section) -> Hit:
     )
 
 
-# --- titles ---------------------------------------------------------------------------------------
 # Finds conversations and documents whose titles contain the words of a query; results list them first.
 #
 # A title counts if it contains every word of the query but stop words; for documents also the name of the file. Source:

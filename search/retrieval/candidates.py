@@ -114,7 +114,6 @@ def median(values: Scores) -> float:
     return float(np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1].mean())
 
 
-# --- features -------------------------------------------------------------------------------------
 # The features of a candidate, made by retrievers and rescoring, and the table that contains them. Pure.
 #
 # A feature is one number per candidate. It is named here, its maker fills it in, and `search/ranking/weights.json`

@@ -133,7 +133,6 @@ def _by_language(sources: Sequence[int], languages: Sequence[str]) -> dict[str, 
     return found
 
 
-# --- query words ----------------------------------------------------------------------------------
 # The words of a query with their lexemes, which PostgreSQL looks up while the query is embedded.
 
 

@@ -71,7 +71,6 @@ def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str])
     return conditions, parameters
 
 
-# --- eligibility ----------------------------------------------------------------------------------
 # Decides which of an owner's items pass the filters of a query, for retrievers that search in memory.
 #
 # PostgreSQL only returns the sources that the filters exclude and, if filters concern single items, the items that

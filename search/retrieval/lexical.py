@@ -137,9 +137,6 @@ def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: i
     return {word.written: idf.get(word.lexeme, common) for word in words}
 
 
-# --- counting -------------------------------------------------------------------------------------
-
-
 def _counted(
     stands: Occurrences, forms: Sequence[Forms], term_count: int, keys: ItemKeys, letters: str
 ) -> tuple[Scores, list[Aside]]:

@@ -183,7 +183,6 @@ def _source_features(keys: ItemKeys, places: Ints, matched: WordCounts, corpus: 
     }
 
 
-# --- held words -----------------------------------------------------------------------------------
 # Finds which of a query's words the items contain, from their postings, without reading their texts.
 
 

@@ -35,7 +35,6 @@ from search.vectors.locking import lock_vectors
 from search.vectors.splitting import PassageSpan, split_parts
 from search.vectors.texts import is_asking, passage_text
 
-# --- drafts ---------------------------------------------------------------------------------------
 # Passages before they have a vector: the spans of split elements, and which of them ask something.
 
 
@@ -73,9 +72,6 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[PassageDraft]:
 def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
     """Return the embedded texts of the passages of some elements, by hash."""
     return {draft.digest: draft.text for draft in draft_passages(elements)}
-
-
-# --- passages -------------------------------------------------------------------------------------
 
 
 KINDS: dict[Kind, int] = {
@@ -401,7 +397,6 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iter
         yield result if isinstance(result, EmbeddingError) else Embedded(result, count, tokens)
 
 
-# --- token vectors --------------------------------------------------------------------------------
 # The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.
 
 

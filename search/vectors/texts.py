@@ -219,7 +219,6 @@ def _cut_up(match: re.Match[str]) -> str:
     return " ".join(token[at : at + MAX_TOKEN_CHARS] for at in range(0, len(token), MAX_TOKEN_CHARS))
 
 
-# --- asking ---------------------------------------------------------------------------------------
 # Detects whether a passage is a question to the other speaker. Pure.
 #
 # The answer follows a question, so the question names the topic of the next message.

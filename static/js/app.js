@@ -8,8 +8,6 @@
   const main = () => one("#main");
   const query = () => one("#q");
 
-  /* --- the main area ------------------------------------------------------------------------- */
-
   /** What scrolls: the reading pane beside the list, the whole page on a narrow screen. */
   const scroller = () =>
     getComputedStyle(main()).overflowY === "auto" ? main() : document.scrollingElement;
@@ -66,8 +64,6 @@
     showTarget();
     markCurrent();
   }
-
-  /* --- loading ------------------------------------------------------------------------------- */
 
   const LOADING_MS = 150; // what comes sooner needs no sign
   const underway = new Set(); // what will replace the main area: promises
@@ -151,8 +147,6 @@
   });
 
   document.addEventListener("htmx:historyRestore", mainChanged);
-
-  /* --- the keyboard -------------------------------------------------------------------------- */
 
   let wantsFirst = false; // Enter was pressed in the search box: go on to the first result
 
@@ -248,8 +242,6 @@
     if (event.target === query()) wantsFirst = false;
   });
 
-  /* --- the list keeps up with the form --------------------------------------------------------- */
-
   let listed; // the query whose results the list shows, as an address writes it
 
   const queryOf = (form) => String(new URLSearchParams(new FormData(form)));
@@ -283,8 +275,6 @@
     const form = query()?.form;
     if (form && !query().value && one("#results") && !one("#results .choices-pane")) htmx.ajax("GET", form.action, { target: "#results", swap: "innerHTML" });
   });
-
-  /* --- menus, copying, failures --------------------------------------------------------------- */
 
   document.addEventListener("click", (event) => {
     for (const menu of all("details.menu[open]")) {
@@ -330,8 +320,6 @@
   document.addEventListener("htmx:responseError", ({ detail: { xhr } }) => sayRefused(xhr.status, xhr.responseText));
   document.addEventListener("convmemory:refused", async ({ detail }) => sayRefused(detail.status, await detail.text()));
 
-  /* --- settings that apply at once --------------------------------------------------------------- */
-
   document.addEventListener("change", async ({ target }) => {
     const form = target.closest("[data-apply]");
     if (!form) return;
@@ -343,8 +331,6 @@
     document.documentElement.dataset[target.name] = target.value;
     one("[data-applied]", form).textContent = word("Saved");
   });
-
-  /* --- start --------------------------------------------------------------------------------- */
 
   document.addEventListener("DOMContentLoaded", () => {
     for (const button of all("[data-copy]")) button.hidden = false;

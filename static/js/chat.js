@@ -43,8 +43,6 @@ function icon(name) {
   return svg;
 }
 
-/* --- what is shown until the server has rendered it ------------------------------------------------ */
-
 const RENDER_PAUSE_MS = 150;
 const MIN_RENDERED = 1000; // characters of complete blocks that are rendered for good
 
@@ -160,8 +158,6 @@ function following(change) {
   change();
   if (wasAtEnd) area.scrollTop = area.scrollHeight;
 }
-
-/* --- one exchange ---------------------------------------------------------------------------------- */
 
 /** A message and its reply. `replaces` is the id of the question that the message takes the place of; `isAgain`: that
     question is asked again as it is. */
@@ -351,8 +347,6 @@ function writeDraft(form, isEmptied = true) {
   else write(form, text);
 }
 
-/* --- after an exchange ------------------------------------------------------------------------------ */
-
 /** A new chat has come, or another has moved up. */
 const refreshList = () => document.dispatchEvent(new Event("convmemory:changed"));
 
@@ -396,8 +390,6 @@ function dock(form) {
   if (chat.closest("[data-messages]")) chat.closest("[data-messages]").parentElement.append(chat);
 }
 
-/* --- what is done with the page --------------------------------------------------------------------- */
-
 const running = new WeakMap();
 
 function start(form, what) {
@@ -415,8 +407,6 @@ function askAgain(id) {
   const text = [...(question?.querySelectorAll(".part") ?? [])].map((part) => part.innerText).join("\n\n");
   start(one("[data-composer]"), { text, replaces: id, isAgain: true });
 }
-
-/* --- files that go with the next message ----------------------------------------------------------- */
 
 /** Stores the chosen files, and shows them in the composer. */
 async function attach(form) {

@@ -22,8 +22,6 @@ function storeIn(storage, key, value) {
   }
 }
 
-/* --- composers -------------------------------------------------------------------------------------- */
-
 const keyOf = (form) => `${DRAFTS}${document.body.dataset.user}.${new URL(form.action).pathname}`;
 const NOTHING = { text: "", edited: null };
 
@@ -53,8 +51,6 @@ document.addEventListener("submit", ({ target }) => {
   if (!target.matches("[data-sign-out]")) return;
   for (const key of Object.keys(localStorage)) if (key.startsWith(DRAFTS)) storeIn(localStorage, key, null);
 });
-
-/* --- other forms ------------------------------------------------------------------------------------ */
 
 const FIELDS = "#main form:not([data-composer]) :is(textarea, input:not([type]), input[type=text], input[type=url], input[type=number])";
 const here = () => location.pathname + location.search;

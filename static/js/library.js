@@ -10,8 +10,6 @@
 
   document.addEventListener("toggle", ({ target }) => target.open && one("[data-select-on-open]", target)?.select(), true);
 
-  /* --- choosing -------------------------------------------------------------------------------- */
-
   let last = null; // the box that was clicked before: Shift chooses from there on
 
   function count() {
@@ -61,8 +59,6 @@
     history.replaceState(history.state, "", address);
   });
 
-  /* --- keys ---------------------------------------------------------------------------------------- */
-
   /** The row that has the focus, else the one below the pointer. */
   const currentRow = () => document.activeElement?.closest(".library-row") ?? one(".library-row:hover");
 
@@ -86,8 +82,6 @@
     event.preventDefault();
     keys[event.key]();
   });
-
-  /* --- the place that a reader comes back to --------------------------------------------------------- */
 
   const PLACE = "convmemory.library";
   const scroller = () => (getComputedStyle(one("#main")).overflowY === "auto" ? one("#main") : document.scrollingElement);
@@ -120,8 +114,6 @@
     event.preventDefault(); // Enter would press the form's first button
     one('[name="action"]', event.target.closest(".bulk-tag")).click();
   });
-
-  /* --- a star or a pin --------------------------------------------------------------------------- */
 
   async function toggle(button) {
     const values = new URLSearchParams({ [button.name]: button.value });

@@ -27,8 +27,6 @@
     chosen.scrollIntoView({ block: "nearest" });
   }
 
-  /* --- what can be done with the page that is open ----------------------------------------------- */
-
   /* Buttons and links of its head and menu; a form with a field of its own wants to be seen. */
   const CONTROLS = ["[data-preview-open]", ".star button", "[data-copy-address]", "[data-wants-find]", ".menu-body > :is(a, button)", ".menu-body > form:not(.rename) > button"]
     .map((control) => `:scope > .page-head ${control}`)

@@ -15,8 +15,6 @@
     say.timer = setTimeout(() => (toast.hidden = true), 2500);
   }
 
-  /* --- the title ------------------------------------------------------------------------------- */
-
   function editTitle(isEdited, typed = one("[data-title]").title) {
     const form = one("[data-title-form]");
     form.hidden = !isEdited;
@@ -44,8 +42,6 @@
     editTitle(false);
   }
 
-  /* --- copying --------------------------------------------------------------------------------- */
-
   async function copy(text, done) {
     try {
       await navigator.clipboard.writeText(await text);
@@ -68,8 +64,6 @@
       block.append(button);
     }
   }
-
-  /* --- the outline, and finding in it -------------------------------------------------------------- */
 
   const panel = () => one(".outline-panel");
   const field = () => one("[data-find]", panel() ?? document);
@@ -218,8 +212,6 @@
     if (isLooked && finding()?.dataset.finding === field().value.trim()) event.preventDefault();
   });
 
-  /* --- the turn that is being read ------------------------------------------------------------------ */
-
   let isRead = false; // scrolled by hand: scripts that scroll to a target leave the address alone
   let waiting;
   let opened; // the address at which the page was opened, and its turn
@@ -307,8 +299,6 @@
     isRead = false; // the turn may be too near the end to lie on top
   }, true);
 
-  /* --- the words that were looked for -------------------------------------------------------------- */
-
   /** Marks the words in the messages, which stay as they are: any text with them, as the server looks for them. */
   function markWords() {
     if (!globalThis.CSS?.highlights || !one("[data-messages]")) return;
@@ -328,8 +318,6 @@
     }
     CSS.highlights.set("found-words", new Highlight(...ranges));
   }
-
-  /* --- what happens ------------------------------------------------------------------------------ */
 
   document.addEventListener("click", (event) => {
     const found = (selector) => event.target.closest(selector);

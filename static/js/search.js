@@ -7,8 +7,6 @@
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const DELAY_MS = 120;
 
-  /* --- the preview --------------------------------------------------------------------------------- */
-
   let asked; // the request of the preview that is on its way
 
   const isBeside = () => getComputedStyle(one("#main")).display !== "none" && innerWidth > 720;
@@ -97,8 +95,6 @@
     if (detail.target?.id === "main") asked?.abort();
   });
 
-  /* --- a look at a row of any list: the space bar opens and closes it, the arrow keys go on ----------- */
-
   const ROWS = ".item[href], .library-title, .documents-table th a";
   let looked; // the row that the dialog shows
 
@@ -147,8 +143,6 @@
     event.stopImmediatePropagation();
   }, true);
 
-  /* --- what is done with the selected result ------------------------------------------------------- */
-
   async function star(hit) {
     const values = new URLSearchParams({ starred: "1", csrfmiddlewaretoken: one("[name=csrfmiddlewaretoken]").value });
     const address = `/conversations/${hit.dataset.conversation}/star`;
@@ -173,8 +167,6 @@
     if (event.key === "s") star(hit);
     else one(".like", hit.closest(".hit-row"))?.click();
   });
-
-  /* --- what a search adds to the history --------------------------------------------------------- */
 
   let isBurst = false; // typing that has begun an entry of its own goes on in it
   let wasTyped = false;
@@ -205,8 +197,6 @@
     if (box.value.trim() !== detail.sent.trim()) return;
     box.value = detail.rest && /\s$/.test(detail.sent) ? `${detail.rest} ` : detail.rest;
   });
-
-  /* --- chips ------------------------------------------------------------------------------------- */
 
   const changed = () => one("#filters").dispatchEvent(new Event("change", { bubbles: true }));
 
@@ -280,8 +270,6 @@
     if (document.activeElement?.id === "q") offer(one("#q"));
   });
 
-  /* --- narrowing the choices of a chip ------------------------------------------------------------- */
-
   const rowsOf = (box) => all(box.dataset.narrow || ".choice-row", box.parentElement);
 
   function narrow(box) {
@@ -309,8 +297,6 @@
     if (key === "Enter") first?.click();
     else first?.focus();
   }, true);
-
-  /* --- operators, offered as they are typed ---------------------------------------------------------- */
 
   const operators = () => one("[data-operators]");
   const wordBefore = (box) => /(?:^|\s)(\S*)$/.exec(box.value.slice(0, box.selectionStart))[1].toLowerCase();

@@ -8,8 +8,6 @@
   const waiting = [];
   let sending = null; // the upload that is on its way
 
-  /* --- one upload ---------------------------------------------------------------------------------- */
-
   /** A file, or the files of a folder with where each lay in it, and its row in the queue. */
   class Upload {
     constructor(form, { name, files, paths = null }) {
@@ -105,8 +103,6 @@
     }
   }
 
-  /* --- the queue ----------------------------------------------------------------------------------- */
-
   function enqueue(upload) {
     upload.wait();
     waiting.push(upload);
@@ -125,8 +121,6 @@
   addEventListener("beforeunload", (event) => {
     if (sending) event.preventDefault();
   });
-
-  /* --- what is taken ------------------------------------------------------------------------------- */
 
   function take(form, files) {
     for (const file of files) enqueue(new Upload(form, { name: file.name, files: [file] }));
@@ -182,8 +176,6 @@
     const form = one("[data-upload-form]");
     if (form?.elements.file.files.length || form?.elements.folder?.files.length) takeChosen(form);
   });
-
-  /* --- what came in -------------------------------------------------------------------------------- */
 
   const KEY = "convmemory.imports"; // those that were still going on when they were last seen
   const LOOK_AGAIN_MS = 3000;

@@ -100,9 +100,6 @@ def test_make_installs_only_what_has_hash() -> None:
     assert sorted(files) == sorted(f"{name}.lock" for name in NAMES)
 
 
-# --- the audit -------------------------------------------------------------------------------------
-
-
 def _advisory(package: str) -> dict[str, object]:
     affected = {"package": {"name": package, "ecosystem": "PyPI"}}
     return {"id": "TEST-2026-1", "summary": "A hole.", "affected": [affected]}

@@ -93,9 +93,6 @@ def test_unmarked_text_is_found() -> None:
     assert unmarked_texts('<a aria-label="Go on">{{ x }}</a>') == ["Go on"]
 
 
-# --- catalogues -----------------------------------------------------------------------------------------
-
-
 def marked_messages() -> set[Message]:
     """Return the messages that templates, code and scripts mark."""
     found = {message for path in TEMPLATES for message in marked_in_template(path.read_text(encoding="utf-8"))}

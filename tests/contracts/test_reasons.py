@@ -41,9 +41,6 @@ def archive(owner: User, *, is_indexed: bool = True) -> Conversation:
     return made
 
 
-# --- surfaces of a search ---------------------------------------------------------------------------
-
-
 def by_api(path: str) -> Callable[..., Answer]:
     return lambda owner, **query: dict(Api(owner).get(path, **query).json())
 
@@ -229,9 +226,6 @@ def test_cursor_past_end_is_named(owner: User, surface: str) -> None:
     assert second.pk
 
 
-# --- documents ---------------------------------------------------------------------------------------
-
-
 DOCUMENT_SURFACES: dict[str, Callable[..., Answer]] = {
     "API": by_api("/documents/search"),
     "document_search": by_tool("document_search"),
@@ -265,9 +259,6 @@ def test_documents_that_are_not_attached_are_explained(owner: User) -> None:
     check(none, Reason.NONE_ATTACHED)
     seen = Seen(documents=frozenset({guide.pk}))
     check(call("document_search", {"query": "sun", "document_id": other.pk}, owner, seen=seen), Reason.NOT_ATTACHED)
-
-
-# --- other tools ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

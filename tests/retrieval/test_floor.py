@@ -162,9 +162,6 @@ def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(
     assert not missed
 
 
-# --- questions that say when ------------------------------------------------------------------------
-
-
 def share_first(observed: Sequence[Observation]) -> tuple[float, list[str]]:
     """Return the share of questions whose right turn comes first, and the texts of the others."""
     misses = [o.question.text for o in observed if o.order[0] not in o.gold]
@@ -181,9 +178,6 @@ def test_questions_find_turns_of_their_time(archive: Archive) -> None:
     for name, floor in FIRST_IN_TIME.items():
         share, misses = share_first([o for o in observed if (o.question.category == "no time") is (name == "no time")])
         assert share >= floor, f"{share}: {misses}"
-
-
-# --- the hook of agents -----------------------------------------------------------------------------
 
 
 def fires(archive: Archive, prompts: list[str], project: str = "") -> list[str]:

@@ -307,9 +307,6 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-# --- Responses, Messages and generateContent -----------------------------------------------------------------------
-
-
 def _events(*events: dict[str, Any]) -> bytes:
     return b"".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in events)
 

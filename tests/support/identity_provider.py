@@ -68,9 +68,6 @@ def running_provider() -> Iterator[Provider]:
             process.kill()
 
 
-# --- the process ----------------------------------------------------------------------------------
-
-
 class DemandsPkce:
     """Checks code challenges (S256), which oidc-provider-mock leaves out."""
 

@@ -79,8 +79,6 @@ class StoredState:
         socket = lines[4] if len(lines) > 4 else str(self.var / "postgres")
         return psycopg.connect(host=socket, user="postgres", dbname="convmemory", autocommit=True, connect_timeout=5)
 
-    # --- complaints, one sentence each ----------------------------------------------------------------
-
     def unfinished(self) -> list[str]:
         return [text for (text,) in self.rows(UNFINISHED)]
 

@@ -39,9 +39,6 @@ OF_INVITED = {"page spaces", "POST another's invitation"}
 """Show the names of spaces to which the caller is invited."""
 
 
-# --- the surfaces ---------------------------------------------------------------------------------
-
-
 def _tool(name: str) -> Surface:
     def call(town: Town, ask: Ask) -> Answer:
         try:

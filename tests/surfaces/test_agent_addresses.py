@@ -44,9 +44,6 @@ def staff(*, superuser: bool = False) -> User:
     return user
 
 
-# --- who may name what ----------------------------------------------------------------------------
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize("host", PRIVATE)
 def test_staff_cannot_name_private_addresses(host: str) -> None:
@@ -102,9 +99,6 @@ def test_addresses_that_are_read_in_two_ways_are_refused(address: str, settings:
     with pytest.raises(InvalidInput) as caught:
         create_agent(caller=Caller.of(make_user()), values={"name": "L", "base_url": address, "model": "m"})
     assert "hunter2" not in str(caught.value)
-
-
-# --- what a name leads to -------------------------------------------------------------------------
 
 
 class Recorder(httpcore2.AsyncNetworkBackend):
@@ -167,9 +161,6 @@ def test_next_address_is_tried_where_one_is_silent(names: dict[str, list[list[st
     assert connect("two.example", "93.184.216.34") == ["93.184.216.34", "1.1.1.1"]
     with pytest.raises(httpcore2.ConnectError):
         connect("two.example", "93.184.216.34", "1.1.1.1")
-
-
-# --- all of it, over HTTP -------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -181,9 +181,6 @@ def test_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: pyt
     assert Conversation.objects.get().archive_id == owner.pk
 
 
-# --- who is calling -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer cvm_wrong"}, {"Authorization": "Basic x"}])
 def test_request_without_valid_key_gets_401(header: dict[str, str]) -> None:
     response = Client(headers=header).get("/api/v1/conversations")
@@ -251,9 +248,6 @@ def test_search_sees_only_callers_turns(api: Api, owner: User) -> None:
         assert Conversation.objects.get(pk=hits[0]["conversation_id"]).archive_id == owner.pk
 
 
-# --- bad input ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "query",
     [{"query": "x"}, {"query": "x" * 10_001}, {}, {"query": "egg", "limit": 0}, {"query": "egg", "limit": 51},
@@ -313,9 +307,6 @@ def test_upload_that_is_too_large_is_refused(api: Api, settings: Any, monkeypatc
     settings.MAX_UPLOAD_MB = 0
     answer = api.client.post("/api/v1/imports", {"file": SimpleUploadedFile("a.jsonl", b"{}")})
     assert "MAX_UPLOAD_MB" in problem_of(answer, 413)
-
-
-# --- the contract ---------------------------------------------------------------------------------
 
 
 def test_health_needs_no_key(client: Client) -> None:

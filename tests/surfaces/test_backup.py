@@ -404,8 +404,6 @@ def test_refused_backup_changes_nothing(here: Installation, backup: Path, tmp_pa
             restoring.restore(path=path, confirm=agree)
 
 
-# --- a dump that was tampered with ----------------------------------------------------------------
-
 TAMPERED = {  # what makes it, what undoes it, what the refusal names
     "a trigger": (
         (
@@ -516,9 +514,6 @@ def test_restored_tables_belong_to_schema_owner(here: Installation, backup: Path
         "SELECT datdba::regrole::text FROM pg_database WHERE datname = 'convmemory'"
     )
     assert owners == [("postgres",)]
-
-
-# --- who can read what is written -----------------------------------------------------------------
 
 
 def test_files_and_folders_are_their_owner_s_alone(

@@ -46,9 +46,6 @@ def test_every_text_runs_in_its_own_direction(visit: Callable[..., None], owner:
     visit(steps, **PHONE)
 
 
-# --- pages in a language that is written from right to left -------------------------------------------------
-
-
 MIRRORED = """() => ({
   rail: document.querySelector(".rail").getBoundingClientRect(),
   list: document.querySelector("#list").getBoundingClientRect(),

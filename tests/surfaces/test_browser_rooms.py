@@ -71,9 +71,6 @@ def change_the_title(page: Page) -> None:
     page.get_by_role("button", name="Change the title").click()
 
 
-# --- reading ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.essential
 def test_head_outline_and_address_follow_turn_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page) -> None:
@@ -309,9 +306,6 @@ def test_reading_works_without_javascript(visit: Callable[..., None], archive: A
         expect(page.locator("#passage")).to_be_in_viewport()
 
     visit(steps, javascript=False)
-
-
-# --- the library ----------------------------------------------------------------------------------------
 
 
 def choose(page: Page, count: int) -> None:

@@ -64,9 +64,6 @@ def test_reply_streams_is_stored_and_numbered(ada: Talker, endpoint: ChatServer)
     assert ada.conversation(number)["turn_count"] == 2
 
 
-# --- tools ----------------------------------------------------------------------------------------
-
-
 def test_tool_runs_as_conversations_owner_and_its_result_goes_back(
     ada: Talker, endpoint: ChatServer, owner: User
 ) -> None:
@@ -150,9 +147,6 @@ def test_model_that_never_stops_calling_is_stopped(ada: Talker, endpoint: ChatSe
     assert ada.conversation(number)["turn_count"] == 1, "what was received is kept"
     endpoint.scripts.clear()
     assert names(ada.ask(number, "And now?"))[-1] == "done"
-
-
-# --- what goes wrong ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -333,9 +327,6 @@ def test_without_endpoint_answer_says_how_to_set_one_up(ada: Talker, settings: S
     assert ada.conversation(number)["message_count"] == 0
 
 
-# --- two at once, stopping, leaving ---------------------------------------------------------------
-
-
 @pytest.fixture
 def held(endpoint: ChatServer) -> Iterator[threading.Event]:
     """The next reply says `Once`, and the rest when this is set."""
@@ -466,9 +457,6 @@ def test_server_that_stops_keeps_what_was_received(endpoint: ChatServer, held: t
     assert (stored.status, stored.turn_count) == ("idle", 1)
     assert stored.messages.order_by("position").last().parts[0]["text"] == "Once"  # type: ignore[union-attr]
     assert Reply.objects.get().status == "interrupted"
-
-
-# --- other users ----------------------------------------------------------------------------------
 
 
 def test_other_users_cannot_chat_stop_or_read_conversation(ada: Talker, site: str, held: threading.Event) -> None:

@@ -77,9 +77,6 @@ def ask(email: str, client: Client | None = None) -> Any:
     return (client or Client()).post("/password/reset", {"email": email})
 
 
-# --- invitations ----------------------------------------------------------------------------------
-
-
 def test_mailed_invitation_makes_one_account(
     root: Client, mailbox: Mailbox, django_capture_on_commit_callbacks: Any
 ) -> None:
@@ -158,9 +155,6 @@ def test_refused_invitation_is_retried_with_pauses_up_to_limit(root: Client, mai
         assert mailbox.attempts == min(attempt, MAIL.max_attempts)
         wait_for_next_attempt()
     assert f"not sent in {MAIL.max_attempts} attempts: (451" in root.get(INVITATIONS).content.decode()
-
-
-# --- lost passwords -------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -70,9 +70,6 @@ def send(client: Client, method: str, path: str, body: Any = None, **values: Any
     return client.generic(method, path, json.dumps(body or {}), content_type="application/json", **values)
 
 
-# --- read only ------------------------------------------------------------------------------------
-
-
 def test_list_of_routes_is_not_empty() -> None:
     assert len(routes()) > 30
     assert set(routes()) > READING | OPEN
@@ -122,9 +119,6 @@ def test_key_use_counts_as_writing_unless_declared_reading(owner: User) -> None:
     assert person_of(key, writes=False) == owner
 
 
-# --- expiry ---------------------------------------------------------------------------------------
-
-
 def test_expired_key_gets_401(owner: User, conversation: Conversation) -> None:
     client = Client(headers={"Authorization": f"Bearer {create_key(person=owner, days=30)}"})
     assert client.get(f"/api/v1/conversations/{conversation.pk}").status_code == 200
@@ -171,9 +165,6 @@ def test_command_makes_keys_with_limits(owner: User) -> None:
     assert not User.objects.filter(username="eve").exists()
 
 
-# --- wrong keys with a session --------------------------------------------------------------------
-
-
 def wrong_headers(owner: User) -> Iterator[str]:
     revoked = create_key(person=owner, days=1)
     ApiKey.objects.update(expires_at=timezone.now() - timedelta(hours=1))
@@ -210,8 +201,6 @@ def test_mcp_knows_keys_only(owner: User) -> None:
             admit("POST", {"host": "localhost", "cookie": cookie, "authorization": header}, "http://localhost")
         assert refused.value.response.status_code == 401
 
-
-# --- the password ends them, if asked -------------------------------------------------------------
 
 PASSWORD = {"old_password": "correct horse", "new_password1": "battery staple", "new_password2": "battery staple"}
 

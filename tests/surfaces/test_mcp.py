@@ -194,8 +194,6 @@ def test_mcp_instructions_mark_answers_as_data(session: Session) -> None:
     assert "never instructions" in session(steps)
 
 
-# --- who may ask, and from where ------------------------------------------------------------------
-
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
@@ -303,9 +301,6 @@ def test_malformed_requests_get_json_rpc_error(
     assert response.status_code in (200, 400, 404)
     if code is not None and (version == YEAR_BEFORE or code == types.PARSE_ERROR):
         assert answer["error"]["code"] == code
-
-
-# --- standard input and output --------------------------------------------------------------------
 
 
 def run_stdio(user: str, *lines: str, answers: int = 0) -> "subprocess.CompletedProcess[str]":

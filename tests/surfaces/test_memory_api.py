@@ -191,9 +191,6 @@ def test_recall_while_memory_is_off_gets_403(api: Api, settings: Any) -> None:
     assert "CONVERSATION_MEMORY_ENABLED" in problem_of(api.send("POST", "/memory/recall", {"query": "egg"}), 403)
 
 
-# --- whole turns ----------------------------------------------------------------------------------
-
-
 def put(api: Api, conversation: int, turn: int, user: str, assistant: str) -> Any:
     body = {"turn_number": turn, "user": user, "assistant": assistant}
     return api.send("POST", f"/conversations/{conversation}/turns", body)

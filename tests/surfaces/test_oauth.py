@@ -191,9 +191,6 @@ def test_official_client_connects_from_nothing_renews_and_is_revoked(address: st
         assert http.post("/mcp", json=LIST, headers=headers).status_code == 401
 
 
-# --- what a token may do --------------------------------------------------------------------------
-
-
 def test_token_reads_its_owners_archive_alone_and_writes_nothing(program: Program, owner: User, stranger: User) -> None:
     tokens = program.tokens_of(owner)
     assert (tokens["token_type"], tokens["expires_in"], tokens["scope"]) == ("Bearer", 3600, "read")
@@ -313,9 +310,6 @@ def test_inactive_owner_gets_no_token(program: Program, owner: User) -> None:
     owner.save()
     assert program.token(code=code).json()["error"] == "invalid_grant"
     assert program.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
-
-
-# --- consent --------------------------------------------------------------------------------------
 
 
 def test_consent_page_names_program_and_asks_before_it_leads_back(program: Program, owner: User) -> None:
@@ -450,9 +444,6 @@ def test_program_is_described_by_document_at_its_id(
     assert program.refresh(tokens["refresh_token"]).status_code == 200
     document["client_id"] = "https://other.example/client.json"
     assert consent(program.address, owner, program.query()).status_code == 422
-
-
-# --- documents ------------------------------------------------------------------------------------
 
 
 def test_metadata_lead_from_resource_to_endpoints(address: str) -> None:

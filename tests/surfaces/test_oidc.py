@@ -298,9 +298,6 @@ def test_signing_out_offers_to_sign_out_of_provider(provider: Provider) -> None:
     assert parse_qs(out.query)["post_logout_redirect_uri"] == ["http://testserver/login"]
 
 
-# --- without passwords ----------------------------------------------------------------------------
-
-
 def test_without_passwords_only_provider_and_keys_let_in(
     provider: Provider, settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

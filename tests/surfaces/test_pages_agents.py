@@ -123,9 +123,6 @@ def test_number_of_queries_does_not_grow_with_what_is_found(
         page(browser, query="how do I feed a sourdough starter?", threshold="0", top_k="50")
 
 
-# --- connecting -----------------------------------------------------------------------------------
-
-
 def test_connect_page_names_this_server_and_user(browser: Client, owner: User) -> None:
     assert "manage.py" not in browser.get("/settings/connect").content.decode()
     User.objects.filter(pk=owner.pk).update(is_staff=True)

@@ -251,9 +251,6 @@ def test_html_in_titles_and_names_is_text(owner: User, page: Callable[..., str])
         assert "&lt;script&gt;" in text
 
 
-# --- marks ----------------------------------------------------------------------------------------
-
-
 def test_turn_is_marked_on_its_page_and_undone(owner: User, browser: Client, page: Callable[..., str]) -> None:
     conversation = long_conversation(owner, 2)
     path = f"/conversations/{conversation.pk}"
@@ -279,9 +276,6 @@ def test_undo_of_mark_restores_earlier_one(owner: User, browser: Client) -> None
     notice = text[text.index("undo-notice") :].partition("</form>")[0]
     assert 'name="kind" value="outdated"' in notice
     assert 'name="note" value="was v1"' in notice
-
-
-# --- relatives ------------------------------------------------------------------------------------
 
 
 def test_parent_and_children_are_linked(owner: User, page: Callable[..., str]) -> None:
@@ -324,9 +318,6 @@ def test_foreign_parents_and_children_are_not_shown(owner: User, page: Callable[
     Conversation.objects.update(parent=None)  # the database refuses both when the transaction ends
 
 
-# --- other users ----------------------------------------------------------------------------------
-
-
 def test_foreign_and_unknown_conversations_are_same_page(owner: User, page: Callable[..., str]) -> None:
     foreign = make_conversation(make_user(), exchange(("secret?", "secret!")), title="secret")
     answers = {
@@ -362,9 +353,6 @@ def test_pages_without_session_redirect_to_login(owner: User) -> None:
     part = Client().get("/search?q=question", headers={**HTMX, "HX-Current-URL": "http://testserver/conversations/1"})
     assert part.headers["HX-Redirect"] == "/login?next=/conversations/1&ended=1"
     assert b"question" not in part.content
-
-
-# --- changing it ----------------------------------------------------------------------------------
 
 
 def test_rename_archive_and_delete(owner: User, settings: Settings) -> None:
@@ -423,9 +411,6 @@ def test_later_loaded_messages_of_turn_are_marked(owner: User, page: Callable[..
     part = page(address, **HTMX)
     assert part.count("is-target") == 40
     assert "autofocus" not in part
-
-
-# --- the passage that was found -------------------------------------------------------------------
 
 
 def passage_address(conversation: Conversation, position: int, start: int, end: int, part: int = 0) -> str:

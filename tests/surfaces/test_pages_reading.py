@@ -169,9 +169,6 @@ def test_short_question_is_heading_and_long_one_is_cut_and_opens(owner: User, pa
     assert re.search(r'<details class="part question"\s+data-part="0" open>', opened)
 
 
-# --- the outline ------------------------------------------------------------------------------------
-
-
 def test_outline_lists_questions_and_marks_those_that_were_found(owner: User, page: Page) -> None:
     pairs = [("how is <rye> bread made?", "With rye."), ("and the oven?", "Hot."), ("the `lock_timeout`?", "Five.")]
     conversation = make_conversation(owner, exchange(*pairs))
@@ -219,9 +216,6 @@ def test_outline_of_long_conversation_goes_on_by_link(owner: User, page: Page) -
     assert "question 300" not in first
     assert f'href="{path}?from_turn=300"' in first
     assert "question 309" in page(f"{path}?from_turn=300")
-
-
-# --- texts and pictures -------------------------------------------------------------------------------
 
 
 def with_picture(owner: User, data: bytes = PNG, media_type: str = "image/png") -> Conversation:

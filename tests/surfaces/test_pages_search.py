@@ -156,9 +156,6 @@ def test_without_query_newest_conversations_are_listed_in_pages(owner: User, pag
     assert pages.get(more).count('class="item"') == 5  # as a plain link
 
 
-# --- nothing to show ------------------------------------------------------------------------------
-
-
 def test_before_anything_is_imported_page_says_how(pages: Pages) -> None:
     for text in (pages.get("/"), pages.get("/search", {"q": "anything at all"})):
         assert "Nothing here yet" in text
@@ -224,9 +221,6 @@ def test_search_page_without_embedder_uses_words_and_says_so(
     text = pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in text
     assert "the model file is missing" in text
-
-
-# --- filters --------------------------------------------------------------------------------------
 
 
 def test_filters_are_in_form_and_in_every_link(owner: User, pages: Pages) -> None:
@@ -298,9 +292,6 @@ def test_newest_first_is_order_of_best(owner: User, pages: Pages) -> None:
     assert "Newest first" in text
 
 
-# --- searches to come back to ----------------------------------------------------------------------
-
-
 def test_typed_search_is_remembered_once_and_its_beginnings_are_not(owner: User, pages: Pages) -> None:
     made = indexed(owner, PERU, BREAD)
     for typed in ("bre", "bread", "Pe", "Peru", "Peru nonsensical"):
@@ -341,9 +332,6 @@ def test_recent_searches_are_bounded(owner: User) -> None:
         remember_search(caller=Caller.of(owner), box=SearchBox(q=f"query {number}"))
     assert PastSearch.objects.filter(archive_id=owner.pk).count() == KEPT
     assert not PastSearch.objects.filter(text="query 0").exists()
-
-
-# --- preview and palette ------------------------------------------------------------------------------
 
 
 def test_preview_shows_turn_with_its_passage_and_way_to_it(owner: User, pages: Pages) -> None:
@@ -416,9 +404,6 @@ def test_palette_costs_same_for_few_and_many(owner: User, pages: Pages) -> None:
     assert counts[0] == counts[1] <= 6
 
 
-# --- the rest of the filters ---------------------------------------------------------------------------
-
-
 def test_dates_take_in_whole_last_day(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)  # of 2026-01-01, noon
     assert 'class="item hit"' in pages.get("/search", {"q": "Peru", "after": "2026-01-01", "before": "2026-01-01"})
@@ -434,9 +419,6 @@ def test_choices_are_loaded_alone_when_filters_are_opened(owner: User, pages: Pa
     assert "/src/geo" in text
     assert "foreign" not in text
     assert "<html" not in text
-
-
-# --- hits in one conversation ---------------------------------------------------------------------
 
 
 def steps(text: str) -> dict[str, str]:
@@ -475,9 +457,6 @@ def test_hits_in_without_hits_answers_204(owner: User, pages: Pages, query: dict
     foreign = indexed(make_user(), PERU)
     for number in (mine.pk if "mode" in query else foreign.pk, 10**30, "x"):
         assert pages.get("/search/hits-in", {**query, "conversation": number, "turn": "x"}, status=204) == ""
-
-
-# --- other users, and the number of queries ----------------------------------------------------
 
 
 def test_search_page_shows_no_foreign_conversations(owner: User, pages: Pages) -> None:
@@ -529,9 +508,6 @@ def test_list_costs_same_for_few_and_many(owner: User, pages: Pages) -> None:
     assert counts[0] == counts[1] <= 15  # the list, invitations, and the rest of the home page
 
 
-# --- progress -------------------------------------------------------------------------------------
-
-
 def test_progress_is_polled_while_turns_wait_and_then_silent(owner: User, pages: Pages) -> None:
     assert "/index/progress" in pages.get("/")
     conversation = make_conversation(owner, exchange(PERU, BREAD))
@@ -558,9 +534,6 @@ def test_archived_conversations_are_found_only_when_asked_for(owner: User, pages
     )
     assert 'class="item hit"' not in pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in pages.get("/search", {"q": "Peru", "archived": "1"})
-
-
-# --- what the query says about when ---------------------------------------------------------------
 
 
 def test_search_page_shows_time_filter_and_can_remove_it(pages: Pages, owner: User) -> None:

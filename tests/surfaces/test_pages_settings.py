@@ -74,9 +74,6 @@ def test_page_has_one_name_in_heading_menus_and_palette(client: Client) -> None:
     assert [(address, name) for address, name in named if headings.get(address, [name]) != [name]] == []
 
 
-# --- appearance ---------------------------------------------------------------------------------------
-
-
 def test_appearance_is_kept_in_cookies_and_taken_back(client: Client) -> None:
     answer = client.post("/settings/appearance", {"theme": "dark", "density": "compact"})
     assert answer.status_code == 302
@@ -92,9 +89,6 @@ def test_unknown_appearance_is_refused(client: Client) -> None:
     assert client.post("/settings/appearance", {"theme": "pink"}).status_code == 422
     client.cookies["theme"] = '"><script>'
     assert "<script>" not in text(client, "/settings/appearance").replace("<script src", "")
-
-
-# --- keys and connections -------------------------------------------------------------------------------
 
 
 def test_new_key_is_filled_in_and_its_first_use_is_shown(owner: User, client: Client) -> None:
@@ -119,9 +113,6 @@ def test_use_of_foreign_keys_is_not_shown(client: Client) -> None:
     create_key(person=other, name="secret")
     row = ApiKey.objects.get(person=other)
     assert client.get(f"/settings/keys/{row.pk}/use").status_code == 404
-
-
-# --- one's own data -------------------------------------------------------------------------------------
 
 
 def archive_of(owner: User) -> OwnArchive:

@@ -218,9 +218,6 @@ def test_reply_that_breaks_off_breaks_off_here_too_and_its_beginning_is_recorded
     assert texts(recorded()) == [HELLO["content"], "Li"]
 
 
-# --- replies that break off -----------------------------------------------------------------------
-
-
 def interrupted() -> Reply:
     """The one interrupted reply, as soon as it is recorded."""
     found: Reply = eventually(lambda: Reply.objects.select_related("question").first())
@@ -355,9 +352,6 @@ def test_client_that_leaves_once_it_has_whole_reply_marks_nothing(site: str, own
     release.set()
 
 
-# --- what is not recorded -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("body", [b"not json", b"[]", b'{"messages": [{"role": "wizard", "content": "x"}]}'])
 def test_unrecordable_request_is_forwarded(site: str, owner: User, endpoint: ChatServer, body: bytes) -> None:
     endpoint.scripts.append(says("Whatever."))
@@ -409,9 +403,6 @@ def test_proxy_errors_have_openais_shape(client: openai.OpenAI, settings: Settin
     settings.CHAT_MODEL = ""
     with pytest.raises(openai.InternalServerError, match="CHAT_BASE_URL"):
         ask(client, HELLO)
-
-
-# --- other formats --------------------------------------------------------------------------------
 
 
 def post(site: str, path: str, body: dict[str, Any], key: str, **headers: str) -> httpx2.Response:

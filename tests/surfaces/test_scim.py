@@ -66,9 +66,6 @@ def test_every_check_of_scim2_tester_passes(live_server: LiveServer) -> None:
     assert (failed, len(results) > 50) == ([], True)
 
 
-# --- access ---------------------------------------------------------------------------------------
-
-
 def test_requests_without_valid_token_are_told_what_to_do(owner: User) -> None:
     key, anonymous = create_key(person=owner), Client()
     assert "manage.py scim_token create NAME" in refusal(anonymous.get("/scim/v2/Users"))
@@ -113,9 +110,6 @@ def test_superusers_and_spaces_do_not_exist_for_directory(directory: Directory, 
         f"/Groups/{group['id']}", {"op": "add", "path": "members", "value": [{"value": str(root.pk)}]}
     )
     assert (refused.status_code, groups_of(root)) == (400, set())
-
-
-# --- users ----------------------------------------------------------------------------------------
 
 
 def test_account_has_what_directory_says_and_no_password(directory: Directory) -> None:
@@ -295,9 +289,6 @@ def test_staff_are_out_of_reach_of_token_without_option(directory: Directory) ->
     assert [line.endswith("reaches staff") for line in listed.getvalue().splitlines()] == [False, True]
 
 
-# --- groups ---------------------------------------------------------------------------------------
-
-
 def test_members_follow_every_spelling_of_changes(directory: Directory) -> None:
     ada, bob, eve = (directory.user(name) for name in ("ada", "bob", "eve"))
     group = directory.made("/Groups", displayName="Research", externalId="g1", members=[{"value": str(ada.pk)}])
@@ -325,8 +316,6 @@ def test_members_follow_every_spelling_of_changes(directory: Directory) -> None:
     assert directory.send("DELETE", path).status_code == 204
     assert (groups_of(bob), GroupQuota.objects.count()) == (set(), 0)
 
-
-# --- queries --------------------------------------------------------------------------------------
 
 FILTERS = [
     ('userName eq "ADA"', ["ada"]),
@@ -393,9 +382,6 @@ def test_pages_follow_each_other_and_cost_no_more_with_more_rows(
     with django_assert_max_num_queries(5):
         page = directory.client.get("/scim/v2/Groups", {"excludedAttributes": "members"}).json()
     assert "members" not in page["Resources"][3]
-
-
-# --- signing in -----------------------------------------------------------------------------------
 
 
 def test_first_sign_in_finds_account_that_scim_made(directory: Directory, settings: Settings) -> None:

@@ -106,9 +106,6 @@ def sign_in_with(authenticator: Authenticator, client: Client, answer: str = "")
     return text_of(client.post("/login/passkey", {"credential": answer, "next": NEXT}, follow=True))
 
 
-# --- codes ----------------------------------------------------------------------------------------
-
-
 def test_password_of_person_with_app_signs_in_with_code_and_leads_on(ada: User) -> None:
     key, codes = set_up_app(signed_in(ada))
     assert len(set(codes)) == second_factor.RECOVERY_CODES
@@ -205,9 +202,6 @@ def test_every_way_in_by_password_asks_for_second_factor(ada: User, settings: Se
 def test_person_who_is_no_staff_is_told_so(ada: User) -> None:
     page = signed_in(ada).get("/admin/", follow=True)
     assert "That page is for staff, which ada is not." in text_of(page)
-
-
-# --- passkeys -------------------------------------------------------------------------------------
 
 
 def test_passkey_alone_signs_in_and_leads_on(ada: User) -> None:
@@ -307,9 +301,6 @@ def test_without_passwords_there_are_no_passkeys_and_codes(ada: User, settings: 
     assert client.post("/login/passkey", {"credential": answer}).status_code == 403
     assert half_in.get("/login/code").status_code == owner.get(PAGE).status_code == 403
     assert user_of(client) == ""
-
-
-# --- setting up and removing ----------------------------------------------------------------------
 
 
 def test_changes_ask_for_password_or_passkey_again(ada: User) -> None:
@@ -448,9 +439,6 @@ def test_changed_secret_key_leaves_recovery_codes(ada: User, settings: Settings)
     assert "cannot be checked" in text_of(client.get("/login/code"))
     assert client.post("/login/code", {"code": code_of(key)}).status_code == 422
     assert client.post("/login/code", {"code": codes[0]}).status_code == 302
-
-
-# --- browser --------------------------------------------------------------------------------------
 
 
 def sign_in(page: Page, at: str = "/login") -> None:

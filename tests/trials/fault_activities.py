@@ -104,9 +104,6 @@ class Activity(Protocol):
         """Yield a complaint for each lost, doubled, half-written or wrongly answered item."""
 
 
-# --- imports --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class SentImport:
     """An uploaded archive, the conversations in it, and the number of its import; 0 if it was not accepted."""
@@ -212,9 +209,6 @@ def _message(name: str, number: int) -> dict[str, str]:
     return {"role": role, "content": f"the cat of {name} sat on mat {number}, {MARKER}."}
 
 
-# --- documents ------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Uploads:
     """Documents: one whose upload is half sent, one that a worker reads, and one sent while something is broken."""
@@ -316,9 +310,6 @@ def _document_form(number: int) -> bytes:
     return start.encode() + _document(number) + f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
-# --- chats ----------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Stream:
     """A conversation in which a reply arrives. The endpoint sends its end when `may_end` is set."""
@@ -418,9 +409,6 @@ class Chats:
             stream.status = response.status_code
             for piece in response.iter_text():
                 stream.received += piece
-
-
-# --- reembed --------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -63,9 +63,6 @@ UPDATE core_ownertask SET due_at = now() WHERE due_at > now()
 """Leases that were last renewed before the fault run out, and pauses between attempts end."""
 
 
-# --- the faults -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault: how it strikes, and how it is mended if the product cannot do it itself."""
@@ -155,9 +152,6 @@ def _child(scene: Scene, name: str) -> int:
 def _mount(options: str, place: Path) -> bool:
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
     return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
-
-
-# --- the trial ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -250,8 +244,6 @@ class Trial:
         self.scene.stored.age_files(2 * 86_400)
         self.scene.installation.manage("shell", "--verbosity", "0", "-c", SWEEPS)
 
-    # --- the steps of a run -----------------------------------------------------------------------
-
     def _all_under_way(self, doing: dict[str, Activity]) -> bool:
         return all(activity.is_under_way() for activity in doing.values())
 
@@ -334,8 +326,6 @@ class Trial:
         doubled = "SELECT app || '.' || name FROM django_migrations GROUP BY app, name HAVING count(*) > 1"
         yield from (f"{name} is noted twice" for (name,) in self.scene.stored.rows(doubled))
         yield from self.scene.stored.tables_without_policy()
-
-    # --- the verdict ------------------------------------------------------------------------------
 
     def _note(self, fault: str, activity: str, complaints: Iterator[str] | list[str]) -> None:
         cell = self.found.setdefault((fault, activity), [])

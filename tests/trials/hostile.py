@@ -155,8 +155,6 @@ class Trial:
             wait_until(lambda: not _remove_some(client), "the end of the attacker's conversations", CLEANING_S, 0)
         self.installation.wait_until_idle()
 
-    # --- the verdict -------------------------------------------------------------------------------
-
     def report(self) -> int:
         samples = self.ada.samples
         say(_table(samples))

@@ -150,8 +150,6 @@ class DirectoryStorage(ScimStorage):
             changed_at=Coalesce("provisioned__updated_at", "date_joined"), address=DIRECTORY_ADDRESS
         )
 
-    # --- users ------------------------------------------------------------------------------------
-
     def _create_user(self, resource: User) -> int:
         account = self._removed(resource) or self._of_identity_provider(resource)
         if account is None:
@@ -221,8 +219,6 @@ class DirectoryStorage(ScimStorage):
         if row.email != before:
             warn(row, Change.ADDRESS, address=before)
 
-    # --- groups -----------------------------------------------------------------------------------
-
     def _create_group(self, resource: Group) -> int:
         row = auth.Group()
         self._save_group(row, ProvisionedGroup(), resource)
@@ -259,8 +255,6 @@ class DirectoryStorage(ScimStorage):
             if number not in members:
                 raise InvalidValueException(detail=f"There is no user {text[:40]!r}: members are ids of users.")
         return members
-
-    # --- both -------------------------------------------------------------------------------------
 
     def _found(self, rows: QuerySet[Any], resource_type: ResourceType, resource_id: str) -> Any:
         row = rows.filter(pk=_number(resource_id)).first()

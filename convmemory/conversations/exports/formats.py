@@ -109,7 +109,6 @@ def _in_pieces(texts: Iterator[str]) -> Iterator[str]:
         yield "".join(waiting)
 
 
-# --- streaming ------------------------------------------------------------------------------------
 # An export as a streamed response, so that its size takes no memory.
 
 

@@ -293,7 +293,6 @@ def _archive_stem(name: str) -> str:
     return name[: len(name) - len(ending)] or "upload"
 
 
-# --- archive streams ------------------------------------------------------------------------------
 # Reads the bytes of tar archives, compressed or not, with limits on the work that a hostile archive can cause.
 
 

@@ -105,7 +105,6 @@ def conversations_so_far(rows: Iterable[Import]) -> dict[int, int]:
     return dict(counts) if running else {}
 
 
-# --- import undo ----------------------------------------------------------------------------------
 # Undoes a whole import: removes the messages that it added, and keeps earlier and later ones.
 #
 # A conversation that the import created is deleted, unless messages were added to it since; from any other, the
@@ -168,7 +167,6 @@ def _undone(row: Import, caller: Caller, deadline: float) -> bool:
     return False
 
 
-# --- imported rows --------------------------------------------------------------------------------
 # Changes that imports make to conversations already stored: links to parents, and messages removed by Undo.
 
 

@@ -17,7 +17,6 @@ from django.utils.translation import gettext_lazy as _
 from convmemory.core.config import config
 from convmemory.core.files.uploads import PrivateStorage
 
-# --- import storage -------------------------------------------------------------------------------
 # The storages of uploads: `IMPORT_FOLDER` while they wait, `MEDIA_ROOT` if they are kept for later imports.
 #
 # Each has a folder for each owner. Only the server's user can read the files, and file names given by clients never
@@ -58,9 +57,6 @@ def upload_place(*, archive_id: int) -> str:
 def kept_place(*, archive_id: int, digest: str) -> str:
     """Return a kept upload's name below `MEDIA_ROOT`, by the digest of the stored file."""
     return f"uploads/{archive_id}/{digest[:2]}/{digest}"
-
-
-# --- import models --------------------------------------------------------------------------------
 
 
 class SyncedFile(models.Model):

@@ -176,7 +176,6 @@ def _delete_upload(row: Import) -> None:
         upload_storage().delete(str(row.file.name))
 
 
-# --- import process -------------------------------------------------------------------------------
 # Runs one import in a child process of the worker, and kills it when its time is up or its claim is lost.
 
 

@@ -236,7 +236,6 @@ def _source_of(change: Change) -> Path:
     return change.path
 
 
-# --- command imports ------------------------------------------------------------------------------
 # Imports started by a command, listed and undone like uploads.
 #
 # The row is created at the start as an interrupted import, so that it can be undone however the command ends. It is
@@ -288,7 +287,6 @@ def import_undoably(
     return report
 
 
-# --- reimporting ----------------------------------------------------------------------------------
 # Imports kept uploads again, oldest first: messages that a repaired importer reads better are updated, none
 # duplicated.
 

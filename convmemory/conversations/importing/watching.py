@@ -28,7 +28,6 @@ from convmemory.core.text import json_storable
 from convmemory.push.places import Place
 from convmemory.push.rules import Rules
 
-# --- watched imports ------------------------------------------------------------------------------
 # Lists the conversations that `watch` imports as one import per day, which can be undone like any other.
 #
 # Its state is always ended, so that it can be undone while the watch continues; later conversations go to a new
@@ -88,9 +87,6 @@ def joined(earlier: FileReport, later: FileReport) -> FileReport:
         unchanged=max(0, later.unchanged - earlier.added - earlier.updated),
         events=earlier.events + later.events,
     )
-
-
-# --- watching -------------------------------------------------------------------------------------
 
 
 # Agents write several lines at a time; one sync for all of them is enough.

@@ -175,7 +175,6 @@ class ConversationDraft:
         object.__setattr__(self, "former_ids", tuple(map(storable, self.former_ids)))
 
 
-# --- event words ----------------------------------------------------------------------------------
 # The searchable words of an event: runs of letters and digits in its type, tool, level and payload. Pure.
 #
 # Words are not stemmed, because logs are searched for names. The words of a query may be prefixes.

@@ -147,9 +147,6 @@ def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _texts_in(item, depth + 1)
 
 
-# --- stored keys ----------------------------------------------------------------------------------
-
-
 def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, archive_id: int) -> None:
     """Store the keys of messages, by message id.
 

@@ -486,7 +486,6 @@ def _compared(parts: Iterable[Part]) -> str:
     return _HIDDEN.sub("", hidden_keys.text_without_keys("\n".join(texts))).strip()
 
 
-# --- superseding ----------------------------------------------------------------------------------
 # Continues a thread from an earlier message: the later ones stay, hidden, and belong to no turn.
 
 
@@ -523,7 +522,6 @@ def replace_end(conversation: Conversation, *, after: int, by: Collection[int]) 
     )  # nothing is added: another version of the end is shown
 
 
-# --- dating ---------------------------------------------------------------------------------------
 # Dates for imported conversations and messages without one: taken from their context, never from the clock.
 #
 # A conversation begins with the first event of its log, or its first dated message, or the last change of its file.
@@ -563,7 +561,6 @@ def _first_date(rows: QuerySet) -> datetime | None:  # type: ignore[type-arg]  #
     return first
 
 
-# --- forks ----------------------------------------------------------------------------------------
 # Conversations that begin with a copy of another one: only their own messages are stored, with a link to the other.
 #
 # A message is recognised by its source key, which a copy keeps. If the other conversation is not stored, the copy is

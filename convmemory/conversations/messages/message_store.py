@@ -37,7 +37,6 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash, one_line
 
-# --- message rows ---------------------------------------------------------------------------------
 # A message draft as a row, with the key and hash that identify it in a later import.
 
 
@@ -113,9 +112,6 @@ def row_of(draft: MessageDraft) -> MessageRow:
 def is_stored_as(digest: bytes, draft: MessageDraft) -> bool:
     """Return whether the stored message with this content hash is the draft, with its keys hidden or not."""
     return any(digest == row_of(each).content_hash for each in (without_keys(draft), draft))
-
-
-# --- message store --------------------------------------------------------------------------------
 
 
 def insert_messages(
@@ -210,7 +206,6 @@ def _stored_bytes(row: MessageRow, lines: bytes) -> int:
     return ROW_BYTES + len(row.parts_json.encode()) + len(lines)
 
 
-# --- message merging ------------------------------------------------------------------------------
 # Updates the stored messages of a locked conversation from drafts: of an import, a reply, or a turn.
 #
 # Messages are recognised by `source_key`. Keys are hidden before anything is stored.

@@ -139,7 +139,6 @@ def speaker_of(role: Role, name: str) -> str:
     return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]
 
 
-# --- source lines ---------------------------------------------------------------------------------
 # Compresses the source lines of messages for storage. Pure.
 
 

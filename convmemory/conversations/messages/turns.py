@@ -75,7 +75,6 @@ def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> l
     return TurnCounter(first_number).number(messages)
 
 
-# --- merging --------------------------------------------------------------------------------------
 # The order of a conversation's messages after a new import of its source. Pure.
 
 

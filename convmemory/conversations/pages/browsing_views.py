@@ -232,7 +232,6 @@ def _undo(request: PageRequest) -> dict[str, Any] | None:
     }
 
 
-# --- curating views -------------------------------------------------------------------------------
 # Stars, pins and tags of one conversation. Answers htmx with the control alone, others with a redirect back.
 
 
@@ -281,7 +280,6 @@ def came_from(request: PageRequest) -> str:
     return address if is_ours else ""
 
 
-# --- statistics views -----------------------------------------------------------------------------
 # The page with the statistics of one's own archive, which starts counting the changes since the last visit.
 
 

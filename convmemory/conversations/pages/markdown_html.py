@@ -29,7 +29,6 @@ from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 from convmemory.conversations.pages.highlighting import around_markers, unmarked, without_markers
 from convmemory.conversations.pages.mathematics import formula_html, read_mathematics, with_mathematics
 
-# --- rendering work -------------------------------------------------------------------------------
 # Limits the work of rendering a page: parsing Markdown and highlighting code.
 #
 # Beyond the limit, text stays unformatted.
@@ -124,9 +123,6 @@ def highlight_code(code: str, language: str, work: PageWork | None = None) -> st
 
 def _is_ordinary(code: str) -> bool:
     return not _BLANKS.search(code) and all(len(line) <= LINE_CHARS for line in code.split("\n"))
-
-
-# --- markdown html --------------------------------------------------------------------------------
 
 
 SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."

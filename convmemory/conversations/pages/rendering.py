@@ -184,7 +184,6 @@ def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) ->
     return kind == "assistant" and last is not None and (last.kind, last.speaker) == (kind, speaker)
 
 
-# --- steps ----------------------------------------------------------------------------------------
 # Groups an agent's tool calls between its messages. Takes message views, returns the blocks of the page.
 #
 # Consecutive tool calls form a run, which the page collapses to one line ("12 steps, 3 files"), even across messages. A

@@ -191,9 +191,6 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts if (name := text.strip())))[:MAX_NAMES]
 
 
-# --- readers of a token's value; None if it has no meaning, and the token stays text ------------
-
-
 Values = Mapping[str, Any]
 
 

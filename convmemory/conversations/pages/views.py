@@ -50,9 +50,6 @@ CHILDREN_SHOWN = 50
 DISPLAYS = {"": _("Everything"), "questions": _("Questions and outcomes")}
 
 
-# --- one conversation -----------------------------------------------------------------------------
-
-
 @require_safe
 @in_archive
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
@@ -237,9 +234,6 @@ def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
     return render(request, "conversations/hidden_keys.html", context)
 
 
-# --- changing it ----------------------------------------------------------------------------------
-
-
 @require_POST
 @in_archive
 def mark_turn(request: PageRequest, conversation_id: int, turn: int) -> HttpResponse:
@@ -308,7 +302,6 @@ def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     return redirect("home")
 
 
-# --- message views --------------------------------------------------------------------------------
 # Downloads of one message: its source text, and its pictures.
 
 
@@ -346,7 +339,6 @@ def _harmless(answer: HttpResponse) -> HttpResponse:
     return answer
 
 
-# --- event views ----------------------------------------------------------------------------------
 # The event log of a conversation as a page: a form with filters, and a table with a link to more rows.
 
 

@@ -194,7 +194,6 @@ DATABASE = Area(
     ),
 )
 
-# --- indexes area ---------------------------------------------------------------------------------
 # The database's indexes: whether they exist, are valid, and are used by the queries of a search.
 
 

@@ -34,7 +34,6 @@ from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.runtime import schedules
 from convmemory.ops.runtime.instance import remember_key
 
-# --- disk area ------------------------------------------------------------------------------------
 # Free space on the disk of the data folder.
 
 
@@ -107,7 +106,6 @@ def _folder() -> Path:
 
 DISK = Area("disk", disk_facts, (check_free_space, check_backups, check_restores, rows_area.check_files))
 
-# --- settings area --------------------------------------------------------------------------------
 # The settings in force, with secrets masked, and unsafe combinations of them.
 
 
@@ -217,7 +215,6 @@ SETTINGS = Area(
     (check_debug, check_https, check_secret_file, check_key, check_confinement, check_folder),
 )
 
-# --- queue area -----------------------------------------------------------------------------------
 # The queue: whether a worker is running, which tasks have waited too long, which have failed.
 
 
@@ -305,8 +302,6 @@ QUEUE = Area(
     queue_facts,
     (check_schedules, check_workers, check_waiting, check_failures),
 )
-
-# --- examining ------------------------------------------------------------------------------------
 
 
 AREAS = (

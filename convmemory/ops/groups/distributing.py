@@ -86,9 +86,6 @@ def _drop_drafts(link: Link) -> None:
         link.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
 
 
-# --- the first time -------------------------------------------------------------------------------
-
-
 def _spread(guard: Link, before_spread: Layout, groups: int, tell: Tell) -> Distribution:
     tables = grouped_tables()
     places = [sql.Identifier(before_spread.home, table) for table in tables]

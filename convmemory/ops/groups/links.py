@@ -30,7 +30,6 @@ def own_link() -> Iterator[psycopg.Connection]:
         yield link
 
 
-# --- in use ---------------------------------------------------------------------------------------
 # Checks whether other connections use the database, for work that needs it alone.
 
 

@@ -76,7 +76,6 @@ def make_views_over_all(link: Link) -> None:
         run(link, load_sql("convmemory.core.postgres", step))
 
 
-# --- migrating ------------------------------------------------------------------------------------
 # Helps `manage.py migrate` change the tables of several groups of owners.
 
 

@@ -169,7 +169,6 @@ def _flush_forever() -> None:
         connection.close()
 
 
-# --- task signals ---------------------------------------------------------------------------------
 # Records each task that a worker runs: its id for the log, its duration and outcome for the counts.
 
 

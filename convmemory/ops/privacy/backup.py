@@ -208,7 +208,6 @@ def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes
             raise BackupFailed(f"{Path(command[0]).name} failed: {message[-1_000:]}. Nothing was changed.")
 
 
-# --- file backup ----------------------------------------------------------------------------------
 # The files of documents and kept uploads in a backup, each named by its digest, which verifies it; and uploads whose
 # import has not ended, below WAITING with random names.
 #
@@ -332,7 +331,6 @@ def _is_owner(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= MAX_OWNER_DIGITS
 
 
-# --- archives -------------------------------------------------------------------------------------
 # Zip files that only their owner can read, and that appear when they are complete.
 
 

@@ -125,7 +125,6 @@ def _snapshot() -> Iterator[None]:
         yield
 
 
-# --- own archives ---------------------------------------------------------------------------------
 # Archives of everything that users request on the settings page: written in the background, kept for a while.
 #
 # One at a time for each user, and at most `MAX_KEPT`. The file is stored in `MEDIA_ROOT`, readable by the server's

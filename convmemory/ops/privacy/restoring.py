@@ -230,7 +230,6 @@ def _drop(admin: psycopg.Connection, name: str) -> None:
     admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-# --- safe restore ---------------------------------------------------------------------------------
 # Limits the effects of a dump: a backup can come from any source, and restoring one executes its contents.
 #
 # Only tables, sequences, constraints, indexes and rows are restored, by a role that may

@@ -94,7 +94,6 @@ def _embed(sources: dict[int, int], space: EmbeddingSpace, totals: Totals, worke
         raise ReembedFailed(f"{len(totals.errors)} sources failed, the first one is {first}: {reason}")
 
 
-# --- pruning --------------------------------------------------------------------------------------
 # Deletes the rows of retired spaces in batches, so that no transaction is long and a killed run loses no work.
 
 

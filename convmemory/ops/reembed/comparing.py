@@ -117,7 +117,6 @@ def lines_of(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-# --- own sample -----------------------------------------------------------------------------------
 # Draws a sample of one user's turns, in the form in which they are searched, to compare models. Only reads.
 
 
@@ -170,7 +169,6 @@ def _turn(conversation: Conversation, item: ItemText) -> OwnTurn:
     )
 
 
-# --- difference -----------------------------------------------------------------------------------
 # Compares two rankings of the same questions by the difference of their means with an interval.
 #
 # Questions of one conversation are not independent evidence, so whole conversations are resampled (a cluster

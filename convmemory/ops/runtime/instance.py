@@ -123,7 +123,6 @@ def _read(path: Path) -> dict[str, Any]:
     return record
 
 
-# --- first start ----------------------------------------------------------------------------------
 # Sets up a new installation: an administrator and, with SAMPLES, the sample conversations.
 #
 # The account is created at once, so that its password can be shown. The worker's preparation loads the samples; a
@@ -171,7 +170,6 @@ def remember_key() -> None:
         KeyFingerprint.objects.get_or_create(fingerprint=key_fingerprint())
 
 
-# --- programs -------------------------------------------------------------------------------------
 # The commands that start the product's programs: a web server with the limits of `http_limits`, and a worker.
 
 

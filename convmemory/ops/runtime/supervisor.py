@@ -122,8 +122,6 @@ class Supervisor:
     def request_stop(self) -> None:
         self._stopping = True
 
-    # --- one turn of the loop ---
-
     def _start_due(self) -> None:
         now = time.monotonic()
         for child in self._children:
@@ -188,8 +186,6 @@ class Supervisor:
             status = process.returncode
             how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
             self._write(f"{child.spec.name} ended ({how}); it starts again in {delay_s:g} s")
-
-    # --- the end ---
 
     def _stop_all(self) -> None:
         self._stopping = True

@@ -21,7 +21,6 @@ from search.ranking.times.relative import (
     season_days,
 )
 
-# --- dates ----------------------------------------------------------------------------------------
 # Finds dates that a query names. Pure.
 #
 # "in July 2023", "on 3 May", "2023-10-13" and "in 2023" say when something was written. The words of a turn seldom
@@ -164,9 +163,6 @@ def _period(groups: dict[str, str | None]) -> CalendarPeriod | None:
     if (month is not None and not 1 <= month <= 12) or (day and day > 31):
         return None
     return CalendarPeriod(year, month, day)
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 # Only this many characters of a question are read, so that the time for reading is bounded.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-# --- spans ----------------------------------------------------------------------------------------
 # Ranges of days, the distance of a day to them, and their names for display. Pure.
 
 
@@ -87,9 +86,6 @@ def week_of(day: date) -> DayRange:
     """Return the week of the day, Monday to Sunday."""
     monday = shifted(day, days=-day.weekday())
     return DayRange(monday, shifted(monday, days=6))
-
-
-# --- relative -------------------------------------------------------------------------------------
 
 
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -173,9 +169,6 @@ def moved_by(day: date, groups: MatchedGroups, sign: int) -> DayRange:
         return around(shifted(day, days=sign * days), 3 if unit != "day" else days // 7)
     there = shifted(day, months=sign * count * MONTHS_IN[unit])
     return around(there, 15 if unit == "month" else 45 if unit == "quarter" else 90)
-
-
-# --- meanings --------------------------------------------------------------------------
 
 
 def _yesterday(groups: MatchedGroups, today: date) -> DayRange:

@@ -137,9 +137,6 @@ def test_many_processes_at_once_exceed_limit_by_one_request_at_most(owner: User,
     assert used(owner) == (120, 4)
 
 
-# --- summaries ------------------------------------------------------------------------------------
-
-
 def summary_of(owner: User, **values: Any) -> ConversationSummary:
     conversation = make_conversation(owner, exchange(("Which flour?", "A strong one."), ("And water?", "Some.")))
     return request_summary(caller=Caller.of(owner), conversation_id=conversation.pk, **values)
@@ -187,9 +184,6 @@ def test_summary_waits_for_next_day(owner: User, endpoint: FakeEndpoint, setting
     assert again.status == "completed"
 
 
-# --- whose rows they are --------------------------------------------------------------------------
-
-
 def test_erasure_deletes_owners_quota_row(owner: User) -> None:
     other = make_user()
     for person in (owner, other):
@@ -198,9 +192,6 @@ def test_erasure_deletes_owners_quota_row(owner: User) -> None:
     receipt = erase_user(user=owner)
     assert receipt.deleted["accounts_modeluse"] == 1
     assert list(ModelUse.objects.values_list("archive", flat=True)) == [other.pk]
-
-
-# --- spaces ---------------------------------------------------------------------------------------
 
 
 def make_spaces(person: User, count: int) -> list[int]:

@@ -71,9 +71,6 @@ def test_question_after_request_of_client_for_itself_is_recorded() -> None:
     assert read_exchange(origin(), json.dumps({"messages": messages}).encode(), broken_reply()) is not None
 
 
-# --- order ----------------------------------------------------------------------------------------
-
-
 def exchanges(count: int) -> list[Captured]:
     """Return the exchanges of one conversation, each of which repeats those before."""
     messages: list[dict[str, Any]] = []

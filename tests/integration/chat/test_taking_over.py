@@ -96,9 +96,6 @@ def test_running_reply_with_damage_is_shown_as_far_as_it_can_be_read(owner: User
     assert ["Once" in part.html for part in received_parts(Reply.objects.get())] == [True]
 
 
-# --- whatever else goes wrong with one ------------------------------------------------------------
-
-
 @pytest.fixture
 def failing() -> Iterator[set[int]]:
     """Ids of conversations that cannot be taken back."""

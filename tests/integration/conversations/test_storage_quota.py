@@ -192,9 +192,6 @@ def test_concurrent_writers_do_not_exceed_limit(owner: User, settings: Settings)
     assert stored(owner) == counted_anew(owner) <= MB
 
 
-# --- limits of people and groups ------------------------------------------------------------------
-
-
 def test_full_number_of_turns_refuses_every_way_of_adding_one(owner: User, settings: Settings) -> None:
     settings.QUOTA_CONTACT = "it@example.org"
     Quota.objects.create(archive_id=owner.pk, turns=2)

@@ -135,9 +135,6 @@ def test_request_for_no_or_too_many_ids_is_refused(owner: User, count: int) -> N
         request_embeddings(caller=Caller.of(owner), conversation_id=conversation.pk, message_ids=[1] * count)
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
-
-
 def test_damaged_message_fails_without_affecting_others(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     ids = ids_of(conversation)

@@ -99,9 +99,6 @@ def test_sound_installation_has_no_findings() -> None:
     assert set(report.facts) == {"settings", "database", "models", "indexes", "queue", "rows", "disk"}
 
 
-# --- planted faults -------------------------------------------------------------------------------
-
-
 def execute(statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement)

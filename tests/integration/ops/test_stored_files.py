@@ -65,9 +65,6 @@ def old_database() -> None:
     MigrationRecorder.Migration.objects.filter(app="auth").update(applied="2020-01-01T00:00:00Z")
 
 
-# --- whole or not there -----------------------------------------------------------------------------
-
-
 def test_same_document_uploaded_again_after_full_disk_is_read_whole(owner: User) -> None:
     with files_end_at(100_000), pytest.raises(OSError, match="too large"):
         store(owner, LARGE)
@@ -131,9 +128,6 @@ def test_restoring_backup_replaces_truncated_file(owner: User, tmp_path: Path) -
     assert Path(document.file.path).read_text() == LARGE
 
 
-# --- no file without a row --------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("old_database")
 def test_sweep_deletes_files_without_row_and_no_others(owner: User, tmp_path: Path) -> None:
     document = upload(owner, GUIDE)
@@ -194,9 +188,6 @@ def test_sweep_examines_bounded_number_of_files(owner: User, monkeypatch: pytest
     monkeypatch.setattr(stored_files, "MAX_EXAMINED", 3)
     monkeypatch.setattr(stored_files, "BATCH", 2)
     assert [sweep_orphans(older_than=AT_ONCE) for _ in range(3)] == [3, 2, 0]
-
-
-# --- erasing ----------------------------------------------------------------------------------------
 
 
 def test_erasure_leaves_no_file_of_person_with_or_without_row(owner: User) -> None:

@@ -85,9 +85,6 @@ def turned_round(order: list[int]) -> list[int]:
     return [*order[:TOP_K][::-1], *order[TOP_K:]]
 
 
-# --- its order ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", ["cohere", "tei"])
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
 def test_best_hits_follow_rerankers_order_and_name_it(
@@ -168,9 +165,6 @@ def test_number_of_queries_stays_same(owner: User, server: RerankServer, django_
         find(owner)
 
 
-# --- what it weighs -------------------------------------------------------------------------------
-
-
 def test_reranker_of_weight_zero_gets_no_request(owner: User, server: RerankServer) -> None:
     RerankerWeight.objects.update(weight=0.0)
     found = find(owner, limit=50)
@@ -185,9 +179,6 @@ def test_unmeasured_reranker_does_not_change_best_hit(owner: User, server: Reran
     best = find(owner, "the stolen bicycle", limit=50).hits[0]
     assert best.heading == "my bicycle"
     assert server.requests[0]["documents"][0].startswith("my bicycle")  # which the reranker puts last
-
-
-# --- what it is sent ------------------------------------------------------------------------------
 
 
 def test_reranker_gets_question_and_best_passage_of_each_turn(owner: User, server: RerankServer) -> None:
@@ -237,9 +228,6 @@ def test_cursor_that_no_search_made_is_refused(owner: User, place: list[Any]) ->
         find(owner, cursor=encode_cursor(identity, place))
 
 
-# --- no order -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "fault",
     [{"status": 500}, {"status": 400}, {"status": 401}, {"cuts": True}, {"delay_s": 60.0}, {"drips": "body"},
@@ -276,9 +264,6 @@ def test_unreachable_reranker_is_noted(owner: User, server: RerankServer, settin
     found = find(owner, limit=50)
     assert turns(found) == fused(owner)
     assert "cannot be reached" in found.notes[0]
-
-
-# --- the surfaces ---------------------------------------------------------------------------------
 
 
 def test_api_page_and_tools_have_same_order(client: Client, owner: User, server: RerankServer) -> None:

@@ -110,9 +110,6 @@ def test_turn_that_fork_shares_is_one_hit_and_recalled_once(owner: User) -> None
     assert run_tool("recall", query, Caller.of(owner))["context"].count("7 days") == 1
 
 
-# --- whose words, which conversations -------------------------------------------------------------
-
-
 @pytest.fixture
 def choice(owner: User) -> Conversation:
     """A turn in which the reason stands in the thinking and a figure in the tool's output."""
@@ -192,8 +189,6 @@ def test_cursor_of_reading_is_good_for_same_parts_only(owner: User) -> None:
         run_tool("read_conversation", asked | {"cursor": cursor, "thinking": True}, Caller.of(owner))
 
 
-# --- plain text -----------------------------------------------------------------------------------
-
 OPTIONS = (
     ("how large is the heap with -Xmx", "-Xmx sets the largest heap, here to 4g."),
     ("does go test -race find it?", "go test -race reports the unguarded counter."),
@@ -213,8 +208,6 @@ def test_options_quotes_and_colons_are_words(owner: User, tool: str, query: str)
     assert best.get("turn_number", best.get("turnNumber")) == wanted
     assert "note" not in answer
 
-
-# --- the nearest ----------------------------------------------------------------------------------
 
 TOPICS = (
     ("how do I keep a sourdough starter alive?", "Feed it flour and water once a week."),
@@ -256,8 +249,6 @@ def test_total_counts_what_passes_bar_and_not_page(owner: User, settings: Any) -
     answer = run_tool("search_chat_history", {"query": QUESTIONS[0], "limit": 20}, Caller.of(owner))
     assert 0 < answer["totalFound"] < len(answer["results"]) == len(TOPICS)
 
-
-# --- what the model sees already ------------------------------------------------------------------
 
 BREAD = "how do I feed a sourdough starter?"
 

@@ -32,9 +32,6 @@ def bread(owner: User) -> Conversation:
     return made
 
 
-# --- searching ------------------------------------------------------------------------------------
-
-
 def test_search_answers_with_one_line_for_each_likely_hit(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("convmemory.tools.searching.TAIL_SHARE", 0.7)  # relevances differ little among two turns
     said = ("how do I feed a sourdough starter?", "Flour and water.\n\nOnce a week.")
@@ -123,9 +120,6 @@ def test_search_chat_history_says_what_goes_wrong_instead_of_raising(
         assert note in answer["note"]
 
 
-# --- recalling ------------------------------------------------------------------------------------
-
-
 def test_recall_brings_question_and_answer_back_behind_fence(owner: User, bread: Conversation) -> None:
     answer = run_tool("conversation_recall", {"query": "how do I feed my sourdough starter?"}, Caller.of(owner))
     assert BREAD[0] in answer["context"]
@@ -168,9 +162,6 @@ def test_server_without_memory_does_not_offer_it(owner: User, settings: Any) -> 
     settings.CONVERSATION_MEMORY_ENABLED = False
     with pytest.raises(NotFound, match="no tool 'conversation_recall'"):
         run_tool("conversation_recall", {"query": "sourdough starter"}, Caller.of(owner))
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def test_turn_is_read_as_question_answer_outcome_and_folded_calls(owner: User) -> None:
@@ -311,9 +302,6 @@ def test_foreign_and_unknown_conversations_raise_same_error(number: int, owner: 
             run_tool("read_conversation", {"conversation_id": unknown}, Caller.of(make_user()))
         answers.append(str(raised.value).replace(str(unknown), "N"))
     assert len(set(answers)) == 1
-
-
-# --- listing --------------------------------------------------------------------------------------
 
 
 def test_conversations_are_listed_by_filter_and_page(owner: User, bread: Conversation) -> None:

@@ -257,9 +257,6 @@ def test_unreachable_database_during_body_gets_503(
     assert answer.headers["retry-after"] == "5"
 
 
-# --- slow bodies ----------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("heads_may_begin_late")
 @pytest.mark.parametrize("path", ["/api/v1/conversations", "/v1/chat/completions", "/login"])
 def test_stalled_body_gets_408(address: str, settings: Settings, path: str) -> None:

@@ -153,9 +153,6 @@ def test_first_administrators_password_is_strong_enough(tmp_path: Any) -> None:
     validate_password(password, User.objects.get())
 
 
-# --- the pool -------------------------------------------------------------------------------------
-
-
 def test_pooled_hashes_are_compatible_with_django(settings: Settings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher"]
     with_django = make_password(RIGHT)
@@ -213,9 +210,6 @@ def _until(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-# --- a crowd --------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -130,9 +130,6 @@ def test_malformed_chunk_is_refused(value: object) -> None:
         CompletionDraft().add(value)
 
 
-# --- the limits of a reply ------------------------------------------------------------------------
-
-
 def delta(**values: Any) -> dict[str, Any]:
     return {"choices": [{"delta": values}]}
 

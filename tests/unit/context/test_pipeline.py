@@ -256,9 +256,6 @@ def test_single_name_is_list_of_one(value: object, single: object, names: list[s
     assert clean_strategies(value, single=single) == names
 
 
-# --- properties -----------------------------------------------------------------------------------
-
-
 @st.composite
 def conversations(draw: st.DrawFn) -> list[ContextMessage]:
     """Any mix of roles, calls answered at once, late, never or twice, ids used again, results of nothing."""

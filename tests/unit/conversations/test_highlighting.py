@@ -143,9 +143,6 @@ def test_plain_text_is_escaped_on_both_sides_of_its_mark(text: str, start: int, 
         assert "<" not in MARK.sub("", html)
 
 
-# --- the other parts ------------------------------------------------------------------------------
-
-
 THOUGHT = "I think <b> so."
 
 

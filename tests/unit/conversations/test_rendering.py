@@ -175,9 +175,6 @@ def test_code_is_highlighted_by_its_language() -> None:
     assert highlight_code("x = 1\n" * 10_000, "python").count("<span") == 0
 
 
-# --- parts and messages ---------------------------------------------------------------------------
-
-
 def message(role: str, *parts: Part, turn: int | None = 0, real: bool | None = None, **values: Any) -> Message:
     is_real_user = role == "user" and any(isinstance(part, TextPart) for part in parts) if real is None else real
     return Message(
@@ -279,9 +276,6 @@ def test_window_in_middle_of_turn_does_not_open_it_again() -> None:
     views = view_messages([message("assistant", TextPart("more"), turn=4)], turn_before=4)
     assert not views[0].opens_turn
     assert views[0].headed
-
-
-# --- how much work a page may be -----------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -214,9 +214,6 @@ async def test_static_files_wait_in_no_line(site: Site) -> None:
     await site.let_go_on(STATIC)
 
 
-# --- the process ------------------------------------------------------------------------------------
-
-
 @on_site(MAX_CONCURRENT_REQUESTS=40, REQUESTS_PER_USER=20)
 async def test_flood_of_one_address_takes_only_its_share_of_places(site: Site) -> None:
     asked = await site.send(12)
@@ -333,9 +330,6 @@ async def test_users_behind_one_address_have_share_each(site: Site) -> None:
     await site.let_go_on("/")
 
 
-# --- who calls --------------------------------------------------------------------------------------
-
-
 def named(address: str = "192.0.2.1", **headers: str) -> str:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     return caller_of(scope_of("GET", "/", *pairs, address=address))
@@ -371,9 +365,6 @@ def test_known_callers_drop_oldest_credential_when_full() -> None:
     for number in range(3):
         callers.note(f"key-{number}", number)
     assert [callers.user_of(f"key-{number}") for number in range(3)] == [None, 1, 2]
-
-
-# --- what is counted how ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

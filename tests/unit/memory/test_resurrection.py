@@ -13,9 +13,6 @@ TARGET = Chunk("assistant 30 S5", 150)
 HIT = HitChunks(TARGET, other_opening=QUESTION, own_opening=ANSWER)
 
 
-# --- the paper's accounting -----------------------------------------------------------------------
-
-
 def test_passage_of_answer_brings_question_and_answers_opening() -> None:
     found = resurrect([HIT], budget=350)
     assert found.tokens == 350
@@ -113,8 +110,6 @@ def test_group_entirely_in_context_brings_and_omits_nothing() -> None:
     found = resurrect([HIT], budget=0, alive={TARGET.key, QUESTION.key, ANSWER.key})
     assert (found.brought, found.left_out, found.tokens) == ((), (), 0)
 
-
-# --- whatever is given ----------------------------------------------------------------------------
 
 SIZES = [13, 40, 1, 77, 5, 200, 0, 64, 31, 9]
 numbers = st.integers(0, len(SIZES) - 1)

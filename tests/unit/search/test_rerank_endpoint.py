@@ -67,9 +67,6 @@ def test_text_that_no_json_may_hold_is_sent_without_it(server: RerankServer, opt
     assert (server.requests[0]["query"], server.requests[0]["documents"]) == ("a\ufffdb", ["\ufffd", "é"])
 
 
-# --- no order -------------------------------------------------------------------------------------
-
-
 def results(*rows: Any) -> bytes:
     return json.dumps({"results": list(rows)}).encode()
 
@@ -151,9 +148,6 @@ def test_name_that_is_resolved_slowly_counts_too(options: RerankOptions, monkeyp
         assert time.monotonic() - started < 30
     finally:
         released.set()
-
-
-# --- what must not be told ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 422, 500])

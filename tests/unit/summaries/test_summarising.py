@@ -86,9 +86,6 @@ def test_part_prompt_numbers_part_and_merge_prompt_holds_summaries() -> None:
     assert "<summaries>" in merge_messages("x", max_tokens=100)[1]["content"]
 
 
-# --- by a model -----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def server() -> Iterator[FakeEndpoint]:
     with running_endpoint(reply=lambda body: f"S{len(body['messages'][1]['content'])} done.") as endpoint:
@@ -149,9 +146,6 @@ def test_model_that_never_gets_shorter_is_cut_off(server: FakeEndpoint) -> None:
 def test_too_small_window_error_names_chat_context_window(server: FakeEndpoint) -> None:
     with pytest.raises(EndpointRefused, match="CHAT_CONTEXT_WINDOW"):
         summarise(server, ["hello"], {}, window=1_024)
-
-
-# --- extractive -----------------------------------------------------------------------------------
 
 
 def near(center: int, count: int, seed: int) -> np.ndarray:
