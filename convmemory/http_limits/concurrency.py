@@ -47,6 +47,7 @@ WAIT_S = 30.0  # the longest wait in a line
 OTHERS_S = 60.0  # after another user's request, in which a flood has fewer places
 CONTENDED_S = 3.0  # the same before a request of a flood, which pauses after it: with no other user, for nothing
 RETRY_AFTER_S = 5
+REFUSAL_PAUSE_S = 3.0  # before a refusal: clients that are refused at once ask again at once
 
 HEALTH = "/health"
 WAITING_FOR_A_MODEL = re.compile(r"/v1/.*|/chat/send|/conversations/\d+/send|/api/v1/conversations/\d+/stream")
@@ -177,8 +178,11 @@ class ConcurrencyLimit:
         *,
         knows_sender: Callable[[Scope], Awaitable[bool]] = is_signed_in,
         clock: Callable[[], float] = time.monotonic,
+        refusal_pause_s: float = REFUSAL_PAUSE_S,
     ) -> None:
         self.application, self.knows_sender, self.clock = application, knows_sender, clock
+        self._refusal_pause_s = refusal_pause_s
+        self._refusing = 0  # requests that wait for their refusal
         self.receiving, self.running = Stage(part=2), Stage(part=1)
         self.callers: dict[str, Caller] = {}
         self._lookups = 0
@@ -193,12 +197,22 @@ class ConcurrencyLimit:
         name = await self._name_of(scope)
         stage = self.receiving if has_body(scope) else self.running
         if (refusal := stage.refusal(name)) is not None:
-            await refuse(scope, send, refusal)
+            await self.refuse(scope, send, refusal)
         elif is_free:
             with stage.one_more(name):
                 await self.application(scope, receive, send)
         else:
             await _Request(self, self.caller(name), scope, receive, send).run(stage)
+
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Refuse a request after a pause, or at once if as many wait for theirs as may be answered at once."""
+        if self._refusing < config.max_concurrent_requests:
+            self._refusing += 1
+            try:
+                await asyncio.sleep(self._refusal_pause_s)
+            finally:
+                self._refusing -= 1
+        await refuse(scope, send, refusal)
 
     async def _name_of(self, scope: Scope) -> str:
         """Return the caller's name.
@@ -282,7 +296,7 @@ class _Request:
     async def run(self, stage: Stage) -> None:
         """Run the application on the request, in the stage that its arrival begins."""
         if self._places.entered >= self._places.most + config.waiting_per_user:
-            await refuse(self._scope, self._send, _TOO_MANY_OF_CALLER)
+            await self._limit.refuse(self._scope, self._send, _TOO_MANY_OF_CALLER)
             return
         self._places.entered += 1
         self._stage.enter_context(stage.one_more(self._caller.name))
