@@ -37,16 +37,16 @@ def erase(user_id: int) -> dict[str, Any]:
 
 def finish_erasures() -> dict[str, Any]:
     """Resume erasures whose worker died; scheduled every ten minutes."""
-    found = unfinished()
-    for user_id in found:
+    user_ids = unfinished()
+    for user_id in user_ids:
         enqueue_erasure(user_id)
-    return {"enqueued": len(found)}
+    return {"enqueued": len(user_ids)}
 
 
 def send_alerts() -> dict[str, Any]:
     """Examine the installation, and mail operators what is newly wrong or well again; scheduled every hour."""
-    found, ended = alerting.examine_and_tell()
-    return {"found": found, "ended": ended}
+    begun, ended = alerting.examine_and_tell()
+    return {"found": begun, "ended": ended}
 
 
 def prune_measures() -> dict[str, Any]:
