@@ -277,7 +277,7 @@ def documents_of_agent(request: PageRequest, agent_id: int) -> HttpResponse:
     of: dict[str, Any] = {"caller": request.caller, "agent_id": agent_id}
     attachments = Attachments(
         heading=f"Documents of the agent “{agents.get_agent(**of).name}”",
-        purpose="This agent searches these documents in every conversation, beside those of the conversation itself.",
+        purpose=("This agent searches these documents in every conversation, and those of the conversation itself."),
         back=reverse("agent", args=[agent_id]),
         back_label="Back to the agent",
         documents=agent_documents.documents_of_agent(**of),
