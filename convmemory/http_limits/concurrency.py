@@ -107,7 +107,7 @@ class Stage:
                 del self._by_caller[name]
 
 
-class Places:
+class Semaphore:
     """A caller's places, with a first-in-first-out line for them. Of `most` places, `number()` can be used now."""
 
     def __init__(self, most: int, number: Callable[[], int]) -> None:
@@ -147,10 +147,10 @@ class Caller:
 
     def __init__(self, name: str, requests_at_once: Callable[[str], int]) -> None:
         self.name = name
-        self.requests = Places(config.requests_per_user, lambda: requests_at_once(name))
-        self.pieces = Places(1, lambda: 1)
+        self.requests = Semaphore(config.requests_per_user, lambda: requests_at_once(name))
+        self.pieces = Semaphore(1, lambda: 1)
         streams = _streams_at_once(name)
-        self.streams = Places(streams, lambda: streams)
+        self.streams = Semaphore(streams, lambda: streams)
         self.loop = asyncio.get_running_loop()
 
     @property
@@ -283,7 +283,7 @@ class _Request:
         self._body = Body(scope, receive, send, knows_sender=limit.knows_sender)
         self._places = caller.streams if waits_for_others(scope) else caller.requests
         self._stage = ExitStack()
-        self._work: tuple[Caller, Places] | None = None  # of which it has a place: requests, or pieces
+        self._work: tuple[Caller, Semaphore] | None = None  # of which it has a place: requests, or pieces
         self._turn: Caller | None = None  # the callers without an account, if it has one of their places for requests
         self._works_since = 0.0
         self._waited_s = 0.0  # in line for that place
@@ -407,7 +407,7 @@ class _Request:
         self._begin_work(self._caller, self._places, arrived)
         return None
 
-    async def _wait_for(self, places: Places) -> bool:
+    async def _wait_for(self, places: Semaphore) -> bool:
         """Take a place, after a wait in line if need be; return False if that took too long, or the client left."""
         if places.take():
             return True
@@ -420,7 +420,7 @@ class _Request:
             strangers, self._turn = self._turn, None
             self._leave(strangers, strangers.requests)
 
-    def _begin_work(self, caller: Caller, places: Places, arrived: float) -> None:
+    def _begin_work(self, caller: Caller, places: Semaphore, arrived: float) -> None:
         self._work, self._works_since = (caller, places), self._limit.clock()
         self._waited_s = self._works_since - arrived
 
@@ -436,7 +436,7 @@ class _Request:
             self._leave(caller, places)
 
     @staticmethod
-    async def _wait_in_line(places: Places, *ends: "asyncio.Future[Message]", is_patient: bool = False) -> bool:
+    async def _wait_in_line(places: Semaphore, *ends: "asyncio.Future[Message]", is_patient: bool = False) -> bool:
         """Take a place, after a wait in line if need be; return False if that took too long, or one of `ends` came."""
         if places.take():
             return True
@@ -471,7 +471,7 @@ class _Request:
             self._leave(self._caller, self._caller.streams)
         self._limit.forget_if_idle(self._caller)
 
-    def _leave(self, caller: Caller, places: Places) -> None:
+    def _leave(self, caller: Caller, places: Semaphore) -> None:
         places.leave()
         self._limit.forget_if_idle(caller)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from convmemory.core.queue.fair_queue import enqueue, enqueue_for, long_owner_task, slice_end, unrecorded
+from convmemory.core.queue.fair_queue import enqueue, enqueue_for, slice_end, task, unrecorded
 from convmemory.ops.doctor import alerting
 from convmemory.ops.doctor.models_area import remember_models
 from convmemory.ops.models import OwnArchive, SweepRun
@@ -59,7 +59,7 @@ def enqueue_archive(row: OwnArchive) -> None:
     enqueue_for(row.person_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive")
 
 
-@long_owner_task
+@task(long=True)
 def write_own_archive(own_archive_id: int, *, archive_id: int) -> dict[str, Any]:
     """Write one archive; if a worker dies half way, its partial file is not used, and another worker starts over."""
     return {"state": exporting.write_archive(archive_id=archive_id, own_archive_id=own_archive_id) or "gone"}
