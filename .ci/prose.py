@@ -91,9 +91,9 @@ def sentences(tree: ast.AST) -> Iterator[Text]:
     """Yield the strings of several words that are no docstrings."""
     documented = {line for line, _, _ in docstrings(tree)}
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
-        if is_text and node.lineno not in documented:
-            yield Text(node.lineno, node.value, is_docstring=False)
+        match node:
+            case ast.Constant(value=str(text)) if " " in text and node.lineno not in documented:
+                yield Text(node.lineno, text, is_docstring=False)
 
 
 def comments(source: str) -> Iterator[Text]:
