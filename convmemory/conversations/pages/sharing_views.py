@@ -57,7 +57,9 @@ class ShareForm(forms.Form):
         expires.initial = "7" if 7 in days else str(days[-1])
         audience: Any = self.fields["audience"]
         people = ("people", _("People who are signed in"))
-        audience.choices = [people, ("anybody", _("Anybody who has it"))] if config.sharing == "anybody" else [people]
+        audience.choices = (
+            [people, ("anybody", _("Any person who has it"))] if config.sharing == "anybody" else [people]
+        )
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of `sharing.create_link` except the owner and the conversation."""
