@@ -128,7 +128,7 @@ def revoke(request: PageRequest, link_id: int) -> HttpResponse:
         link = sharing.link_of(caller=request.caller, link_id=link_id)
         return render(request, "conversations/revoke_share_link.html", {"shared": link})
     sharing.revoke_link(caller=request.caller, link_id=link_id)
-    messages.success(request, _("The link is revoked: it opens no more."))
+    messages.success(request, _("The link is revoked: it no longer opens."))
     return redirect("share-links")
 
 
