@@ -175,9 +175,11 @@ def test_no_surface_shows_or_removes_another_users_row(town: Town) -> None:
 
 def ask_about_others(town: Town) -> None:
     """Ask each surface about rows that its caller may not read; that it shows the caller's own is tested above."""
+    Conversation.objects.update(starred_at=None, pinned_at=None)
     before = rows()
     for number in range(ROUNDS_ABOUT_OTHERS):
         ask_all(town, Tally(), Random(number), sorted(ONE_WAY_EACH), is_own=False)
+    assert not Conversation.objects.exclude(starred_at=None, pinned_at=None), "another's conversation was marked"
     assert all(now >= then for now, then in zip(rows(), before, strict=True)), "something was removed"
 
 
