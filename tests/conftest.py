@@ -59,6 +59,7 @@ hypothesis_settings.load_profile("few")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Runs after pytest-django has read the settings and before any connection is made."""
+    gc.disable()  # until all tests are collected
     _let_python_keep_bytecode()
     setattr(os, "fsync", lambda descriptor: None)  # noqa: B010  # no test's file has to survive a power failure
     PBKDF2PasswordHasher.iterations = 1_000  # of a million: tests that hash for real check who hashes, and when
@@ -110,6 +111,7 @@ def pytest_collection() -> None:
 
 def pytest_collection_finish() -> None:
     """Exempt the program and the tests from garbage collection: looking through them takes a sixth of a run's time."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
