@@ -259,7 +259,6 @@ def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pi
     correction = correct_typing_errors(
         query.archive_id,
         query.text.text,
-        languages=state.query.languages,
         unmatched=lambda word: normal(word).lower() not in kept,
         is_word=is_word if embedder else None,
     )

@@ -99,6 +99,29 @@ def test_words_that_direct_an_assistant_stay() -> None:
         assert correct_typing_errors(owner.pk, typed) is None
 
 
+def test_stop_words_of_any_language_stay() -> None:
+    owner = owner_with(("What are the files unsexe and estuvierax?", "They are of no use."))
+    assert correct_typing_errors(owner.pk, "unsele estuvieray")
+    assert correct_typing_errors(owner.pk, "unsere Wohnung") is None
+    assert correct_typing_errors(owner.pk, "estuviera aqu\u00ed") is None
+
+
+def test_words_that_index_holds_in_another_inflection_stay() -> None:
+    said = (
+        "Die Mietvertr\u00e4ge hat der Anwalt gepr\u00fcft, und der Vertrag mit dem Verwalter liegt bei mir im Schrank."
+    )
+    owner = owner_with(("Wo sind die Unterlagen zu der Wohnung, und wer hat sie gepr\u00fcft?", said))
+    make_conversation(owner, exchange(("What is the file vertragex?", "It is of no use.")))
+    assert correct_typing_errors(owner.pk, "vertragev")
+    assert correct_typing_errors(owner.pk, "Vertr\u00e4gen") is None
+
+
+def test_titles_named_like_query_are_of_words_that_name_something() -> None:
+    owner = owner_with(CLUSTER, title="The other file")
+    assert [title.title for title in results(owner, "other file").titles] == ["The other file"]
+    assert results(owner, "now do the same for the other file").titles == ()
+
+
 def test_excluded_word_stays() -> None:
     owner = owner_with(FENCE, CLUSTER)
     found = results(owner, "neighbour -fense")
