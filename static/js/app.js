@@ -284,6 +284,14 @@
     if (button) copy(button);
   });
 
+  /* A new link is copied while the click that made it still allows that. */
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const button of all("[data-copy]")) button.hidden = false;
+    const made = one("[data-copy-now]");
+    made?.removeAttribute("data-copy-now");
+    if (made) copy(made);
+  });
+
   async function copy(button) {
     const source = one(button.dataset.copy);
     try {
