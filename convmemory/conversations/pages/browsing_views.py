@@ -292,11 +292,7 @@ def statistics(request: PageRequest) -> HttpResponse:
     figures = statistics_of(caller=request.caller, months=asked if asked in RANGES else MONTHS_SHOWN)
     if figures.uncounted:
         enqueue_count(request.caller.archive_id)
-    context = {
-        "statistics": figures,
-        "ranges": RANGES,
-        "projects": [(row, project_name(row.name) or row.name) for row in figures.projects],
-    }
+    context = {"statistics": figures, "ranges": RANGES}
     is_part = request.htmx and request.htmx.target != "main"
     template = "conversations/statistics.html#figures" if is_part else "conversations/statistics.html"
     return render(request, template, context)
