@@ -19,7 +19,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.reading import visible_conversations
-from convmemory.conversations.river import Period
+from convmemory.conversations.river import Period, River
 from convmemory.core.sql import load_sql
 
 CONVERSATIONS_SHOWN = 12
@@ -112,8 +112,9 @@ class Point:
         return " · ".join(filter(None, (names[self.kind], title, self.note, date_format(self.day))))
 
 
-def points_in(*, caller: Caller, period: Period) -> list[Point]:
-    """Return the newest points of a period, in the order of their days. One query."""
+def points_in(*, caller: Caller, river: River) -> list[Point]:
+    """Return the newest points in the time of a picture, in the order of their days. One query."""
+    period = river.period
     values: dict[str, Any] = {
         "owner": caller.archive_id,
         "begin": _begin(period.first),
@@ -126,8 +127,7 @@ def points_in(*, caller: Caller, period: Period) -> list[Point]:
     points = []
     for kind, number, turn, title, note, at in rows:
         day = timezone.localdate(at)
-        share = (day - period.first).days / period.days
-        points.append(Point(kind, number, turn, title, note, day, f"{100 * share:.2f}%"))
+        points.append(Point(kind, number, turn, title, note, day, river.at(day)))
     return points[::-1]
 
 

@@ -256,12 +256,17 @@ GROUP BY day.key
 ORDER BY day.key
 
 -- name: messages_by_time
--- Messages of an owner's conversations by month or day (the first characters of the day), project and program, without
--- archived conversations and the trash. A conversation that names no agent counts for its source, as in the filter.
+-- Messages of an owner's conversations by month or day (the first characters of the day) and project, program or archive,
+-- without archived conversations and the trash. By archive also those of all spaces of the person who acts, and with the
+-- period "" the conversations of a space that are to be counted. A conversation that names no agent counts for its source,
+-- as in the filter.
 SELECT
     left(day.key, %(chars)s) AS period,
-    c.project,
-    CASE c.agent WHEN '' THEN c.source ELSE c.agent END AS program,
+    CASE %(by)s
+        WHEN 'project' THEN c.project
+        WHEN 'program' THEN CASE c.agent WHEN '' THEN c.source ELSE c.agent END
+        ELSE f.owner_id::text
+    END AS band,
     sum((day.value ->> 0)::bigint)::bigint
 FROM conversations_figures AS f
 INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
@@ -269,7 +274,11 @@ CROSS JOIN LATERAL jsonb_each(f.days) AS day
 WHERE
     f.owner_id = %(owner)s AND c.trashed_at IS NULL AND c.archived_at IS NULL
     AND day.key COLLATE "C" BETWEEN %(first)s AND %(last)s
-GROUP BY period, c.project, program
+GROUP BY period, band
+UNION ALL
+SELECT s.period, s.space_id::text, s.messages
+FROM convmemory_messages_of_spaces(%(chars)s, %(first)s, %(last)s) AS s
+WHERE %(by)s = 'space'
 
 -- name: worked_on
 -- The conversations of an owner with the most messages in a period, with their number, and of each the last turn then

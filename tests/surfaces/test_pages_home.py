@@ -1,5 +1,7 @@
 """The home page: the river of time, recent conversations and health; a time of it; the first page of a new user."""
 
+import html
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +11,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from pytest_django import DjangoAssertNumQueries
 
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.queue.fair_queue import asked_for
@@ -66,6 +69,29 @@ def test_months_and_projects_lead_to_searches_without_scripts(owner: User, clien
     assert "<b>&mill" not in page
     assert 'href="/search?agent=x+y"' in client.get("/", {"by": "program"}).content.decode()
     assert "still to be counted" not in page
+
+
+def test_members_choose_spaces_as_bands(owner: User, client: Client) -> None:
+    at = datetime(2024, 5, 14, 12, tzinfo=UTC)
+    make_conversation(owner, [user_says("q", created_at=at)], title="Mine")
+    count_changed(archive_id=owner.pk)
+    assert "by=space" not in client.get("/").content.decode()
+    assert 'aria-current="true">Projects' in client.get("/", {"by": "space"}).content.decode()
+    space = create_space(person=owner, name='Water & "works"')
+    other = create_space(person=owner, name="Laundry")
+    for archive in (space, other):
+        make_conversation(archive, [user_says("q", created_at=at)], title=f"In {archive.name}")
+    count_changed(archive_id=space.pk)
+    page = flat(client.get("/", {"by": "space"}).content.decode())
+    assert 'aria-current="true">Spaces' in page
+    assert "Water &amp; &quot;works&quot;</span>" in page
+    assert "1 conversation still to be counted." in page
+    (task,) = asked_for("convmemory.conversations.tasks.count_for_statistics")
+    assert task.archive_id == other.pk
+    count_changed(archive_id=other.pk)
+    page = client.get("/search?after=2024-05-01&before=2024-05-31&by=space").content.decode()
+    (link,) = re.findall(r'href="([^"]*Laundry[^"]*)"', page)
+    assert "In Laundry" in client.get(html.unescape(link)).content.decode()
 
 
 def test_search_by_time_alone_shows_what_was_worked_on_then(owner: User, client: Client) -> None:

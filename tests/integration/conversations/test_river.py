@@ -12,7 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller, acting_as
-from convmemory.accounts.spaces import create_space
+from convmemory.accounts.space_invitations import invite
+from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations import curating, projects
 from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages import ingest
@@ -20,12 +21,12 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.periods import on_this_day, points_in, summary_of
-from convmemory.conversations.river import BANDS, DAYS_SHOWN, Period, River, _counts, river_of
+from convmemory.conversations.river import BANDS, DAYS_SHOWN, By, Period, River, _counts, river_of
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.acting import acting_for
 from convmemory.core.marks import Mark
 from convmemory.moving.carrying import carry
-from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.factories import add_member, assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +60,7 @@ def bands(shown: River) -> list[tuple[str, int]]:
     return [(band.label, band.messages) for band in shown.bands]
 
 
-def stored(archive_id: int, chars: int) -> Counter[tuple[str, str, str]]:
+def stored(archive_id: int, by: By, chars: int) -> Counter[tuple[str, str]]:
     """The messages of conversations that lists show, counted one by one."""
     rows = Message.objects.filter(
         archive_id=archive_id, conversation__trashed_at=None, conversation__archived_at=None
@@ -67,17 +68,16 @@ def stored(archive_id: int, chars: int) -> Counter[tuple[str, str, str]]:
     return Counter(
         (
             timezone.localdate(row.created_at or row.conversation.created_at).isoformat()[:chars],
-            row.conversation.project,
-            row.conversation.agent or row.conversation.source,
+            row.conversation.project if by == "project" else row.conversation.agent or row.conversation.source,
         )
         for row in rows
     )
 
 
-def counted(archive_id: int, chars: int) -> dict[tuple[str, str, str], int]:
+def counted(archive_id: int, by: By, chars: int) -> dict[tuple[str, str], int]:
     count_all(archive_id)
-    rows = _counts(Caller.for_archive(archive_id), chars, None)
-    return {(row.period, row.project, row.program): row.messages for row in rows}
+    rows = _counts(Caller.for_archive(archive_id), by, chars, None).counts
+    return {(row.period, row.band): row.messages for row in rows}
 
 
 def changes(owner: User) -> Iterator[int]:
@@ -110,7 +110,7 @@ def changes(owner: User) -> Iterator[int]:
         carry(caller=there, kind="conversation", object_id=mill.pk, space_id=space.pk, is_copy=False)
     yield owner.pk
     with acting_for(space.pk, person_id=owner.pk):
-        assert counted(space.pk, 10) == stored(space.pk, 10) != {}
+        assert counted(space.pk, "project", 10) == stored(space.pk, "project", 10) != {}
     with acting_as(Caller.of(owner)) as there:
         carry(caller=there, kind="conversation", object_id=mill.pk, space_id=None, is_copy=False)
     yield owner.pk
@@ -122,9 +122,9 @@ def test_counts_are_those_of_stored_messages_whatever_changes(owner: User) -> No
     make_conversation(make_user(), on("2024-05-14"), project="/foreign")
     seen = []
     for archive_id in changes(owner):
-        for chars in (7, 10):
-            assert counted(archive_id, chars) == stored(archive_id, chars)
-        seen.append(tuple(sorted(stored(archive_id, 10).items())))
+        for by, chars in (("project", 7), ("project", 10), ("program", 10)):
+            assert counted(archive_id, by, chars) == stored(archive_id, by, chars)
+        seen.append(tuple(sorted((stored(archive_id, "project", 10) + stored(archive_id, "program", 10)).items())))
     assert len(set(seen)) >= 8
 
 
@@ -133,7 +133,7 @@ def test_days_are_those_of_time_zone_of_pages(owner: User, settings: Any) -> Non
     late = [user_says("late", created_at=at("2024-05-31", 23)), assistant_says("yes", created_at=at("2024-05-31", 21))]
     make_conversation(owner, late)
     count_all(owner.pk)
-    assert {row.period: row.messages for row in _counts(Caller.of(owner), 10, None)} == {
+    assert {row.period: row.messages for row in _counts(Caller.of(owner), "project", 10, None).counts} == {
         "2024-05-31": 1,
         "2024-06-01": 1,
     }
@@ -188,6 +188,70 @@ def test_projects_past_the_largest_are_one_band(owner: User) -> None:
     assert bands(river(owner, by="program")) == [("codex", 156)]
 
 
+def by_space(person: User) -> dict[str, int]:
+    """The bands of the spaces that the database shows to a person, and of their own archive."""
+    caller = Caller.of(person)
+    with acting_as(caller):
+        shown = river_of(caller=caller, by="space", today=TODAY)
+        rows = _counts(caller, "space", 7, None).counts
+    assert shown
+    assert {row.band for row in rows} <= {str(access.archive_id) for access in caller.archives}
+    return {band.label: band.messages for band in shown.bands}
+
+
+def test_bands_of_spaces_are_those_of_members_alone(owner: User) -> None:
+    space, other = (create_space(person=owner, name=name) for name in ("Waterworks", "Laundry"))
+    reader, former, invited, stranger = (make_user() for _ in range(4))
+    for person in (owner, reader, former, invited, stranger):
+        make_conversation(person, on("2024-05-14"))
+        count_all(person.pk)
+    make_conversation(space, on("2024-05-14", "2024-06-14"), project="/src/mill")
+    make_conversation(other, on("2025-06-14"))
+    for archive in (space, other):
+        count_all(archive.pk)
+    for person in (reader, former):
+        add_member(person=owner, space_id=space.pk, username=person.username, role="reader")
+    both = {"Your own archive": 2, "Waterworks": 4}
+    assert by_space(former) == by_space(reader) == both
+    remove_member(person=owner, space_id=space.pk, member_id=former.pk)
+    invite(person=owner, space_id=space.pk, username=invited.username, role="manager")
+    assert by_space(owner) == both | {"Laundry": 2}
+    assert by_space(reader) == both
+    for person in (former, invited, stranger):
+        assert by_space(person) == {"Your own archive": 2}
+    with acting_as(Caller.of(owner)):
+        assert bands(river(owner)) == [("Without a project", 2)]
+        shown = river_of(caller=Caller.of(owner), by="space", today=TODAY)
+    assert shown
+    assert [band.query for band in shown.bands] == [
+        "q=space%3A%22Waterworks%22", "q=space%3A%22mine%22", "q=space%3A%22Laundry%22",
+    ]  # fmt: skip
+
+
+def test_changed_conversations_of_spaces_are_those_to_count(owner: User) -> None:
+    space = create_space(person=owner, name="Waterworks")
+    make_conversation(owner, on("2024-05-14"))
+    make_conversation(space, on("2024-05-14"))
+    count_all(owner.pk)
+    with acting_as(Caller.of(owner)):
+        assert _counts(Caller.of(owner), "space", 7, None).uncounted == {space.pk: 1}
+        assert _counts(Caller.of(owner), "project", 7, None).uncounted == {}
+
+
+def test_years_without_message_are_one_column(owner: User) -> None:
+    for day in ("2004-05-14", "2015-02-03", "2016-02-03", "2018-01-01"):
+        make_conversation(owner, on(day))
+    shown = river(owner)
+    gaps = [column.period.label for column in shown.columns if column.is_gap]
+    assert gaps == ["January 2005 to December 2014", "January 2019 to November 2026"]
+    assert len(shown.columns) == 8 + 1 + 4 * 12 + 1
+    assert shown.messages == 8
+    assert [label.text for label in shown.labels] == ["2015", "2016", "2017", "2018"]
+    assert shown.at(date(2015, 2, 1)) == f"{100 * 10 / 58:.2f}%"
+    long = river(owner, Period(date.min, date.max))
+    assert (long.messages, long.columns[0].is_gap, long.columns[-1].is_gap) == (8, True, True)
+
+
 def test_period_says_what_was_worked_on_with_outcome_and_files_of_that_time(owner: User) -> None:
     edit = ToolCallPart("c", "Edit", {"file_path": "/src/mill/apply.py", "old_string": "a", "new_string": "b"})
     work = [
@@ -229,16 +293,17 @@ def test_points_are_starred_conversations_and_marked_turns_of_the_period(owner: 
     for each in (one, two):
         curating.set_star(caller=caller, conversation_id=each.pk, starred=True)
     set_mark(caller=caller, conversation_id=one.pk, turn_number=0, mark=Mark("outdated", "by id now"))
-    points = points_in(caller=caller, period=MAY)
+    points = points_in(caller=caller, river=river(owner, MAY))
     assert [(point.kind, point.day.day, point.url) for point in points] == [
         ("outdated", 14, f"/conversations/{one.pk}?turn=0#turn-0"),
         ("star", 16, f"/conversations/{one.pk}"),
     ]
     assert points[0].label == "Marked as outdated · Locks · by id now · 14 May 2024"
     assert points[0].at == f"{100 * 13 / 31:.2f}%"
-    assert [point.title for point in points_in(caller=caller, period=Period(date.min, date.max))][-1] == "Later"
+    assert [point.title for point in points_in(caller=caller, river=river(owner))][-1] == "Later"
+    shown = river(owner, MAY)
     ingest.delete_conversation(caller=caller, conversation_id=one.pk)
-    assert points_in(caller=caller, period=MAY) == []
+    assert points_in(caller=caller, river=shown) == []
 
 
 def test_database_shows_no_other_owner_s_time(owner: User) -> None:
@@ -247,13 +312,14 @@ def test_database_shows_no_other_owner_s_time(owner: User) -> None:
     curating.set_star(caller=Caller.of(owner), conversation_id=secret.pk, starred=True)
     set_mark(caller=Caller.of(owner), conversation_id=secret.pk, turn_number=0, mark=Mark("wrong"))
     count_all(owner.pk)
-    assert len(points_in(caller=Caller.of(owner), period=MAY)) == 2
+    shown = river(owner, MAY)
+    assert len(points_in(caller=Caller.of(owner), river=shown)) == 2
     claimed = Caller.for_archive(owner.pk)
     with acting_for(stranger.pk):  # a caller of the wrong archive: policies are what is left
-        assert _counts(claimed, 7, None) == []
+        assert _counts(claimed, "project", 7, None).counts == []
         assert summary_of(caller=claimed, period=MAY).worked == []
         assert on_this_day(caller=claimed, today=date(2026, 5, 14)) == []
-        assert points_in(caller=claimed, period=MAY) == []
+        assert points_in(caller=claimed, river=shown) == []
     assert river_of(caller=Caller.of(stranger), by="project", today=TODAY) is None
 
 
