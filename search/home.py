@@ -20,7 +20,7 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.views import values_of_where_to_get
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SearchBox
-from convmemory.conversations.periods import Point, on_this_day, points_in, summary_of
+from convmemory.conversations.periods import Points, on_this_day, points_in, summary_of
 from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.river import By, Period, River, river_of
 from convmemory.conversations.statistics import uncounted
@@ -35,7 +35,7 @@ class Home:
     """The home page. `changed` says how many conversations of each archive changed since the last count."""
 
     river: River | None
-    points: Sequence[Point]
+    points: Points
     recent: Sequence[Conversation]
     this_day: Sequence[Conversation]
     index: IndexStatus
@@ -63,7 +63,7 @@ def home_of(
     river = river_of(caller=caller, by=by, today=day)
     return Home(
         river=river,
-        points=points_in(caller=caller, river=river) if river else (),
+        points=points_in(caller=caller, river=river) if river else Points(),
         recent=newest[:RECENT_SHOWN],
         this_day=on_this_day(caller=caller, today=day),
         index=index_status(caller=caller),
@@ -99,7 +99,7 @@ def period_values(request: PageRequest, period: Period) -> dict[str, Any]:
     return {
         "period": period,
         "river": river,
-        "points": points_in(caller=request.caller, river=river) if river else (),
+        "points": points_in(caller=request.caller, river=river) if river else Points(),
         "summary": summary_of(caller=request.caller, period=period),
     }
 

@@ -221,7 +221,7 @@ class Figures(models.Model):
     """Statistics of one conversation, as of this version and length.
 
     `days` holds messages and characters by day ("2026-05-01": [12, 3400]), `spoken_by` messages by model, `tools` calls
-    by name.
+    by name, `points` the newest turns that decide otherwise or were overturned; null: of an older version.
     """
 
     archive = models.ForeignKey(
@@ -233,11 +233,15 @@ class Figures(models.Model):
     days = models.JSONField(default=dict)
     tools = models.JSONField(default=dict)
     spoken_by = models.JSONField(default=dict, db_column="models")
+    points = models.JSONField(null=True)
 
     class Meta:
         verbose_name_plural = "figures"
         constraints = [
             models.UniqueConstraint(fields=["archive", "conversation"], name="figures_once_a_conversation"),
+        ]
+        indexes = [
+            models.Index(fields=["archive"], condition=Q(points__0__isnull=False), name="figures_with_points"),
         ]
 
     def __str__(self) -> str:

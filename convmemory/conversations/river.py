@@ -195,13 +195,17 @@ class River:
     def height(self) -> int:
         return 2 * HALF
 
-    def at(self, day: date) -> str:
-        """Return the distance of a day of the period from the beginning of the picture, for the style sheet."""
+    def share_at(self, day: date) -> float:
+        """Return the share of the picture that lies before a day of its period."""
         position = bisect_right(self.columns, day, key=lambda column: column.period.first) - 1
         period = self.columns[position].period
-        return self._at(position + (day - period.first).days / period.days)
+        return (position + (day - period.first).days / period.days) / len(self.columns)
 
-    def _at(self, position: float) -> str:
+    def at(self, day: date) -> str:
+        """Return the distance of a day of the period from the beginning of the picture, for the style sheet."""
+        return f"{100 * self.share_at(day):.2f}%"
+
+    def _at(self, position: int) -> str:
         return f"{100 * position / len(self.columns):.2f}%"
 
     @property
@@ -224,15 +228,19 @@ class River:
 
     @property
     def labels(self) -> list[Label]:
-        """Return the texts below the picture, with room between them; after a gap comes its year."""
+        """Return the texts below the picture, with room between them; next to gaps always the years."""
         days = [column.period.first for column in self.columns]
-        after_gaps: list[tuple[int, str]] = []
+        next_to_gaps: list[tuple[int, str]] = []
         if self.grain == "day" and len(days) <= 2 * LEAST_DAYS:
             step = next(step for step in (1, 2, 5, 7, 14) if len(days) <= step * LABELS)
             marks = [(position, date_format(day, "j M")) for position, day in enumerate(days) if not position % step]
         else:
             gaps = {position for position, column in enumerate(self.columns) if column.is_gap}
-            after_gaps = [(position + 1, str(days[position + 1].year)) for position in gaps if position + 1 < len(days)]
+            next_to_gaps = [
+                (position, str(days[position].year))
+                for position in (0, *(gap + 1 for gap in gaps))
+                if gaps and position not in gaps and position < len(days)
+            ]
             firsts = [(position, day) for position, day in enumerate(days) if day.day == 1 and position not in gaps]
             steps = (12, 24, 60, 120) if gaps else (1, 2, 3, 6, 12, 24, 60, 120)
             step = next(step for step in steps if len(firsts) <= step * LABELS)
@@ -243,7 +251,7 @@ class River:
             ]
         end = len(days) * (1 - max(len(text) for _, text in marks or [(0, "")]) / LABEL_CHARS)
         room, shown = len(days) / (LABELS + 1), dict[int, str]()
-        for position, text in [*after_gaps, *marks]:
+        for position, text in [*next_to_gaps, *marks]:
             if position < end and all(abs(position - other) >= room for other in shown):
                 shown[position] = text
         return [Label(text, self._at(position)) for position, text in sorted(shown.items())]

@@ -11,13 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 from django.utils import timezone
 from django.utils.formats import date_format
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, Figures
+from convmemory.conversations.signals import conversations_counted
 from convmemory.core.sql import load_sql
 
 BATCH = 20  # conversations per statement
@@ -69,16 +70,18 @@ class Statistics:
 
 
 def count_changed(*, archive_id: int) -> int:
-    """Count the messages of some conversations that changed since the last count; returns how many. One statement."""
+    """Count some conversations that changed since the last count, and announce it; returns how many."""
     parameters: dict[str, int | str] = {
         "owner": archive_id,
         "limit": BATCH,
         "zone": timezone.get_default_timezone_name(),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "count_figures"), parameters)
-        counted: int = cursor.rowcount
-    return counted
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.conversations", "count_figures"), parameters)
+            ids = [number for (number,) in cursor.fetchall()]
+        conversations_counted.send(Figures, archive_id=archive_id, conversation_ids=ids)
+    return len(ids)
 
 
 def uncounted(*, caller: Caller) -> int:
@@ -88,6 +91,7 @@ def uncounted(*, caller: Caller) -> int:
         conversation=OuterRef("pk"),
         turns_version=OuterRef("turns_version"),
         message_count=OuterRef("message_count"),
+        points__isnull=False,
     )
     return Conversation.objects.filter(~Exists(same), archive_id=caller.archive_id).count()
 

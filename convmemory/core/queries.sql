@@ -152,7 +152,7 @@ BEGIN
                 FROM conversations_conversation AS c
                 LEFT JOIN conversations_figures AS f
                     ON f.owner_id = c.owner_id AND f.conversation_id = c.id
-                    AND f.turns_version = c.turns_version AND f.message_count = c.message_count
+                    AND f.turns_version = c.turns_version AND f.message_count = c.message_count AND f.points IS NOT NULL
                 WHERE c.owner_id = convmemory_messages_of_spaces.space_id AND f.id IS NULL
                 HAVING count(*) > 0;
             END LOOP;

@@ -19,10 +19,10 @@ from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
-from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.periods import on_this_day, points_in, summary_of
+from convmemory.conversations.models import Conversation, Figures, Message
+from convmemory.conversations.periods import Points, on_this_day, points_in, summary_of
 from convmemory.conversations.river import BANDS, DAYS_SHOWN, By, Period, River, _counts, river_of
-from convmemory.conversations.statistics import count_changed
+from convmemory.conversations.statistics import count_changed, uncounted
 from convmemory.core.acting import acting_for
 from convmemory.core.marks import Mark
 from convmemory.moving.carrying import carry
@@ -223,9 +223,8 @@ def test_bands_of_spaces_are_those_of_members_alone(owner: User) -> None:
         assert bands(river(owner)) == [("Without a project", 2)]
         shown = river_of(caller=Caller.of(owner), by="space", today=TODAY)
     assert shown
-    assert [band.query for band in shown.bands] == [
-        "q=space%3A%22Waterworks%22", "q=space%3A%22mine%22", "q=space%3A%22Laundry%22",
-    ]  # fmt: skip
+    queries = {f"q=space%3A%22{name}%22" for name in ("Waterworks", "mine", "Laundry")}
+    assert {band.query for band in shown.bands} == queries
 
 
 def test_changed_conversations_of_spaces_are_those_to_count(owner: User) -> None:
@@ -246,7 +245,7 @@ def test_years_without_message_are_one_column(owner: User) -> None:
     assert gaps == ["January 2005 to December 2014", "January 2019 to November 2026"]
     assert len(shown.columns) == 8 + 1 + 4 * 12 + 1
     assert shown.messages == 8
-    assert [label.text for label in shown.labels] == ["2015", "2016", "2017", "2018"]
+    assert [label.text for label in shown.labels] == ["2004", "2015", "2016", "2017", "2018"]
     assert shown.at(date(2015, 2, 1)) == f"{100 * 10 / 58:.2f}%"
     long = river(owner, Period(date.min, date.max))
     assert (long.messages, long.columns[0].is_gap, long.columns[-1].is_gap) == (8, True, True)
@@ -293,17 +292,70 @@ def test_points_are_starred_conversations_and_marked_turns_of_the_period(owner: 
     for each in (one, two):
         curating.set_star(caller=caller, conversation_id=each.pk, starred=True)
     set_mark(caller=caller, conversation_id=one.pk, turn_number=0, mark=Mark("outdated", "by id now"))
-    points = points_in(caller=caller, river=river(owner, MAY))
+    points = points_in(caller=caller, river=river(owner, MAY)).shown
     assert [(point.kind, point.day.day, point.url) for point in points] == [
         ("outdated", 14, f"/conversations/{one.pk}?turn=0#turn-0"),
         ("star", 16, f"/conversations/{one.pk}"),
     ]
     assert points[0].label == "Marked as outdated · Locks · by id now · 14 May 2024"
     assert points[0].at == f"{100 * 13 / 31:.2f}%"
-    assert [point.title for point in points_in(caller=caller, river=river(owner))][-1] == "Later"
+    assert [point.title for point in points_in(caller=caller, river=river(owner)).shown][-1] == "Later"
     shown = river(owner, MAY)
     ingest.delete_conversation(caller=caller, conversation_id=one.pk)
-    assert points_in(caller=caller, river=shown) == []
+    assert points_in(caller=caller, river=shown) == Points()
+
+
+def decided(owner: User, *days: str, project: str = "") -> Conversation:
+    """A conversation that signs tokens with HS256 on the first day, and decides otherwise on the second."""
+    said = (
+        ("How do we sign the JWTs of the portal?", "The portal signs its JWTs with HS256."),
+        ("Use EdDSA for the JWTs of the portal instead of HS256.", "The portal signs its JWTs with EdDSA now."),
+    )
+    drafts = [
+        draft
+        for day, (question, answer) in zip(days, said, strict=True)
+        for draft in (user_says(question, created_at=at(day)), assistant_says(answer, created_at=at(day)))
+    ]
+    return make_conversation(owner, drafts, title="Tokens", project=project)
+
+
+def test_turns_that_decide_otherwise_and_overturned_ones_are_points(owner: User) -> None:
+    one = decided(owner, "2024-05-14", "2024-05-16")
+    decided(owner, "2024-05-03", "2024-05-03")
+    make_conversation(owner, on("2024-05-14", "2024-05-15"))
+    points = points_in(caller=Caller.of(owner), river=river(owner, MAY)).shown
+    quote = "Use EdDSA for the JWTs of the portal instead of HS256."
+    assert [point.label for point in points] == [
+        f"Decided otherwise · Tokens · {quote} · 3 May 2024",
+        f"Overturned later · Tokens · {quote} · 14 May 2024",
+        f"Decided otherwise · Tokens · {quote} · 16 May 2024",
+    ]
+    assert [point.url for point in points[1:]] == [f"/conversations/{one.pk}?turn={n}#turn-{n}" for n in (0, 1)]
+    later = one.messages.get(position=2)
+    ingest.supersede_from(caller=Caller.of(owner), conversation_id=one.pk, message_id=later.pk)
+    assert [point.day.day for point in points_in(caller=Caller.of(owner), river=river(owner, MAY)).shown] == [3]
+
+
+def test_figures_of_version_without_points_are_counted_again(owner: User) -> None:
+    decided(owner, "2024-05-14", "2024-05-16")
+    shown = river(owner)
+    Figures.objects.update(points=None)
+    assert points_in(caller=Caller.of(owner), river=shown) == Points()
+    assert uncounted(caller=Caller.of(owner)) == 1
+    assert points_in(caller=Caller.of(owner), river=river(owner)).count == 2
+    assert uncounted(caller=Caller.of(owner)) == 0
+
+
+def test_points_of_one_slot_are_one_and_stars_come_first(owner: User) -> None:
+    make_conversation(owner, on("2017-01-02", "2026-11-02"))
+    for day in ("2024-05-14", "2024-05-15"):
+        row = make_conversation(owner, on(day), title=day)
+        curating.set_star(caller=Caller.of(owner), conversation_id=row.pk, starred=True)
+        set_mark(caller=Caller.of(owner), conversation_id=row.pk, turn_number=0, mark=Mark("wrong"))
+    decided(owner, "2024-05-14", "2024-05-16")
+    points = points_in(caller=Caller.of(owner), river=river(owner))
+    assert [point.label for point in points.shown] == ["Starred · 2024-05-15 · 15 May 2024 · and 5 more near it"]
+    assert points.count == 6
 
 
 def test_database_shows_no_other_owner_s_time(owner: User) -> None:
@@ -311,15 +363,15 @@ def test_database_shows_no_other_owner_s_time(owner: User) -> None:
     secret = make_conversation(owner, on("2024-05-14"), title="secret", project="/secret")
     curating.set_star(caller=Caller.of(owner), conversation_id=secret.pk, starred=True)
     set_mark(caller=Caller.of(owner), conversation_id=secret.pk, turn_number=0, mark=Mark("wrong"))
-    count_all(owner.pk)
+    decided(owner, "2024-05-14", "2024-05-16", project="/secret")
     shown = river(owner, MAY)
-    assert len(points_in(caller=Caller.of(owner), river=shown)) == 2
+    assert points_in(caller=Caller.of(owner), river=shown).count == 4
     claimed = Caller.for_archive(owner.pk)
     with acting_for(stranger.pk):  # a caller of the wrong archive: policies are what is left
         assert _counts(claimed, "project", 7, None).counts == []
         assert summary_of(caller=claimed, period=MAY).worked == []
         assert on_this_day(caller=claimed, today=date(2026, 5, 14)) == []
-        assert points_in(caller=claimed, river=shown) == []
+        assert points_in(caller=claimed, river=shown) == Points()
     assert river_of(caller=Caller.of(stranger), by="project", today=TODAY) is None
 
 
