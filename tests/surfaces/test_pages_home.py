@@ -16,6 +16,7 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.queue.fair_queue import asked_for
 from search.adapters.conversations import index_conversation
+from search.models import PastSearch
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.support.markup import flat
 
@@ -158,6 +159,39 @@ def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: 
     other = Client()
     other.force_login(stranger)
     assert "Peru" not in listed(other)
+
+
+def test_saved_searches_are_lanes_with_days_of_their_hits(owner: User, client: Client) -> None:
+    stranger = make_user()
+    client.post("/search/keep?q=capital+of+Peru")
+    for person in (owner, stranger):
+        said = (
+            user_says("What is the capital of Peru?", created_at=datetime(2024, 5, 14, tzinfo=UTC)),
+            assistant_says("The capital of Peru is Lima.", created_at=datetime(2024, 5, 14, tzinfo=UTC)),
+        )
+        index_conversation(conversation_id=make_conversation(person, said, title="Peru").pk)
+        count_changed(archive_id=person.pk)
+    (row,) = PastSearch.objects.all()
+    page = flat(client.get("/").content.decode())
+    assert 'hx-get="/search/saved?lanes"' in page
+    assert '<a href="/search?q=capital+of+Peru" dir="auto">capital of Peru' in page
+    main = client.get("/", headers={"HX-Request": "true", "HX-Target": "main"}).content.decode()
+    assert 'hx-get="/search/saved?lanes"' in main
+
+    def lanes_of(person: Client = client) -> str:
+        return flat(person.get("/search/saved?lanes").content.decode())
+
+    (span,) = re.findall(rf'<span id="lane-{row.pk}" hx-swap-oob="innerHTML">(.*?)</span>', lanes_of())
+    assert span.count("<a ") == span.count('data-day="2024-05-14"') == 1
+    assert 'title="Peru · 14 May 2024"' in span
+    assert "is-new" not in span
+    assert "lane-" not in client.get("/search/saved").content.decode()
+    PastSearch.objects.update(used_at=datetime(2024, 5, 1, tzinfo=UTC))
+    assert f'<small id="new-{row.pk}" hx-swap-oob="innerHTML">1 new</small>' in lanes_of()
+    assert "is-hit is-new" in lanes_of()
+    other = Client()
+    other.force_login(stranger)
+    assert "Peru" not in lanes_of(other)
 
 
 def test_home_takes_few_queries_however_much_there_is(
