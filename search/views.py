@@ -325,8 +325,15 @@ def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 @require_POST
 @signed_in
 def keep_search(request: PageRequest) -> HttpResponse:
-    """Save the search in the URL's query string, and return to it."""
+    """Save the search in the URL's query string, and return to it.
+
+    Raises: InvalidInput, NotFound, as the search itself, if it cannot be searched for.
+    """
     box = SearchBox.of(request)
+    if box.q and is_too_short(box.q):
+        sentence = gettext("Go on: a query has at least %(too_short)s characters.")
+        raise InvalidInput(sentence % {"too_short": MIN_QUERY_CHARS})
+    _dated_hits(request, box, None, 1)
     save_search(caller=request.caller, box=box)
     return redirect(f"{reverse('search')}?{box.query_string}")
 
@@ -370,26 +377,28 @@ class DatedHit(NamedTuple):
 
 def _likely_hits(request: PageRequest, row: PastSearch, since: datetime | None, limit: int) -> list[DatedHit]:
     """Return the likely hits of a saved search, or without a query its conversations."""
-    box = SearchBox.read(QueryDict(row.address))
     try:
-        filters = _filters(box)
-        filters = replace(filters, after=max(filter(None, (filters.after, since)), default=None))
-        chosen = _space_of(box, request.caller.spaces)
-        if box.q:
-            query = replace(_query(box, filters, limit), may_rerank=False)
-            results = search(caller=request.caller, query=query, chosen=chosen)
-            shown = [] if results.is_unlikely else results.hits
-            likely, _ = by_band(group_hits(shown, box, is_calibrated=results.is_calibrated, asked=box.q))
-            return [
-                DatedHit(hit.created_at, hit.url, group.title)
-                for group in likely
-                for hit in (*group.shown, *group.more)
-            ]
-        caller = request.caller if chosen else request.caller.alone()
-        listed, _ = page_of_archives(caller=caller, filters=filters, limit=limit, chosen=chosen)
-        return [DatedHit(each.updated_at, each.get_absolute_url(), each.title) for each, _ in listed]
+        return _dated_hits(request, SearchBox.read(QueryDict(row.address)), since, limit)
     except (InvalidInput, NotFound):
         return []  # a search whose time is over, or of a space that the caller no longer reads
+
+
+def _dated_hits(request: PageRequest, box: SearchBox, since: datetime | None, limit: int) -> list[DatedHit]:
+    """Raises: InvalidInput, NotFound."""
+    filters = _filters(box)
+    filters = replace(filters, after=max(filter(None, (filters.after, since)), default=None))
+    chosen = _space_of(box, request.caller.spaces)
+    if box.q:
+        query = replace(_query(box, filters, limit), may_rerank=False)
+        results = search(caller=request.caller, query=query, chosen=chosen)
+        shown = [] if results.is_unlikely else results.hits
+        likely, _ = by_band(group_hits(shown, box, is_calibrated=results.is_calibrated, asked=box.q))
+        return [
+            DatedHit(hit.created_at, hit.url, group.title) for group in likely for hit in (*group.shown, *group.more)
+        ]
+    caller = request.caller if chosen else request.caller.alone()
+    listed, _ = page_of_archives(caller=caller, filters=filters, limit=limit, chosen=chosen)
+    return [DatedHit(each.updated_at, each.get_absolute_url(), each.title) for each, _ in listed]
 
 
 @require_POST

@@ -136,8 +136,10 @@ def test_time_that_is_none_or_far_away_breaks_nothing(owner: User, client: Clien
 
 
 def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: User, client: Client) -> None:
-    for address in ("q=capital+of+Peru", "agent=codex", "after=2025-01-01&before=2025-02-01", "q=Peru&space=99999"):
+    for address in ("q=capital+of+Peru", "agent=codex", "after=2025-01-01&before=2025-02-01"):
         assert client.post(f"/search/keep?{address}").status_code == 302
+    left = {"address": "q=Peru&space=99999", "text": "Peru", "used_at": timezone.now(), "saved_at": timezone.now()}
+    PastSearch.objects.create(archive_id=owner.pk, **left)
 
     def listed(person: Client = client) -> str:
         return person.get("/search/saved").content.decode()
@@ -159,6 +161,25 @@ def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: 
     other = Client()
     other.force_login(stranger)
     assert "Peru" not in listed(other)
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("q=x", "Go on: a query has at least 2 characters."),
+        ("q=lock&after=2024-05-01&before=2023-05-01", "after"),
+        ("q=lock&after=2024-02-30", "is not a date"),
+        ("q=lock+space:Nowhere", "You read no space “Nowhere” here."),
+        ("q=lock&mode=none", "mode"),
+        ("q=lock&space=99999", "not yours to see"),
+        ("after=never", "is not a date"),
+    ],
+)
+def test_search_that_cannot_work_is_not_saved(client: Client, address: str, sentence: str) -> None:
+    answer = client.post(f"/search/keep?{address}")
+    assert answer.status_code in (400, 404, 422)
+    assert sentence in html.unescape(answer.content.decode())
+    assert not PastSearch.objects.exists()
 
 
 def test_saved_searches_are_lanes_with_days_of_their_hits(owner: User, client: Client) -> None:
