@@ -54,9 +54,8 @@ def _turns(archive_id: int, conversation_ids: Collection[int]) -> Iterator[tuple
         for turn, group in groupby(of_conversation, key=itemgetter(1)):
             messages = list(group)
             heading = heading_of(part_from_json(part) for _, _, parts, *_ in messages for part in parts)
-            conclusion = next(
-                (outcome["conclusion"] for *_, outcome, _ in messages if "conclusion" in (outcome or ())), ""
-            )
+            outcomes = [outcome or {} for *_, outcome, _ in messages]
+            conclusion = next((outcome["conclusion"] for outcome in outcomes if "conclusion" in outcome), "")
             at = next((at for *_, at in messages if at), None)
             turns.append(Turn(turn, Said(heading, conclusion), at))
         yield number, turns

@@ -121,8 +121,9 @@ def changes(owner: User) -> Iterator[int]:
 def test_counts_are_those_of_stored_messages_whatever_changes(owner: User) -> None:
     make_conversation(make_user(), on("2024-05-14"), project="/foreign")
     seen = []
+    kinds: list[tuple[By, int]] = [("project", 7), ("project", 10), ("program", 10)]
     for archive_id in changes(owner):
-        for by, chars in (("project", 7), ("project", 10), ("program", 10)):
+        for by, chars in kinds:
             assert counted(archive_id, by, chars) == stored(archive_id, by, chars)
         seen.append(tuple(sorted((stored(archive_id, "project", 10) + stored(archive_id, "program", 10)).items())))
     assert len(set(seen)) >= 8
