@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from convmemory.accounts.callers import Caller
-from convmemory.chat.agents import DEFAULT_NAME, HOW_TO_SET_UP, agents_of, model_of, state_of_chat
+from convmemory.chat.agents import DEFAULT_NAME, agents_of, model_of, state_of_chat
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
 from convmemory.chat.replies import take_over

@@ -202,6 +202,7 @@
 
   const stepKeys = { j: 1, k: -1 };
   const hitKeys = { n: "[data-hit=next]", p: "[data-hit=previous]" };
+  const isInList = (element) => element.closest("#results, .library-title");
   const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
 
   document.addEventListener("keydown", (event) => {
@@ -218,9 +219,11 @@
       if (!underway.size) one(hitKeys[event.key]).click();
     } else if (stepKeys[event.key] && !isTyping(active) && items().length) {
       stepFromSelected(stepKeys[event.key]);
-    } else if (event.key === "ArrowDown" && (active === query() || active.closest("#results"))) {
+    } else if (event.key === "ArrowDown" && active.matches(".library-find [type=search]")) {
+      one(".library-title")?.focus();
+    } else if (event.key === "ArrowDown" && (active === query() || isInList(active))) {
       step(active === query() ? null : active.closest("a"), 1);
-    } else if (event.key === "ArrowUp" && active.closest("#results")) {
+    } else if (event.key === "ArrowUp" && isInList(active)) {
       step(active.closest("a"), -1);
     } else {
       return;
