@@ -69,7 +69,8 @@ def index_steps(*, archive_id: int, source_id: int, deadline: float) -> Embeddin
     with derivation_lock(source_id) as is_locked, unless_deleted(archive_id, source_id):
         if not is_locked:
             return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
+        of_archive = Source.objects.filter(pk=source_id, archive_id=archive_id, version__gt=0)
+        while (source := of_archive.first()) is not None:
             if source.layout < Source.LAYOUT:
                 bring_up_layout(source)
             if source.words_missing_from is not None:

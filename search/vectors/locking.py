@@ -39,8 +39,11 @@ def lock_vectors(source_id: int, space_id: int) -> None:
 
 
 def locked(source: Source) -> Source | None:
-    """Return the source's current row, locked against the transactions that store its messages or sections."""
-    return Source.objects.select_for_update(no_key=True).filter(pk=source.pk).first()
+    """Return the source's current row, locked against the transactions that store its messages or sections.
+
+    None if it was deleted or put into the trash.
+    """
+    return Source.objects.select_for_update(no_key=True).filter(pk=source.pk, version__gt=0).first()
 
 
 def lock_for_writing(source_id: int) -> None:
