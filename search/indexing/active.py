@@ -25,7 +25,7 @@ from search.indexing.documents import bring_up_layout, drop_words, store_missing
 from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import derivation_lock, lock_for_writing, locked, unless_deleted
+from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, locked, unless_deleted
 from search.vectors.passages import (
     EmbeddingSteps,
     draft_passages,
@@ -94,9 +94,14 @@ def index_steps(*, archive_id: int, source_id: int, deadline: float) -> Embeddin
 
 
 def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
-    """Return the state of the source in this space; in a new space no item is indexed."""
+    """Return the state of the source in this space; in a new space no item is indexed. Raises: SourceGone."""
+    if state := SourceIndex.objects.filter(source=source, space=space).first():
+        return state
     new = {"archive_id": source.archive_id, "noted_version": source.version, "dirty_from": 0}
-    return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
+    with transaction.atomic():
+        if locked(source) is None:
+            raise SourceGone
+        return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
 
 
 def _index_from(

@@ -10,6 +10,7 @@ from convmemory.core.sql import load_sql
 from search.indexing.documents import drop_words, store_words
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock, Source, SourceIndex
 from search.sources import SourceFacts
+from search.vectors.locking import lock_for_deletion
 
 
 def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
@@ -44,12 +45,15 @@ def drop_source(*, archive_id: int, kind: str, object_id: int, keeps_passages: b
         delete_sources(sources.values_list("pk", flat=True))
         return
     with transaction.atomic():
-        for table in (Item, ItemEmbedding, PostingBlock, BinaryCodeBlock, SourceIndex):
-            table._default_manager.filter(source__in=sources).delete()
+        for number in sources.values_list("pk", flat=True):
+            lock_for_deletion(number)
+        # First, so that who writes rows of it afterwards sees it.
         sources.update(
             version=0, item_count=0, element_count=0, spoken_length=0, title="", agent="", project="", origin="",
             languages="", unpacked_from=None, words_missing_from=None, behind_since=None,
         )  # fmt: skip
+        for table in (Item, ItemEmbedding, PostingBlock, BinaryCodeBlock, SourceIndex):
+            table._default_manager.filter(source__in=sources).delete()
 
 
 def delete_sources(source_ids: Collection[int]) -> int:
