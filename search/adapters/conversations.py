@@ -164,7 +164,7 @@ def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: An
 
 
 def on_conversation_trashed(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
-    drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk, keeps_vectors=True)
+    drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk, keeps_passages=True)
 
 
 def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:

@@ -60,8 +60,8 @@ ORDER BY id DESC
 LIMIT %(limit)s
 
 -- name: reconcile_conversations
--- Update sources from their conversations; how many differed, and the sources whose conversations are gone or in the
--- trash.
+-- Update sources from their conversations; how many differed, and the sources whose conversations are gone, or in
+-- the trash and can be found.
 WITH wrong AS (
     INSERT INTO search_source AS s
         (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
@@ -101,13 +101,14 @@ gone AS (
     WHERE s.kind = 'conversation'
         AND NOT EXISTS (
             SELECT FROM conversations_conversation AS c
-            WHERE c.id = s.object_id AND c.owner_id = s.owner_id AND c.trashed_at IS NULL
+            WHERE c.id = s.object_id AND c.owner_id = s.owner_id AND (c.trashed_at IS NULL OR s.version = 0)
         )
 )
 SELECT (SELECT count(*) FROM wrong), (SELECT array_agg(id) FROM gone)
 
 -- name: reconcile_documents
--- The documents whose sources differ from them, and the sources whose documents are gone or in the trash.
+-- The documents whose sources differ from them, and the sources whose documents are gone, or in the trash and
+-- can be found.
 SELECT
     (
         SELECT array_agg(d.id)
@@ -122,6 +123,6 @@ SELECT
         WHERE s.kind = 'document'
             AND NOT EXISTS (
                 SELECT FROM documents_document AS d
-                WHERE d.id = s.object_id AND d.owner_id = s.owner_id AND d.trashed_at IS NULL
+                WHERE d.id = s.object_id AND d.owner_id = s.owner_id AND (d.trashed_at IS NULL OR s.version = 0)
             )
     )

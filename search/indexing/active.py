@@ -25,7 +25,7 @@ from search.indexing.documents import bring_up_layout, drop_words, store_missing
 from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import derivation_lock, lock_for_writing, locked, unless_deleted
+from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, locked, unless_deleted
 from search.vectors.passages import (
     EmbeddingSteps,
     draft_passages,
@@ -69,7 +69,8 @@ def index_steps(*, archive_id: int, source_id: int, deadline: float) -> Embeddin
     with derivation_lock(source_id) as is_locked, unless_deleted(archive_id, source_id):
         if not is_locked:
             return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
+        of_archive = Source.objects.filter(pk=source_id, archive_id=archive_id, version__gt=0)
+        while (source := of_archive.first()) is not None:
             if source.layout < Source.LAYOUT:
                 bring_up_layout(source)
             if source.words_missing_from is not None:
@@ -93,9 +94,14 @@ def index_steps(*, archive_id: int, source_id: int, deadline: float) -> Embeddin
 
 
 def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
-    """Return the state of the source in this space; in a new space no item is indexed."""
+    """Return the state of the source in this space; in a new space no item is indexed. Raises: SourceGone."""
+    if state := SourceIndex.objects.filter(source=source, space=space).first():
+        return state
     new = {"archive_id": source.archive_id, "noted_version": source.version, "dirty_from": 0}
-    return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
+    with transaction.atomic():
+        if locked(source) is None:
+            raise SourceGone
+        return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
 
 
 def _index_from(

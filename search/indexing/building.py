@@ -47,7 +47,8 @@ def build_source(
     with derivation_lock(source_id, AdvisoryLock.BUILDING) as is_locked, unless_deleted(archive_id, source_id):
         if not is_locked:
             return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
+        of_archive = Source.objects.filter(pk=source_id, archive_id=archive_id, version__gt=0)
+        while (source := of_archive.first()) is not None:
             state = state_of(source, space)
             if state.indexed_version == source.version and not state.error:
                 break
