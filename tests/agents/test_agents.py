@@ -114,10 +114,16 @@ def check_when_memory_speaks(
     """
 
     def recalled(prompt: str, folder: Path | None = None, on: Home = home, event: str = "prompt") -> str:
-        """Return what the agent sent to the model if its hook spoke at the last such event, otherwise ""."""
-        model.requests.clear()
-        on.run(prompt, folder=folder)
-        outcomes = [line.split()[3] for line in hook_log(on).splitlines() if line.split()[1] == event]
+        """Return what the agent sent to the model if its hook spoke at the last such event, otherwise "".
+
+        It asks once more if the machine is so busy that the hook gave the answer up.
+        """
+        for _ in range(2):
+            model.requests.clear()
+            on.run(prompt, folder=folder)
+            outcomes = [line.split()[3] for line in hook_log(on).splitlines() if line.split()[1] == event]
+            if outcomes[-1:] != ["slow"]:
+                break
         sent = "\n".join(json.dumps(request, ensure_ascii=False) for request in model.requests)
         return sent if outcomes[-1:] == ["said"] else ""
 

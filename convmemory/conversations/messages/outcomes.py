@@ -65,6 +65,11 @@ _ANNOUNCES = re.compile(
 )
 
 
+_DOES = re.compile(
+    r"(?:(?:now|next)[,:]? )?(?:i['\u2019]m|i am) (?:doing|checking|going|making|running|looking|now)\b", re.I
+)
+
+
 class Spoken(NamedTuple):
     """A message of a turn."""
 
@@ -141,6 +146,11 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
             elif isinstance(part, TextPart) and message.role == "assistant" and said_text(part).strip():
                 texts.append(said_text(part))
     return Outcome(_conclusion(texts), tuple(files)[-MAX_FILES:], passed, failed)
+
+
+def is_announcement(text: str) -> bool:
+    """Return whether a text begins with what is to be done next, or is just done: it says no outcome."""
+    return bool(_LOOKS.match(text) or _ANNOUNCES.match(text) or _DOES.match(text))
 
 
 def first_commit(messages: Iterable[Spoken]) -> str:

@@ -12,7 +12,7 @@ from convmemory.conversations.messages.parts import TextPart, ThinkingPart, Tool
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.tools.registry import Seen, run_tool
-from convmemory.tools.searching import search_as_text
+from convmemory.tools.searching import _about, _answering, search_as_text
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -331,3 +331,20 @@ def test_messages_that_model_sees_are_excluded_from_recall(owner: User, bakery: 
     assert run_tool("ConversationSearch", {"query": BREAD}, Caller.of(owner), seen=seen)["results"], (
         "other tools are not told"
     )
+
+
+def test_first_line_begins_answer_with_what_query_asks_and_leaves_announcements_and_link_targets_out() -> None:
+    conclusion = (
+        "Removed the cracked shelf from the [kiln plan](/srv/kiln/plan.md:12) and told Berta. The rest of it is as it "
+        "was in spring, with three firings a week, of which two are for bisque and one is for glaze. The pots of the "
+        "school go on the lowest shelf, in two layers."
+    )
+    assert _about("on which shelf go the pots of the school", conclusion).startswith("\u2026 The pots of the school")
+    assert _about("what did we remove from the kiln plan", conclusion) == conclusion
+    turn: dict[str, Any] = {"user_question": "ok", "passage": "I'm going to look at the plan.", "project": ""}
+    assert _answering(turn | {"outcome": {"conclusion": conclusion}}, is_first=True).startswith(
+        " | answer: Removed the cracked shelf from the kiln plan and told Berta."
+    )
+    same = "**Take** celadon: two coats, and let each of them dry for a day in the cellar."
+    turn |= {"passage": f"{same}\n- no glaze on the foot", "outcome": {"conclusion": same.replace("*", "")}}
+    assert _answering(turn, is_first=True).count("two coats") == 1
