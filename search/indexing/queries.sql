@@ -269,14 +269,14 @@ SELECT
     )
 
 -- name: finish_index
--- Record that a version of a source is indexed in the active space, unless another change was noted meanwhile; and whether
--- it is still the current version.
+-- Record that a version of a source is indexed in a space, unless another change was noted meanwhile; and whether it is still
+-- the current version. While a change waits for the active space, the source is behind.
 WITH source AS (
     UPDATE search_source SET
         spoken_length = (
             SELECT coalesce(sum(length), 0) FROM search_item WHERE owner_id = %(owner)s AND source_id = %(source)s
         ),
-        behind_since = CASE WHEN version <> %(version)s THEN behind_since END
+        behind_since = CASE WHEN version <> %(version)s OR NOT %(is_active)s THEN behind_since END
     WHERE owner_id = %(owner)s AND id = %(source)s
     RETURNING version
 )
@@ -289,6 +289,7 @@ UPDATE search_sourceindex SET
         SELECT count(*) FROM search_passage
         WHERE owner_id = %(owner)s AND source_id = %(source)s AND space_id = %(space)s
     ),
+    refused = %(refused)s,
     attempts = 0,
     error = '',
     updated_at = now()

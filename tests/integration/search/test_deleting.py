@@ -17,7 +17,6 @@ from convmemory.embeddings.spaces import active_space
 from memory.embedding import embed_messages, request_embeddings
 from search.indexing import active
 from search.indexing.active import index_source
-from search.indexing.building import build_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, PostingBlock, SourceIndex
 from search.vectors import passages
 from tests.factories import exchange, make_conversation, make_user, source_id
@@ -74,7 +73,8 @@ def test_building_space_for_deleted_conversation_ends_without_error(
     EmbeddingSpace.objects.update(is_active=False)
     EmbeddingSpace.objects.create(provider="local", model="another", dimensions=8, recipe_version=1, is_active=True)
     before(monkeypatch, passages, "embed", delete(owner, conversation))
-    assert build_source(archive_id=conversation.archive_id, source_id=source_id(conversation), space=space).finished
+    done = index_source(archive_id=conversation.archive_id, source_id=source_id(conversation), building=space)
+    assert done.finished
 
 
 def test_embedding_messages_of_deleted_conversation_ends_without_error(
