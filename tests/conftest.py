@@ -1,8 +1,7 @@
 """The test run's own surroundings: a data folder and an embedded PostgreSQL apart from the product's.
 
 The server lives under `var/test` with fsync off and ends with the run; runs at the same time share it,
-each with a database of its own. With DATABASE_URL that server is used instead. No pool: dropping the
-test database waits for no connection.
+each with a database of its own. With DATABASE_URL that server is used instead. Only servers in threads have a pool.
 """
 
 import gc
@@ -30,6 +29,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from convmemory.core import acting
 from convmemory.core.postgres import row_security
+from convmemory.core.postgres.base import close_pools
 from convmemory.embeddings import spaces
 from tests.support.remembering import open_with_memory
 from tests.support.run_database import empty_tables, migrated_template
@@ -181,6 +181,7 @@ def django_db_setup(
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
     connection.settings_dict["ASSUME_ROLES"] = False
+    close_pools()
     if not django_db_keepdb:
         with django_db_blocker.unblock():
             teardown_databases(databases, verbosity=0)
