@@ -65,16 +65,16 @@ def test_archive_is_searched_while_workers_move_it_and_resume_after_a_kill(
     assert move_to_default() == 2
     assert move_to_default() == 2
     assert len(queued(BUILD)) == 2
-    build_source = building.build_source
+    index_source = building.index_source
 
     def die_at_second_source(**arguments: Any) -> IndexResult:
         if built():
             raise SystemExit
-        return build_source(**arguments)
+        return index_source(**arguments)
 
     OwnerTask.objects.filter(archive_id=owners[1].pk).update(due_at=timezone.now() + timedelta(hours=1))
     with monkeypatch.context() as patched:
-        patched.setattr(building, "build_source", die_at_second_source)
+        patched.setattr(building, "index_source", die_at_second_source)
         with pytest.raises(SystemExit):
             fair_queue.work()
     kept = built()
