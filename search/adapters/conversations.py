@@ -97,9 +97,11 @@ class ConversationAdapter:
     def reconcile(self) -> int:
         with connection.cursor() as cursor:
             cursor.execute(load_sql("search.adapters", "reconcile_conversations"))
-            count, gone = cursor.fetchone()
+            wrong, gone = cursor.fetchone()
+        for conversation in Conversation.objects.filter(pk__in=wrong or []):
+            put_source(facts_of(conversation), first_changed=None)
         delete_sources(gone or [])
-        return int(count) + len(gone or [])
+        return len(wrong or []) + len(gone or [])
 
 
 def source_of(*, archive_id: int, conversation_id: int) -> Source | None:

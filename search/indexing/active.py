@@ -12,7 +12,7 @@ source at once.
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.db import connection, transaction
 from django.utils import timezone
@@ -151,7 +151,7 @@ def _index_from(
             error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
         )
         raise
-    parameters = {
+    parameters: dict[str, Any] = {
         "owner": source.archive_id,
         "source": source.pk,
         "space": space.pk,
@@ -248,11 +248,11 @@ def embed_missing(
     if not ahead.finished:
         return None
     hashes = {number: text.content_hash for number, text in missing.items()}
-    passages = yield from store_passages(source, space, unembedded, hashes, drafts)
-    result.computed += passages.computed
+    computed, errors = yield from store_passages(source, space, unembedded, hashes, drafts)
+    result.computed += computed
     result.items += len(missing)
-    result.failed += len(passages.errors)
-    return {number: passages.errors.get(number, "") for number in missing}
+    result.failed += len(errors)
+    return {number: errors.get(number, "") for number in missing}
 
 
 # Lists the texts of a source that a space lacks, for callers that embed them in advance.

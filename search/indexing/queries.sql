@@ -241,7 +241,7 @@ ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     element_count = EXCLUDED.element_count,
     version = EXCLUDED.version,
     words_missing_from = CASE
-        WHEN %(first)s::int IS NULL AND EXCLUDED.version > s.version THEN 0
+        WHEN %(first)s::int IS NULL AND (EXCLUDED.version, EXCLUDED.item_count) <> (s.version, s.item_count) THEN 0
         WHEN s.words_missing_from < coalesce(%(first)s::int, EXCLUDED.item_count) THEN s.words_missing_from
     END,
     behind_since = CASE WHEN EXCLUDED.version > s.version THEN coalesce(s.behind_since, EXCLUDED.behind_since) ELSE s.behind_since END

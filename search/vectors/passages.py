@@ -72,11 +72,6 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[PassageDraft]:
             yield PassageDraft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
 
 
-def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
-    """Return the embedded texts of the passages of some elements, by hash."""
-    return {draft.digest: draft.text for draft in draft_passages(elements)}
-
-
 KINDS: dict[Kind, int] = {
     "user": Passage.Kind.USER,
     "assistant": Passage.Kind.ASSISTANT,
@@ -137,15 +132,6 @@ def run_alone(steps: EmbeddingSteps[T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPassages:
-    """The number of passages that the items now have, the number computed, and the errors of failed items."""
-
-    passages: int
-    computed: int
-    errors: dict[int, str]
-
-
-@dataclass(frozen=True, slots=True)
 class StoredAhead:
     """The result of storing passages ahead: whether all of them are stored, and how many were computed."""
 
@@ -159,9 +145,9 @@ def store_passages(
     items: Sequence[ItemText],
     hashes: Mapping[int, bytes],
     drafts: Sequence[PassageDraft],
-) -> EmbeddingSteps[StoredPassages]:
+) -> EmbeddingSteps[tuple[int, dict[int, str]]]:
     """Replace the passages and the vectors of these items, and announce the outcome for each element, in one
-    transaction.
+    transaction; return the number of passages computed, and the errors of failed items.
 
     `hashes` are the items' content hashes by number, `drafts` their passages. Raises: EmbedderUnavailable if texts must
     be computed and the model is unavailable; that is announced too.
@@ -179,16 +165,16 @@ def store_passages(
                 spoken[draft.element.item_number].append((max(embedded.token_count, 1), embedded.code))
         store_item_vectors(source, space, hashes, spoken)
 
-    passages, computed, errors = yield from _replace(
+    computed, errors = yield from _replace(
         source, space, elements, drafts, Q(item_number__in=numbers), numbers, store_vectors
     )
-    return StoredPassages(passages, computed, {item_of[element_id]: error for element_id, error in errors.items()})
+    return computed, {item_of[element_id]: error for element_id, error in errors.items()}
 
 
 def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
     """Replace the passages of these elements alone, like `store_passages`; return the errors of failed ones."""
     stale = Q(element_id__in=[element.element_id for element in elements])
-    return run_alone(_replace(source, space, elements, list(draft_passages(elements)), stale))[2]
+    return run_alone(_replace(source, space, elements, list(draft_passages(elements)), stale))[1]
 
 
 def store_ahead(
@@ -258,8 +244,8 @@ def _replace(
     stale: Q,
     items: Collection[int] = (),
     store_vectors: Callable[[Mapping[UUID, Embedded], Collection[int]], None] | None = None,
-) -> EmbeddingSteps[tuple[int, int, dict[int, str]]]:
-    """Replace passages; return how many there are now, how many were computed, and the errors of failed elements.
+) -> EmbeddingSteps[tuple[int, dict[int, str]]]:
+    """Replace passages; return how many were computed, and the errors of failed elements.
 
     `store_vectors` is called in the same transaction with the embeddings and the failed elements; it stores the vectors
     of `items`.
@@ -291,7 +277,7 @@ def _replace(
             store_vectors(stored, errors)
         pack_codes(source, space, changed.union(element.item_number for element in elements))
         _announce_outcomes(source, space, elements, token_counts, errors)
-    return len(kept), len(missing), errors
+    return len(missing), errors
 
 
 def _announce_outcomes(
@@ -350,7 +336,7 @@ def _insert(
 
 def new_passage_texts(archive_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
     """Return the texts of the elements' passages that the owner has with no vector of the space's sentence model."""
-    texts = passage_texts(elements)
+    texts = {draft.digest: draft.text for draft in draft_passages(elements)}
     stored = _equal_sentences(archive_id, space, list(texts))
     return [text for digest, text in texts.items() if digest not in stored]
 
