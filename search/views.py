@@ -124,11 +124,11 @@ def search_page(request: PageRequest) -> HttpResponse:
 
 
 def _past(request: PageRequest) -> dict[str, Any]:
-    """Return the person's past searches, which a space has none of, and the saved ones that are lanes of the river."""
+    """Return the person's past searches; a space has none."""
     if request.caller.space:
         return {}
     saved, recent = past_searches(request.caller)
-    return {"saved": saved, "recent": recent, "lanes": saved[:COUNTED_SEARCHES]}
+    return {"saved": saved, "recent": recent}
 
 
 def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status: int, step: str) -> HttpResponse:

@@ -4,6 +4,7 @@ Extracted from what is stored, without a model.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -26,8 +27,8 @@ CONVERSATIONS_SHOWN = 12
 FILES_SHOWN = 4  # of a conversation
 YEARS_BACK = 30
 POINTS_READ = 500  # of each kind, the newest
-SLOTS = 32  # of a picture, each with the first point by `POINT_KINDS`: more would overlap on a phone
-POINT_KINDS = (("star",), ("wrong", "outdated"), ("overturned", "decided"))
+POINT_WIDTH = 1 / 24  # of a picture: nearer ones overlap on a phone
+POINT_KINDS = (("star",), ("wrong", "outdated"), ("overturned", "decided"))  # the first are shown before the others
 ON_THIS_DAY_SHOWN = 5
 
 
@@ -130,7 +131,7 @@ class Points:
 
 
 def points_in(*, caller: Caller, river: River) -> Points:
-    """Return the points in the time of a picture. One query."""
+    """Return the points in the time of a picture, stars first, and those that leave room between them. One query."""
     values: dict[str, Any] = {
         "owner": caller.archive_id,
         "begin": _begin(river.period.first),
@@ -141,16 +142,21 @@ def points_in(*, caller: Caller, river: River) -> Points:
         cursor.execute(load_sql("convmemory.conversations", "points_in_time"), values)
         rows = cursor.fetchall()
     ranks = {kind: rank for rank, kinds in enumerate(POINT_KINDS) for kind in kinds}
-    slots: dict[int, list[tuple[Any, ...]]] = {}
-    for row in rows:
-        slots.setdefault(int(SLOTS * river.share_at(timezone.localdate(row[5]))), []).append(row)
+    shown: dict[float, tuple[Any, ...]] = {}
+    near: Counter[float] = Counter()
+    for row in sorted(rows, key=lambda row: ranks[row[0]]):
+        share = river.share_at(timezone.localdate(row[5]))
+        nearest = min(shown, key=lambda other: abs(share - other), default=None)
+        if nearest is None or abs(share - nearest) >= POINT_WIDTH:
+            shown[share] = row
+        else:
+            near[nearest] += 1
     points = []
-    for near in slots.values():
-        kind, number, turn, title, note, at, _ = min(near, key=lambda row: ranks[row[0]])
+    for share, (kind, number, turn, title, note, at, _) in sorted(shown.items()):
         day = timezone.localdate(at)
-        points.append(Point(kind, number, turn, title, note, day, river.at(day), len(near) - 1))
+        points.append(Point(kind, number, turn, title, note, day, river.at(day), near[share]))
     totals = {ranks[kind]: total for kind, *_, total in rows}
-    return Points(tuple(points[::-1]), sum(totals.values()))
+    return Points(tuple(points), sum(totals.values()))
 
 
 def on_this_day(*, caller: Caller, today: date) -> list[Conversation]:
