@@ -28,7 +28,7 @@ def name_of_time(time: TimeReading) -> str:
         case CalendarPeriod() as period:
             return _name_of_period(period)
         case days:
-            return _name_of_range(days)
+            return name_of_range(days)
 
 
 def _name_of_period(period: CalendarPeriod) -> str:
@@ -40,7 +40,8 @@ def _name_of_period(period: CalendarPeriod) -> str:
     return date_format(date(year or LEAP_YEAR, period.month, 1), "YEAR_MONTH_FORMAT" if year else "F")
 
 
-def _name_of_range(days: DayRange) -> str:
+def name_of_range(days: DayRange) -> str:
+    """Return the days in the active language, as months or years if they are whole ones."""
     first, last = days.first, days.last
     is_of_months = first.day == 1 and last == month_of(last).last
     if is_of_months and (first.month, last.month) == (1, 12):
