@@ -94,6 +94,7 @@ TAIL_SHARE = 0.06
 SNIPPET_CHARS = 200
 LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 120, 340
 SAME_CHARS = 40  # with which a text begins that is another one
+LEAD_CHARS = 100  # before the best sentence of an answer
 BOTH_CHARS = 190  # of a passage and of an answer in one line
 # Of the hits behind the first one, which is the likeliest: a question and a passage.
 LATER_LINE_CHARS, LATER_CHARS = 55, 120
@@ -151,9 +152,11 @@ class ConversationSearchOutput(TitledOutput):
 
 def found_turn(hit: Hit, index: int = 0) -> FoundTurn:
     """Return a hit as the tools list it, at its place of the page."""
-    excerpt = hit.turn.excerpt
+    excerpt, best = hit.turn.excerpt, hit.turn.excerpt_from
     if index:
-        excerpt = one_line(excerpt[hit.turn.excerpt_from :], LINE_CHARS)
+        excerpt = one_line(excerpt[best:], LINE_CHARS)
+    elif best > LEAD_CHARS:  # the line would end before it
+        excerpt = excerpt[best:]
     if hit.passage in excerpt and (index or hit.passage == excerpt):
         excerpt = ""
     return FoundTurn(
