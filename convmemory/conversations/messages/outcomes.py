@@ -37,6 +37,7 @@ _EXIT_CODE = re.compile(
 )
 _CODE_CHARS = 2_000  # at both ends of an output, where its exit code stands
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_LINE_OF_CODE = re.compile(r"(?<=:)\n{1,2}```[^\n`]{0,20}\n([^\n`]{1,80})\n```")  # what the sentence before it names
 _BLOCK = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _MARKUP = re.compile(r"^(?:#+ +|[-*] +|> +)|\*\*|__|^[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f ]+")
@@ -235,7 +236,7 @@ def _conclusion(texts: list[str]) -> str:
 
 def _telling(text: str, announces: re.Pattern[str]) -> list[str]:
     """Return the sentences of a text that say something, those under the heading of its conclusion first."""
-    plain = _FENCED.sub("\n", text)
+    plain = _FENCED.sub("\n", _LINE_OF_CODE.sub(r" `\1`\n", text))
     if heading := _CONCLUDES.search(plain):
         plain = f"{plain[heading.start() :]}\n\n{plain[: heading.start()]}"
     sentences = [
