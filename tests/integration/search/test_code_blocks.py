@@ -326,7 +326,8 @@ def test_places_shown_are_those_of_the_nearest_passages() -> None:
     query = prepared(owner, text="boil an egg")
     vectors = compared(query)
     assert vectors is not None
-    shown = near_places(vectors, np.unique(vectors.blocks.items), query.shown_kinds)
+    turns = list(zip(*split_keys(np.unique(vectors.blocks.items)), strict=True))
+    shown = near_places(vectors, turns, query.shown_kinds)
     stored = Passage.objects.values_list("item_number", "element_id", "part_index", "start", "end")
     assert {(turn[1], *place[:4]) for turn, places in shown.items() for place in places} == set(stored)
     for places in shown.values():
