@@ -56,7 +56,7 @@ def message_texts(source_id: str) -> list[str]:
 
 def test_truncated_zstd_file_is_reported_and_imported_once_complete(owner: User, good: Path) -> None:
     original = next(FIXTURES.glob("codex/**/*.jsonl"))
-    data = original.read_bytes() + b"\n" * 400_000
+    data = original.read_bytes() + (b" " * 999 + b"\n") * 400
     path = good.parents[1] / f"{original.name}.zst"
     path.write_bytes(zstandard.compress(data)[:-20])
     report = imported(owner, good.parents[1])
