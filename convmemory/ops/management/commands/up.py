@@ -172,15 +172,14 @@ class Command(ArchiveCommand):
                 f"No backup could be made before the update: {error} "
                 f"To update without one, run `{COMMAND} migrate` first."
             ) from error
-        self._say(
-            f"To go back, install {earlier} again, then run `{COMMAND} restore {address}` and `{COMMAND} up`."
-        )
+        self._say(f"To go back, install {earlier} again, then run `{COMMAND} restore {address}` and `{COMMAND} up`.")
 
     def _delete_surplus_backups(self) -> None:
         """Delete all but the newest backups before updates, once the last update has served for a day."""
         if not _backups_of_updates().is_dir():
             return
         folder = Folder(_backups_of_updates())
+        folder.drop_drafts()
         if time.time() - max(folder.backups().values(), default=time.time()) < KEPT_AFTER_UPDATE_S:
             return
         for name in surplus_backups(folder, keep=BACKUPS_OF_UPDATES):
