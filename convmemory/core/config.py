@@ -73,14 +73,18 @@ class Config(ServerSettings):
         ("local", "openai"),
         "what computes the vectors of texts: `local` (this machine), or `openai` (any OpenAI-compatible endpoint)",
     )
-    embedding_model = text("all-MiniLM-L6-v2", "the name of the model that computes the vectors of texts")
+    embedding_model = text(
+        "all-MiniLM-L6-v2-int8",
+        "the name of the model that computes the vectors of texts; `all-MiniLM-L6-v2` is the same in 32-bit floating "
+        "point",
+    )
     embedding_model_path = text(
         "", "with `local`: a folder with another model, or one of its graphs (`.onnx`): [models.md](models.md)"
     )
     embedding_token_model = text(
-        "all-MiniLM-L6-v2",
-        "the model of the vectors of single words, by which the best hits are ordered again: this one, a folder, or "
-        "`none`",
+        "all-MiniLM-L6-v2-int8",
+        "the model of the vectors of single words, by which the best hits are ordered again: this one, "
+        "`all-MiniLM-L6-v2`, a folder, or `none`",
     )
     hf_endpoint = address(
         "https://huggingface.co",
@@ -298,7 +302,9 @@ class Config(ServerSettings):
         "any number",
     )
     quota_contact = text(
-        "", "whom a refusal tells people to ask for more, such as `it@example.org`", shown="whoever runs this server"
+        "",
+        "whom a refusal tells people to ask for more, such as `it@example.org`",
+        shown="the people who run this server",
     )
     max_request_mb = whole(8, 1, 1024, "the largest request of a signed-in user that is no upload, in MB")
     max_anonymous_request_kb = whole(1024, 16, 1_048_576, "the largest request without a valid key or session, in KB")

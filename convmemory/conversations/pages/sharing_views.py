@@ -57,7 +57,9 @@ class ShareForm(forms.Form):
         expires.initial = "7" if 7 in days else str(days[-1])
         audience: Any = self.fields["audience"]
         people = ("people", _("People who are signed in"))
-        audience.choices = [people, ("anybody", _("Anybody who has it"))] if config.sharing == "anybody" else [people]
+        audience.choices = (
+            [people, ("anybody", _("Any person who has it"))] if config.sharing == "anybody" else [people]
+        )
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of `sharing.create_link` except the owner and the conversation."""
@@ -79,12 +81,13 @@ def share(request: PageRequest, conversation_id: int) -> HttpResponse:
         request.POST or None, initial={"turn": None if turn is None else turn + 1}, turn_count=row.turn_count
     )
     if request.method == "POST" and form.is_valid():
-        sharing.create_link(caller=request.caller, conversation_id=row.pk, **form.values())
+        made, _token = sharing.create_link(caller=request.caller, conversation_id=row.pk, **form.values())
         messages.success(request, _("The link is made: copy it from the list."))
-        return redirect("share-conversation", row.pk)
+        return redirect(f"{reverse('share-conversation', args=[row.pk])}?made={made.id}")
     context = {
         "conversation": row,
         "form": form,
+        "made": parse_number(request.GET.get("made", "")),
         "links": _with_addresses(request, sharing.links_of(caller=request.caller, conversation_id=row.pk)),
         "is_off": config.sharing == "off",
         "rule": rule_of_server(),
@@ -126,7 +129,7 @@ def revoke(request: PageRequest, link_id: int) -> HttpResponse:
         link = sharing.link_of(caller=request.caller, link_id=link_id)
         return render(request, "conversations/revoke_share_link.html", {"shared": link})
     sharing.revoke_link(caller=request.caller, link_id=link_id)
-    messages.success(request, _("The link is revoked: it opens no more."))
+    messages.success(request, _("The link is revoked: it no longer opens."))
     return redirect("share-links")
 
 

@@ -31,14 +31,15 @@ def tiny(tmp_path: Path) -> LocalEmbedder:
     return open_small_model(write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache")
 
 
-def test_default_model_gives_its_canonical_vectors() -> None:
-    vectors = open_local(EmbeddingOptions.from_settings()).embed_passages(list(CANONICAL))
+def test_exact_model_gives_its_canonical_vectors() -> None:
+    exact = replace(EmbeddingOptions.from_settings(), model=model_folder.EXACT_MODEL)
+    vectors = open_local(exact).embed_passages(list(CANONICAL))
     np.testing.assert_allclose(vectors[:, :5], list(CANONICAL.values()), atol=2e-5)
 
 
 def test_default_model_card_gives_name_dimensions_and_licence() -> None:
     card = open_local(EmbeddingOptions.from_settings()).card
-    assert (card.provider, card.model, card.dimensions) == ("local", "all-MiniLM-L6-v2", 384)
+    assert (card.provider, card.model, card.dimensions) == ("local", "all-MiniLM-L6-v2-int8", 384)
     assert (card.max_tokens, card.licence, card.has_token_vectors) == (254, "Apache-2.0", True)
 
 

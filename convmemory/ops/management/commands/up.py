@@ -32,7 +32,7 @@ from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.program import COMMAND, IS_CHECKOUT, TO_INSTALL_MODEL
 from convmemory.core.upgrading import refuse_other_database
 from convmemory.embeddings.default_model import default_folder, download_default
-from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.model_folder import EXACT_MODEL
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.ops.doctor.findings import plural
 from convmemory.ops.privacy.backup_places import Folder
@@ -117,11 +117,11 @@ class Command(ArchiveCommand):
     def _download_model(self) -> None:
         """Download the default model if the settings use it and its package is not installed."""
         try:
-            if EmbeddingOptions.from_settings().take_default_model():
+            if EmbeddingOptions.from_settings().take_included_weights():
                 default_folder()
             return
         except EmbedderUnavailable:
-            self._say(f"Downloading the embedding model {DEFAULT_MODEL} (90 MB) from {config.hf_endpoint} ...")
+            self._say(f"Downloading the embedding model {EXACT_MODEL} (90 MB) from {config.hf_endpoint} ...")
         try:
             download_default()
         except EmbedderUnavailable as error:
