@@ -221,14 +221,21 @@ def env_secret(name: str, default: str = "") -> str:
 def secret_key(path: Path) -> str:
     """Return the key stored at `path`; the first process to need it creates it, readable by its user alone.
 
-    Raises: SettingError if the file is empty, or is missing beside a database that was used with it.
+    Raises: SettingError if the file is empty, or is missing beside a database that was used with it, or if the folder
+        cannot be used.
     """
-    if not path.exists():
-        if (path.parent / "postgres" / "PG_VERSION").exists():
-            raise SettingError(f"{path} is missing, but the database next to it was made with it: {KEY_LOST}")
-        with suppress(FileExistsError), written_whole(path, replaces=False) as file:  # another process was faster
-            file.write(secrets.token_urlsafe(50).encode("ascii"))
-    key = path.read_text(encoding="ascii").strip()
+    try:
+        if not path.exists():
+            if (path.parent / "postgres" / "PG_VERSION").exists():
+                raise SettingError(f"{path} is missing, but the database next to it was made with it: {KEY_LOST}")
+            with suppress(FileExistsError), written_whole(path, replaces=False) as file:  # another process was faster
+                file.write(secrets.token_urlsafe(50).encode("ascii"))
+        key = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise SettingError(
+            f"The data folder {path.parent} cannot be used: {error.strerror}. "
+            "If it belongs to another user, run this command as that user; CONVMEMORY_VAR names another folder."
+        ) from error
     if not key:
         raise SettingError(f"{path} is empty: {KEY_LOST}")
     return key

@@ -231,7 +231,8 @@ def test_after_kill_9_next_up_works_and_term_ends_it(house: House) -> None:
     house.start()
 
     assert "password" not in house.output()
-    assert f"Updating from {convmemory.__version__} to {convmemory.__version__}: " in house.output()
+    version = convmemory.__version__
+    assert f"Updating from an earlier commit of {version} to {version}: " in house.output()
     assert "Applying accounts.0002_archives... OK" in house.output()
     (backup,) = (house.folder / "before-updates").glob("convmemory-*.zip")
     assert ["accounts", "0002_archives"] not in verify(backup)["migrations"]

@@ -42,7 +42,7 @@ MAX_LOG_BYTES = 10 * 1024 * 1024
 LEAST_FREE_BYTES = 1024 * 1024
 ORPHAN_ATTEMPTS = 10
 NO_PROCESS = 2**30  # above every system's largest process number
-_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _DAMAGED = re.compile(
     r"could not locate a valid checkpoint record|invalid (?:primary )?checkpoint|incorrect checksum in control file"
     r"|could not open file \"(?:global|pg_xact|pg_wal)/[^\"]*\": No such file|read \d+ of \d+|invalid page in block"
@@ -256,7 +256,7 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
 
 def _remedy(folder: Path, reason: str) -> str:
     """Return what to do about a failure that these lines of the server's log show; empty if they show no known one."""
-    if _FULL.search(reason) or shutil.disk_usage(folder).free < LEAST_FREE_BYTES:  # then the log cannot be written
+    if DISK_FULL.search(reason) or shutil.disk_usage(folder).free < LEAST_FREE_BYTES:  # then the log cannot be written
         return f"The disk is full: free space on {mount_of(folder)} and start again."
     if not _DAMAGED.search(reason):
         return ""

@@ -205,6 +205,10 @@ def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes
         assert process.stderr is not None
         message = process.stderr.read().decode("utf-8", "replace").strip()
         if process.wait():
+            if server.DISK_FULL.search(message):
+                raise BackupFailed(
+                    "The disk of the database is full: free space and run the command again. Nothing was changed."
+                )
             raise BackupFailed(f"{Path(command[0]).name} failed: {message[-1_000:]}. Nothing was changed.")
 
 

@@ -379,6 +379,16 @@ class TestExternalServers:
         assert password
         assert output.getvalue().count(password) == 1  # the server gets a verifier alone
 
+    @pytest.mark.parametrize("apply", [True, False])
+    def test_passwords_of_settings_are_not_printed(self, apply: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        named = {login: {"password": "in a file of Compose"} for login in setup_roles.SETTINGS}
+        monkeypatch.setitem(connection.settings_dict, "LOGINS", named)
+        output = StringIO()
+        call_command("setup_roles", apply=apply, stdout=output)
+        assert "in a file" not in output.getvalue()
+        assert "in%20a%20file" not in output.getvalue()
+        assert "Set for every" not in output.getvalue()
+
     def test_printed_statements_run_by_psql(self, tmp_path: Path) -> None:
         script = tmp_path / "roles.sql"
         with script.open("w") as file:

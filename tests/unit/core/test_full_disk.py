@@ -8,6 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from convmemory.core.commands import ArchiveCommand
+from convmemory.ops.privacy.backup import BackupFailed, running
 
 
 class Writing(ArchiveCommand):
@@ -29,3 +30,12 @@ def test_other_errors_of_files_stay_as_they_are(tmp_path: Path) -> None:
     Writing.error = PermissionError(errno.EACCES, "no", str(tmp_path))
     with pytest.raises(PermissionError):
         call_command(Writing())
+
+
+def test_program_of_postgres_on_full_disk_is_named_without_its_output() -> None:
+    command = ["sh", "-c", "echo 'ERROR: could not extend file base/1: No space left on device' >&2; exit 1"]
+    with (
+        pytest.raises(BackupFailed, match=r"^The disk of the database is full: .* Nothing was changed\.$"),
+        running(command),
+    ):
+        pass

@@ -132,7 +132,7 @@ def test_digest_of_truncated_or_missing_file_does_not_match(tmp_path: Path) -> N
 
 def test_secret_key_is_made_once_and_full_disk_leaves_none(tmp_path: Path) -> None:
     path = tmp_path / "var" / "secret_key"
-    with files_end_at(10), pytest.raises(OSError, match="too large"):
+    with files_end_at(10), pytest.raises(SettingError, match="too large"):
         secret_key(path)
     assert list(path.parent.iterdir()) == []
     key = secret_key(path)
@@ -148,3 +148,9 @@ def test_lost_secret_key_of_a_database_is_refused_and_stays_missing(tmp_path: Pa
     with pytest.raises(SettingError, match=r"is missing.* put it back from a copy.* people have to sign in again"):
         secret_key(tmp_path / "secret_key")
     assert not (tmp_path / "secret_key").exists()
+
+
+def test_data_folder_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match=r"The data folder .*/file/var cannot be used: Not a directory"):
+        secret_key(tmp_path / "file" / "var" / "secret_key")

@@ -46,13 +46,16 @@ class Command(ArchiveCommand):
                     f"{str(error).strip()} Nothing was changed. Without --apply this prints what a superuser has to "
                     "run."
                 ) from error
-            self.stdout.write("The roles are made. Set for every web process and worker:")
+            self.stdout.write("The roles are made.")
         else:
             self.stdout.write("-- Run this in the database as a superuser, for example by psql -f:")
             self.stdout.write("".join(f"{statement.strip()};\n\n" for statement in statements))
-            self.stdout.write("/* Then set for every web process and worker:")
-        for login, name in SETTINGS.items():
-            self.stdout.write(f"{name}={_address(ROLES[login], passwords[login])}")
+        unset = [login for login in SETTINGS if not named.get(login)]
+        if not unset:
+            return
+        self.stdout.write(("" if apply else "/* ") + "Set for every web process and worker:")
+        for login in unset:
+            self.stdout.write(f"{SETTINGS[login]}={_address(ROLES[login], passwords[login])}")
         if not apply:
             self.stdout.write("*/")
 

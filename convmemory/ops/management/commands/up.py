@@ -139,6 +139,8 @@ class Command(ArchiveCommand):
             is_update = bool(missing and MigrationRecorder(connection).applied_migrations())
         if is_update:
             earlier = record.read_text(encoding="utf-8").strip() if record.exists() else "an earlier version"
+            if earlier == convmemory.__version__:
+                earlier = f"an earlier commit of {earlier}"
             changes = f"{plural(len(missing), 'change')} of the database"
             self._say(f"Updating from {earlier} to {convmemory.__version__}: {changes}.")
             if connection.settings_dict["EMBEDDED_PATH"]:
@@ -170,15 +172,14 @@ class Command(ArchiveCommand):
                 f"No backup could be made before the update: {error} "
                 f"To update without one, run `{COMMAND} migrate` first."
             ) from error
-        self._say(
-            f"To go back, install {earlier} again, then run `{COMMAND} restore {address} --yes` and `{COMMAND} up`."
-        )
+        self._say(f"To go back, install {earlier} again, then run `{COMMAND} restore {address}` and `{COMMAND} up`.")
 
     def _delete_surplus_backups(self) -> None:
         """Delete all but the newest backups before updates, once the last update has served for a day."""
         if not _backups_of_updates().is_dir():
             return
         folder = Folder(_backups_of_updates())
+        folder.drop_drafts()
         if time.time() - max(folder.backups().values(), default=time.time()) < KEPT_AFTER_UPDATE_S:
             return
         for name in surplus_backups(folder, keep=BACKUPS_OF_UPDATES):
