@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from convmemory.core.models import OwnerTask
-from convmemory.core.queue.fair_queue import end_more, enqueue_for, owner_task, slice_end, take_more
+from convmemory.core.queue.fair_queue import end_more, enqueue_for, slice_end, take_more, task
 from convmemory.embeddings.spaces import building_space
 from search.indexing.active import IndexResult
 from search.indexing.batches import ITEMS_PER_BATCH
@@ -40,7 +40,7 @@ def enqueue_build(*, archive_id: int) -> None:
     enqueue_for(archive_id, "search.tasks.build", group="build", as_of=datetime.min.replace(tzinfo=UTC))
 
 
-@owner_task
+@task()
 def build(*, archive_id: int) -> dict[str, Any]:
     """Embed sources of one archive in the space that is being built, until the slice ends."""
     space = building_space()
@@ -51,7 +51,7 @@ def build(*, archive_id: int) -> dict[str, Any]:
     return totals if result.finished else totals | {"again_in_s": 0.0}
 
 
-@owner_task
+@task()
 def index(source_id: int, *, archive_id: int) -> dict[str, Any]:
     """Index one source until the slice ends, together with short ones that wait; also in a space that is being built.
 
