@@ -352,7 +352,7 @@ class Config(ServerSettings):
     import_memory_mb = whole(1024, 256, 1_048_576, "the most memory of one import in MB, at least 256")
     samples = boolean(
         f"1: the first start of `{COMMAND} up` on a new database loads sample conversations, as `make run` does; "
-        f"`{COMMAND} samples --remove` takes them out",
+        f"`{COMMAND} samples --user admin --remove` takes them out",
         default=False,
     )
     hide_keys = boolean(

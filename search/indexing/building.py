@@ -1,28 +1,17 @@
-"""Embeds sources in a new space while another one is active.
-
-Reads items, writes passages, `ItemEmbedding` and `SourceIndex`. Lexical documents belong to no space and are not
-changed. Items already in the space are found by content hash, so that a killed build continues where it stopped. See
-docs/adr/0015-build-new-embedding-space-online.md.
-"""
+"""Embeds sources in a new space while another one is active (docs/adr/0015-build-new-embedding-space-online.md)."""
 
 import logging
 import time
 from collections.abc import Sequence
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
-from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import building_space
-from search.indexing.active import IndexResult, embed_missing, state_of
-from search.indexing.batches import ITEMS_PER_BATCH, batches_of_items
-from search.models import ItemEmbedding, Passage, Source, SourceIndex
-from search.sources import adapter_of
-from search.vectors.locking import derivation_lock, unless_deleted
-from search.vectors.passages import drop_passages, run_alone
-from search.vectors.texts import item_texts
+from search.indexing.active import IndexResult, index_source
+from search.indexing.batches import ITEMS_PER_BATCH
+from search.models import Source, SourceIndex
 
 # In items. New content of a longer source that the build has not reached is left to the build (ADR 15).
 SMALL = ITEMS_PER_BATCH
@@ -50,7 +39,7 @@ def build_archive(*, archive_id: int, space: EmbeddingSpace, deadline: float) ->
     sources = sources_to_build(space, Q(archive_id=archive_id)).order_by("-updated_at")
     for source_id in sources.values_list("pk", flat=True):
         try:
-            result = build_source(archive_id=archive_id, source_id=source_id, space=space, deadline=deadline)
+            result = index_source(archive_id=archive_id, source_id=source_id, deadline=deadline, building=space)
         except EmbedderUnavailable:
             raise
         except EmbeddingError as error:
@@ -66,27 +55,6 @@ def build_archive(*, archive_id: int, space: EmbeddingSpace, deadline: float) ->
     return total
 
 
-def build_source(
-    *, archive_id: int, source_id: int, space: EmbeddingSpace, deadline: float = float("inf")
-) -> IndexResult:
-    """Embed each item that is missing or stale in `space`, which is not the active one.
-
-    Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
-    """
-    result = IndexResult()
-    with derivation_lock(source_id, AdvisoryLock.BUILDING) as is_locked, unless_deleted(archive_id, source_id):
-        if not is_locked:
-            return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
-            state = state_of(source, space)
-            if state.indexed_version == source.version and not state.error:
-                break
-            if not _build(source, state, space, result, deadline):
-                result.finished = False
-                break
-    return result
-
-
 def build_beside(*, archive_id: int, source_ids: Sequence[int], deadline: float) -> dict[int, IndexResult]:
     """Embed new content of each source in the space that is being built, if there is one; return the results.
 
@@ -100,43 +68,7 @@ def build_beside(*, archive_id: int, source_ids: Sequence[int], deadline: float)
     sources = Source.objects.filter(pk__in=source_ids, archive_id=archive_id)
     for number in sources.filter(Q(item_count__lte=SMALL) | Exists(reached)).values_list("pk", flat=True):
         try:
-            results[number] = build_source(archive_id=archive_id, source_id=number, space=space, deadline=deadline)
+            results[number] = index_source(archive_id=archive_id, source_id=number, deadline=deadline, building=space)
         except EmbeddingError as error:
             logger.warning("Source %s is not embedded in the space that is being built: %s", number, error)
     return results
-
-
-def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float) -> bool:
-    """Go through all items; return False if time ran out."""
-    version = source.version
-    ItemEmbedding.objects.filter(source=source, space=space, item_number__gte=source.item_count).delete()
-    drop_passages(source, first_item=source.item_count, spaces=[space])
-    rows = SourceIndex.objects.filter(pk=state.pk)
-    unchanged = rows.filter(noted_version=state.noted_version)
-    refused: dict[int, str] = {}
-    try:
-        for batch in batches_of_items(source, 0):
-            done = result.items
-            if not adapter_of(source.kind).is_embedded:
-                break
-            texts = {item.number: item_texts(item) for item in batch.items}
-            outcomes = run_alone(embed_missing(source, space, batch.items, texts, result, deadline))
-            if outcomes is None:
-                return False
-            refused |= {number: error for number, error in outcomes.items() if error}
-            rows.update(last_item=batch.last, updated_at=timezone.now())
-            if result.items > done and batch.last < source.item_count - 1 and time.monotonic() > deadline:
-                return False
-    except EmbeddingError as error:
-        rows.update(error=str(error)[:1000], updated_at=timezone.now())
-        raise
-    unchanged.update(noted_version=version, dirty_from=None)
-    rows.update(
-        indexed_version=version,
-        last_item=source.item_count - 1,
-        passages=Passage.objects.filter(source=source, space=space).count(),
-        refused=refused,
-        error="",
-        updated_at=timezone.now(),
-    )
-    return True

@@ -52,9 +52,6 @@ class DenseRetriever:
     features = DENSE
     needs_vector = True
 
-    def applies(self, query: PreparedQuery) -> bool:
-        return True
-
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         blocks = current_blocks(query.archive_id, query.active_space, corpus.corpus.codes)
         return lambda state, corpus: _add(state, ComparedVectors(blocks, query.rotated_vector)) if blocks else None

@@ -33,7 +33,6 @@ VECTOR_TABLES = frozenset(
         "search_itemembedding",
         "search_passage",
         "search_binarycodeblock",
-        "search_tokenvectors",
     }
 )
 

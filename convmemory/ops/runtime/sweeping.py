@@ -31,7 +31,6 @@ from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,
-    drop_used_set_aside,
     find_damage,
     mark_damage,
     reconcile_sources,
@@ -103,7 +102,7 @@ def _stuck() -> Swept:
 
 
 def _orphaned() -> Swept:
-    reconciled = reconcile_sources() + drop_used_set_aside()
+    reconciled = reconcile_sources()
     orphans = sum(count_orphans().values())
     return Swept(orphans + reconciled, reconciled + (delete_orphans() if orphans else 0))
 

@@ -17,7 +17,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.reembed.moving import move_to_default
 from search.adapters.conversations import index_conversation
 from search.indexing import building
-from search.indexing.active import IndexResult
+from search.indexing.active import IndexResult, index_source
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
@@ -65,16 +65,15 @@ def test_archive_is_searched_while_workers_move_it_and_resume_after_a_kill(
     assert move_to_default() == 2
     assert move_to_default() == 2
     assert len(queued(BUILD)) == 2
-    build_source = building.build_source
 
     def die_at_second_source(**arguments: Any) -> IndexResult:
         if built():
             raise SystemExit
-        return build_source(**arguments)
+        return index_source(**arguments)
 
     OwnerTask.objects.filter(archive_id=owners[1].pk).update(due_at=timezone.now() + timedelta(hours=1))
     with monkeypatch.context() as patched:
-        patched.setattr(building, "build_source", die_at_second_source)
+        patched.setattr(building, "index_source", die_at_second_source)
         with pytest.raises(SystemExit):
             fair_queue.work()
     kept = built()

@@ -1,5 +1,6 @@
 """The local embedder: pinned vectors, batches, cutting, names, and what it keeps out of light paths."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -142,6 +143,13 @@ def test_other_weights_than_those_of_the_default_model_are_not_downloaded(
         with pytest.raises(EmbedderUnavailable, match="has other weights of acme/tiny than this version uses"):
             default_model.download_default()
     assert not default_model.downloaded_folder().exists()
+
+
+def test_runtime_of_models_keeps_no_id_of_the_machine_and_sends_nothing(tmp_path: Path) -> None:
+    """ONNX Runtime writes its id of the machine as it loads, in the folder from which it sends to its maker."""
+    environment = os.environ | {"HOME": str(tmp_path), "ORT_DISABLE_TELEMETRY": "0"}
+    subprocess.run([sys.executable, "-c", "import convmemory, onnxruntime"], env=environment, check=True)
+    assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.slow
