@@ -52,16 +52,19 @@ class EmbeddingOptions:
         )
 
     def of_tokens(self) -> "EmbeddingOptions | None":
-        """Return the options of the token model, None if there is none."""
+        """Return the options of the token model, None if there is none.
+
+        An included one takes the form of an included sentence model, so that one model runs.
+        """
         if self.token_model == NO_TOKENS:
             return None
         is_included = self.token_model in INCLUDED_MODELS
-        path = None if is_included else Path(self.token_model).expanduser().resolve()
+        model = self.model if self.is_included else self.token_model
         return replace(
             self,
             provider=LOCAL,
-            model=self.token_model if is_included else DEFAULT_MODEL,
-            model_path=path,
+            model=model if is_included else DEFAULT_MODEL,
+            model_path=None if is_included else Path(self.token_model).expanduser().resolve(),
             dimensions=0,
             max_tokens=0,
             token_model=NO_TOKENS,
@@ -69,11 +72,13 @@ class EmbeddingOptions:
 
     def take_included_weights(self) -> bool:
         """Return whether the sentence model or the token model is one that comes with this program."""
-        models = (self, self.of_tokens())
-        return any(
-            one is not None and one.provider == LOCAL and not one.model_path and one.model in INCLUDED_MODELS
-            for one in models
-        )
+        tokens = self.of_tokens()
+        return self.is_included or (tokens is not None and tokens.is_included)
+
+    @property
+    def is_included(self) -> bool:
+        """True if the sentence model comes with this program."""
+        return self.provider == LOCAL and not self.model_path and self.model in INCLUDED_MODELS
 
     def of_sentences(self) -> "EmbeddingOptions":
         """Return the options of the sentence model alone."""

@@ -29,7 +29,7 @@ BUILD = "search.tasks.build"
 
 
 def name(settings: Settings, model: str) -> None:
-    settings.EMBEDDING_MODEL = settings.EMBEDDING_TOKEN_MODEL = model
+    settings.EMBEDDING_MODEL = model
 
 
 @pytest.fixture

@@ -79,3 +79,13 @@ def test_model_runs_from_memory_where_nothing_can_be_written(
     written = LocalEmbedder(SentenceModel(files, recipe, ModelOptions(cache, is_int8=is_int8)), name="tiny")
     np.testing.assert_array_equal(written.embed_passages(["the cat sat", "mat"]), vectors)
     assert [path.name for path in cache.rglob("*.onnx")] == ["int8-v1.onnx" if is_int8 else "model-v2.onnx"]
+
+
+@pytest.mark.parametrize("model", [DEFAULT_MODEL, EXACT_MODEL])
+def test_included_token_model_takes_form_of_included_sentence_model(model: str) -> None:
+    options = replace(EmbeddingOptions.from_settings(), model=model, token_model=DEFAULT_MODEL)
+    tokens = options.of_tokens()
+    assert tokens == options.of_sentences()
+    endpoint = replace(options, provider="openai", model="some", token_model=EXACT_MODEL).of_tokens()
+    assert endpoint is not None
+    assert endpoint.model == EXACT_MODEL
