@@ -22,9 +22,9 @@ CONVERSATION_CUTOFFS = (1, 5, 10)
 Tables = Mapping[str, Collection[str]]
 """The features of each table of weights."""
 
-OF_MESSAGES: Tables = {name: weights_of(name).keys() for name in ("messages", "messages_full_text")}
+OF_MESSAGES: Tables = {name: frozenset(weights_of(name)) for name in ("messages", "messages_full_text")}
 OF_TURNS: Tables = {
-    name: weights_of(name).keys()
+    name: frozenset(weights_of(name))
     for name in ("first_stage", "hybrid", "hybrid_long_items", "hybrid_people", "full_text", "semantic")
 }
 

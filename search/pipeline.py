@@ -41,6 +41,7 @@ from search.ranking.rankers import (
 )
 from search.ranking.relevance import relevance_of
 from search.ranking.repeated import answers_first
+from search.ranking.time_names import name_of_time
 from search.ranking.times.reading import Anchor
 from search.ranking.times.relative import DayRange
 from search.ranking.topics import one_of_each_source, topic_of
@@ -259,7 +260,6 @@ def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pi
     correction = correct_typing_errors(
         query.archive_id,
         query.text.text,
-        languages=state.query.languages,
         unmatched=lambda word: normal(word).lower() not in kept,
         is_word=is_word if embedder else None,
     )
@@ -286,7 +286,7 @@ def _listed_by_time(query: PreparedQuery) -> SearchState | None:
     keys, seconds = items_written_in(query, days, moments)
     if not len(keys):
         return None
-    sentence = gettext("Everything from %(time)s, the newest first.") % {"time": time.label}
+    sentence = gettext("Everything from %(time)s, the newest first.") % {"time": name_of_time(time)}
     return _listing(query, keys, seconds, sentence)
 
 

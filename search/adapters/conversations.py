@@ -190,15 +190,20 @@ def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
     of_turn = [message for message in messages if message.has_turn] or messages
     question = next((m for m in of_turn if m.is_real_user), of_turn[0])
     asking = (part for m in of_turn if m.is_real_user or m is question for part in m.parts)
-    texts = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
     calls = own_calls([part for message in messages for part in message.parts])
     return ItemText(
         number=number,
         opening_id=question.message_id,
-        heading=cut("\n".join(texts), HEADING_CHARS),
+        heading=heading_of(asking),
         created_at=next((m.created_at for m in of_turn if m.created_at), None),
         elements=tuple(element_of(message, calls) for message in messages),
     )
+
+
+def heading_of(asking: Iterable[Part]) -> str:
+    """Return the beginning of a question, without text from a harness."""
+    texts = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
+    return cut("\n".join(texts), HEADING_CHARS)
 
 
 def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> Element:

@@ -25,6 +25,7 @@ from search.retrieval.corpus import QueryWord
 from search.retrieval.retriever import SearchState
 from search.retrieval.source_filters import source_conditions
 from search.sources import adapter_of
+from search.steering import is_steering
 
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
@@ -318,10 +319,15 @@ class TitleHit:
 
 
 def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
-    """Return the owner's sources with matching titles, those that match most closely first. At most one query."""
-    lexemes = list(dict.fromkeys(word.title_lexeme or word.lexeme for word in words if not word.is_stop_word))
+    """Return the owner's sources with matching titles, those that match most closely first. At most one query.
+
+    A sentence that only directs an assistant names nothing ("now do the same for the other file").
+    """
+    named = {word.written: word.title_lexeme or word.lexeme for word in words if not word.is_stop_word}
+    lexemes = list(dict.fromkeys(named.values()))
     is_within_one = filters.conversation_id is not None or filters.turns is not None
-    if not lexemes or len(lexemes) > MAX_WORDS or is_within_one:
+    is_direction = all(map(is_steering, named)) and 2 * len(named) < len({word.written for word in words})
+    if not lexemes or len(lexemes) > MAX_WORDS or is_within_one or is_direction:
         return ()
     conditions, parameters = source_conditions(filters, "e")
     for name, how, value in filters.chosen(">=", "<="):

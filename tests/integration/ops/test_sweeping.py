@@ -121,8 +121,8 @@ def test_sweeps_are_scheduled_and_find_missed_work() -> None:
     make_conversation(make_user(), exchange(*PAIRS))
     drop_all()
     assert tasks.sweep() == {
-        "found": {"missed": 1, "stuck": 0, "work folders": 0},
-        "fixed": {"missed": 1, "stuck": 0, "work folders": 0},
+        "found": {"missed": 1, "stuck": 0, "work folders": 0, "archives to move": 0},
+        "fixed": {"missed": 1, "stuck": 0, "work folders": 0, "archives to move": 0},
     }
     assert len(queued("search.tasks.index")) == 1
     assert tasks.deep_sweep()["found"]["orphaned"] == 0

@@ -70,7 +70,8 @@ COLUMNS = {"accounts_spacemember": {"space_id": "archive_id"}}
 NEW: dict[str, dict[str, Any]] = {
     "core_ownertask": {"person_id": None},
     "conversations_conversation": {"additions": {}, "repository": "", "worktree": "", "outcome_version": None},
-    "conversations_message": {"outcome": None},
+    "conversations_figures": {"hours": None, "points": None},
+    "conversations_message": {"outcome": None, "usage": None},
     "conversations_keptupload": {"added_by": None},
     "conversations_storeduse": {"added_bytes": 0, "added_turns": 0, "added_documents": 0},
     "documents_document": {"added_by": None, "coverage": [], "folder": "", "tags": []},
