@@ -31,7 +31,7 @@ LIMITS = {
     "openings": 4.6,
     "phrases": 0.0,
     "test names": 0.0,
-    "names": 15.0,
+    "names": 6.0,
     "banners": 0.0,
 }
 

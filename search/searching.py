@@ -243,10 +243,10 @@ def _search_archives(caller: Caller, query: SearchQuery, archives: Sequence[Acce
     ranked = merge_ranked({number: page.hits for number, page in pages_of.items()}, limit=query.limit)
     taken = Counter(number for number, _ in ranked)
     following = [
-        place
+        position
         for number, page in pages_of.items()
         if page.next_cursor or taken[number] < len(page.hits)
-        for place in (number, starts[number] + (query.limit if taken[number] == len(page.hits) else taken[number]))
+        for position in (number, starts[number] + (query.limit if taken[number] == len(page.hits) else taken[number]))
     ]
     pages, hits = list(pages_of.values()), [hit for _, hit in ranked]
     # Something answers if it does in one archive; nothing does only if that is known of each.

@@ -143,13 +143,13 @@ def stores_within(folder: Path, *, home: Path, environment: Mapping[str, str] = 
     Without any, the folder itself is a store, of transcripts that were copied or exported there.
     """
     root = folder.resolve()
-    known = known_stores(home=home, environment=environment)
+    stores = known_stores(home=home, environment=environment)
     inside = [
         replace(store, within=root)
-        for store in known
+        for store in stores
         if store.path.exists() and (root.is_relative_to(at := store.path.resolve()) or at.is_relative_to(root))
     ]
-    endings = {ending for store in known for ending in store.endings} | set(_EXPORTS)
+    endings = {ending for store in stores for ending in store.endings} | set(_EXPORTS)
     return inside or [SessionStore("folder", root, tuple(sorted(endings)))]
 
 

@@ -192,7 +192,7 @@ def choices_of(caller: Caller, box: SearchBox) -> Choices:
     choices = {}
     for column, name in enumerate(CHOICES):
         # Count the conversations for each value in column `place` that match the choices in the other columns.
-        others = [at for at, wanted in enumerate(chosen) if wanted and at != column]
+        others = [at for at, is_chosen in enumerate(chosen) if is_chosen and at != column]
         counts: Counter[str] = Counter()
         for values, count in rows:
             counts[values[column]] += count if all(values[at] in chosen[at] for at in others) else 0
@@ -226,8 +226,8 @@ def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
     A person may type them in any case, and a project by its last part.
     """
     full_names: dict[str, Any] = {
-        name: tuple(_full_name(typed, known) or typed for typed in getattr(box, name))
-        for name, known in choices.items()
+        name: tuple(_full_name(typed, names) or typed for typed in getattr(box, name))
+        for name, names in choices.items()
         if name in box.typed
     }
     return replace(box, **full_names)

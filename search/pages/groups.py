@@ -144,12 +144,12 @@ def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, aske
     for hit in hits:
         kind = "document" if isinstance(hit.where, SectionPlace) else "conversation"
         by_home.setdefault(f"{kind}-{hit.object_id}", []).append(hit)
-    found: list[HitGroup] = []
+    groups: list[HitGroup] = []
     for home, of_home in by_home.items():
         first = of_home[0]
         views = tuple(view_hit(hit, box, best, words, is_calibrated=is_calibrated) for hit in of_home)
         shown = _shown_at_once(views)
-        found.append(
+        groups.append(
             HitGroup(
                 key=home,
                 title=first.title,
@@ -163,7 +163,7 @@ def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, aske
                 space=first.space,
             )
         )
-    return found
+    return groups
 
 
 def _shown_at_once(views: Sequence[HitView]) -> list[HitView]:
@@ -196,8 +196,8 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
     """Return one hit for the list; `best` is the best score of the query, `asked` its words to mark."""
     where, number, object_id = hit.where, hit.number, hit.object_id
     is_section = isinstance(where, SectionPlace)
-    said = " > ".join(where.heading_path) if isinstance(where, SectionPlace) else hit.heading
-    heading = one_line(said, QUESTION_CHARS)
+    title = " > ".join(where.heading_path) if isinstance(where, SectionPlace) else hit.heading
+    heading = one_line(title, QUESTION_CHARS)
     is_repeated = not is_section and hit.passage.rstrip("…") in heading
     is_call = not isinstance(where, SectionPlace) and where.is_call
     url = section_url(hit, box) if is_section else turn_url(hit, box)

@@ -81,12 +81,12 @@ class Segment:
     def occurrences(self, words: NDArray[np.uint64]) -> Occurrences:
         """Return the postings of some words; `places` are the segment's own numbers of items."""
         at = np.searchsorted(self.words, words).clip(max=max(len(self.words) - 1, 0))
-        known = np.flatnonzero(self.words[at] == words) if len(self.words) else np.empty(0, np.int64)
-        first, last = self.starts[at[known]], self.starts[at[known] + 1]
+        occurring = np.flatnonzero(self.words[at] == words) if len(self.words) else np.empty(0, np.int64)
+        first, last = self.starts[at[occurring]], self.starts[at[occurring] + 1]
         # Slices copy whole runs, which is faster than indexing single postings.
         runs = [slice(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
         return Occurrences(
-            np.repeat(known, last - first), _joined(self.items, runs), _joined(self.letters, runs),
+            np.repeat(occurring, last - first), _joined(self.items, runs), _joined(self.letters, runs),
             _joined(self.counts, runs),
         )  # fmt: skip
 

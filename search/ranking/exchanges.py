@@ -104,14 +104,14 @@ def exchange_features(
     """Return features of the items `keys`; the passages belong to `wide_keys`: these items and the items before
     them.
     """
-    named = names_in(text, {said.name for said in utterances.values() if said.name})
-    said = Spoken.of((utterances.get(element, NO_UTTERANCE) for element in matches.elements.tolist()), named)
+    named = names_in(text, {spoken.name for spoken in utterances.values() if spoken.name})
+    spoken = Spoken.of((utterances.get(element, NO_UTTERANCE) for element in matches.elements.tolist()), named)
     homes = wide_keys[matches.items]
     inside = are_among(homes, keys)
     scores = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
     spread = max(float(scores.max() - scores.min()), LEAST_SPREAD)
     middle = median(scores)
-    asked = _asked_before(keys, homes, matches, said)
+    asked = _asked_before(keys, homes, matches, spoken)
     strictly: Scores = np.zeros_like(scores)
     if is_question(text):  # the margin over nearly all items: a question that resembles many of them counts for nothing
         strictly = np.maximum(0, asked - np.quantile(scores, STRICT_QUANTILE)).astype(np.float32) / spread
@@ -119,11 +119,11 @@ def exchange_features(
         Feature.ANSWERS: np.maximum(0, asked - middle) / spread,
         Feature.ANSWERS_QUESTION: strictly,
         Feature.NAMED_SPEAKER: (
-            np.maximum(0, _of_speaker(keys, homes, matches, said) - middle) / spread
+            np.maximum(0, _of_speaker(keys, homes, matches, spoken) - middle) / spread
             if len(named) == 1
             else np.zeros_like(scores)
         ),
-        Feature.SETTLED: _settled(keys, homes, inside, scores, matches, said),
+        Feature.SETTLED: _settled(keys, homes, inside, scores, matches, spoken),
         Feature.MAX_SIM_BEFORE: _with_item_before(keys, homes, matches),
     }
 

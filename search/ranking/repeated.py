@@ -56,7 +56,7 @@ def answers_first(state: SearchState, shown: slice) -> None:
             order.insert(answer, order.pop(order.index(key)))
             state.repeated.add(key)
     places = {key: answer for answer, key in enumerate(keys.tolist())}
-    asked_before = [place for key, place in places.items() if key in repeating and key not in state.repeated]
+    asked_before = [position for key, position in places.items() if key in repeating and key not in state.repeated]
     if state.relevance.answerable is not None and (state.table.similarities[top[asked_before]] >= SAME_QUESTION).any():
         state.relevance = replace(state.relevance, answerable=max(state.relevance.answerable, LITERAL_RELEVANCE))
     state.order = np.concatenate([top[[places[key] for key in order]], state.order[BEST:]])

@@ -155,7 +155,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         compared=compared,
         turns={turn: (row.kind, row.object_id) for turn, row in rows.items()},
         weights=ranked.word_weights,
-        held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
+        words_of_turn=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
     )
     # A feature is shown from this value on: a share of its best value in these results.
     columns = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}

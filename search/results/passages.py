@@ -91,25 +91,25 @@ def best_passages(
     compared: ComparedVectors | None,
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
-    held: Mapping[Turn, Collection[str]],
+    words_of_turn: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
     """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
-    It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`held` are the
-    query's words in each item), it is one of all passages in elements with such a word. Further passages follow if the
-    item belongs to a document; the `_excerpt` if it is a turn. If no vectors are `compared`, all passages of an item
-    are judged. One query for each kind of source, and up to two more for items without nearest passages, or whose
+    It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`words_of_turn`
+    are the query's words in each item), it is one of all passages in elements with such a word. Further passages follow
+    if the item belongs to a document; the `_excerpt` if it is a turn. If no vectors are `compared`, all passages of an
+    item are judged. One query for each kind of source, and up to two more for items without nearest passages, or whose
     nearest ones lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
-    weighed = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
+    weighed = {word: weights.get(word, 0.0) for of_turn in words_of_turn.values() for word in of_turn}
     least = RARE_SHARE * max(weighed.values(), default=0.0)
     rare = {word for word, weight in weighed.items() if weight >= least}
-    rare_stems = {turn: words.counted(rare.intersection(held.get(turn, ()))) for turn in turns}
+    rare_stems = {turn: words.counted(rare.intersection(words_of_turn.get(turn, ()))) for turn in turns}
     phrases = words.longest_of_phrases
     near = near_places(compared, turns, query.shown_kinds) if compared else {}
     bare = {turn: home for turn, home in turns.items() if turn not in near}
-    stems = {turn: words.counted(held.get(turn, ())) for turn in bare}
+    stems = {turn: words.counted(words_of_turn.get(turn, ())) for turn in bare}
     # Judge all passages of items in elements with one of these stems. Text without stored
     # passages is split here.
     places = {} if query.space else _stored_places(query, list(bare))
@@ -129,7 +129,7 @@ def best_passages(
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: (
-            *(_shown(place, elements, words) for place in _chosen(judged, elements, rooms[turn])),
+            *(_shown(position, elements, words) for position in _chosen(judged, elements, rooms[turn])),
             *_excerpt(judged, elements),
         )
         for turn, (judged, elements) in judged_turns.items()
@@ -140,7 +140,7 @@ def best_passages(
 def _found_near(
     query: PreparedQuery,
     compared: ComparedVectors,
-    known: Mapping[Turn, Sequence[PassagePlace]],
+    by_distance: Mapping[Turn, Sequence[PassagePlace]],
     turns: Mapping[Turn, Home],
     words: QueryStems,
     rare_stems: Mapping[Turn, Collection[str]],
@@ -148,10 +148,10 @@ def _found_near(
     """Judge the known passages of items, or all passages of items whose known ones lack a rare word; return the
     elements too.
     """
-    elements = _elements(query.archive_id, known, turns)
-    by_turn = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in known.items()}
+    elements = _elements(query.archive_id, by_distance, turns)
+    by_turn = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in by_distance.items()}
     phrases = words.longest_of_phrases
-    missing = {turn: _missing(by_turn[turn], rare_stems[turn], phrases) for turn in known}
+    missing = {turn: _missing(by_turn[turn], rare_stems[turn], phrases) for turn in by_distance}
     lacking = [turn for turn, stems in missing.items() if stems]
     looked_into = lacking if query.text.phrases else lacking[:LOOKED_INTO]
     more = near_places(compared, looked_into, query.shown_kinds, PLACES_PER_HIT)
@@ -160,7 +160,7 @@ def _found_near(
         elements[turn] |= more_elements
         again = _judged_again(more[turn], elements[turn], words, missing[turn])
         by_turn[turn] = again or by_turn[turn]
-    return {turn: (by_turn[turn], elements[turn]) for turn in known}
+    return {turn: (by_turn[turn], elements[turn]) for turn in by_distance}
 
 
 def _judged(
@@ -199,10 +199,10 @@ def _judged_again(
     if not any(map(_is_of_document, elements.values())):
         stems = missing.union(words.longest_of_phrases)
         texts = {key: part.text for key, part in _parts(elements).items()}
-        plain = {place: folded(texts.get(place[:2], "")[place[2] : place[3]]) for place in places}
+        plain = {position: folded(texts.get(position[:2], "")[position[2] : position[3]]) for position in places}
         places = [
-            place
-            for place, text in plain.items()
+            position
+            for position, text in plain.items()
             if any(stem in form for form in (text, _SEPARATORS.sub("", text)) for stem in stems)
         ]
     judged = _judged(places, elements, words, missing=missing)
@@ -284,7 +284,7 @@ def _elements(
 
     With stems, at least the elements that contain one of them.
     """
-    ids = {turn: {place[0] for place in of_turn} for turn, of_turn in places.items()}
+    ids = {turn: {position[0] for position in of_turn} for turn, of_turn in places.items()}
     by_kind: dict[str, set[int]] = {}
     for turn, of_turn in ids.items():
         by_kind.setdefault(homes[turn][0], set()).update(of_turn - known.get(turn, {}).keys())

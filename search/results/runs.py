@@ -22,9 +22,9 @@ FURTHER, FURTHER_ROOM = 2, 400
 MAX_GAP = 40
 
 
-def shown_chars_at(place: int) -> int:
+def shown_chars_at(position: int) -> int:
     """Return the space, in characters, for the hit at this place of the page, from 0."""
-    return ROOM[place] if place < len(ROOM) else ROOM_BELOW
+    return ROOM[position] if position < len(ROOM) else ROOM_BELOW
 
 
 def marked_runs(scored: Sequence[Scored], *, room: int) -> list[PassagePlace]:
@@ -63,7 +63,7 @@ def _take_best(left: list[Scored], room: int, least: float) -> PassagePlace:
 
 def _joins(left: Sequence[Scored], first: int, last: int, room: int) -> bool:
     """Return whether these are consecutive in one part and fit the space."""
-    places = [place for _, place in left[first : last + 1]]
-    is_one_part = all(place[:2] == places[0][:2] for place in places)
+    places = [position for _, position in left[first : last + 1]]
+    is_one_part = all(position[:2] == places[0][:2] for position in places)
     gaps = (after[2] - before[3] for before, after in pairwise(places))
     return is_one_part and places[-1][3] - places[0][2] <= room and all(gap <= MAX_GAP for gap in gaps)

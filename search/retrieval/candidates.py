@@ -36,28 +36,28 @@ def distinct(keys: ItemKeys) -> ItemKeys:
     return kept
 
 
-def are_among(found: ItemKeys, keys: ItemKeys) -> NDArray[np.bool_]:
-    """Return whether each of the items `found` is one of `keys` (sorted).
+def are_among(items: ItemKeys, keys: ItemKeys) -> NDArray[np.bool_]:
+    """Return whether each of `items` is one of `keys` (sorted).
 
     numpy's `isin` would sort both once more.
     """
     if not len(keys):
-        return np.zeros(len(found), np.bool_)
-    inside: NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, found), len(keys) - 1)] == found
+        return np.zeros(len(items), np.bool_)
+    inside: NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, items), len(keys) - 1)] == items
     return inside
 
 
 def spread_all(
-    keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores], *, unseen: float = np.nan
+    keys: ItemKeys, items: ItemKeys, features: Mapping[str, Scores], *, unseen: float = np.nan
 ) -> dict[str, Scores]:
-    """Align several features of the items `found` with one look-up; `unseen` for keys that were not found."""
-    if len(keys) == len(found) and np.array_equal(keys, found):
+    """Align several features of `items` with one look-up; `unseen` for keys that were not found."""
+    if len(keys) == len(items) and np.array_equal(keys, items):
         return {name: scores.astype(np.float32) for name, scores in features.items()}
     columns = {name: np.full(len(keys), unseen, dtype=np.float32) for name in features}
-    if len(keys) and len(found):
-        places = np.searchsorted(keys, found)
+    if len(keys) and len(items):
+        places = np.searchsorted(keys, items)
         places[places == len(keys)] = 0
-        inside = keys[places] == found
+        inside = keys[places] == items
         places = places[inside]
         for name, scores in features.items():
             columns[name][places] = scores[inside]
@@ -93,11 +93,11 @@ def best_of_source(keys: ItemKeys, scores: Scores) -> Scores:
 
 def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
     """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones are ignored."""
-    wanted = np.array([key for key in placed if key <= MAX_BIGINT], dtype=np.int64)
-    if not len(wanted) or not len(keys):
+    first_keys = np.array([key for key in placed if key <= MAX_BIGINT], dtype=np.int64)
+    if not len(first_keys) or not len(keys):
         return order
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    first = places[keys[places] == wanted]
+    places = np.minimum(np.searchsorted(keys, first_keys), len(keys) - 1)
+    first = places[keys[places] == first_keys]
     return np.concatenate([first, order[~np.isin(order, first)]])
 
 

@@ -52,10 +52,10 @@ class Corpus:
 
     def of_sources(self, sources: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the values of a column for these sources, 0 for a source that was stored after the corpus was read."""
-        found = np.zeros(len(sources), np.int64)
-        known = are_among(sources, self.sources)
-        found[known] = column[np.searchsorted(self.sources, sources[known])]
-        return found
+        values = np.zeros(len(sources), np.int64)
+        is_known = are_among(sources, self.sources)
+        values[is_known] = column[np.searchsorted(self.sources, sources[is_known])]
+        return values
 
     @property
     def mean_item_length(self) -> float:
@@ -105,8 +105,8 @@ class PendingCorpus:
     @cached_property
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
-        (found,) = self._pending.rows()
-        *numbers, foreign, languages, behind, is_incomplete, postings, has_unpacked, codes, left_out = found
+        (row,) = self._pending.rows()
+        *numbers, foreign, languages, behind, is_incomplete, postings, has_unpacked, codes, left_out = row
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths = (column[order] for column in columns)
@@ -126,11 +126,11 @@ class PendingCorpus:
 
 def _by_language(sources: Sequence[int], languages: Sequence[str]) -> dict[str, list[int]]:
     """Return the sources by each of the languages of their texts, which are separated by blanks."""
-    found: dict[str, list[int]] = {}
+    by_language: dict[str, list[int]] = {}
     for source, of_source in zip(sources, languages, strict=True):
         for language in of_source.split():
-            found.setdefault(language, []).append(source)
-    return found
+            by_language.setdefault(language, []).append(source)
+    return by_language
 
 
 # The words of a query with their lexemes, which PostgreSQL looks up while the query is embedded.

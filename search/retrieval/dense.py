@@ -68,9 +68,9 @@ def _add(state: SearchState, compared: ComparedVectors) -> None:
         state.add(keys, {Feature.ITEM_COSINE: best})
 
 
-def best_by_item(found: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:
+def best_by_item(items: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:
     """Return the distinct items (keys sorted), and the best cosine of each."""
-    keys, inverse = np.unique(found, return_inverse=True)
+    keys, inverse = np.unique(items, return_inverse=True)
     best = np.full(len(keys), -np.inf, np.float32)
     np.maximum.at(best, inverse, cosines)
     return keys, best

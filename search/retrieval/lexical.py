@@ -61,21 +61,21 @@ def _add_candidates(state: SearchState, corpus: Corpus) -> None:
     """Add the items found and their features; for a search by meaning, only which item has which word."""
     query = state.query
     terms = _terms(query.words)
-    found, aside = _counts(query, terms, corpus) if terms else (WordCounts.nothing(), None)
-    weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
+    counts, aside = _counts(query, terms, corpus) if terms else (WordCounts.nothing(), None)
+    weights = inverse_document_frequency(counts.items_by_term, max(corpus.items, len(counts.keys)))
     idf = dict(zip(terms, weights.tolist(), strict=True))
     state.word_weights = _word_weights(query.words, idf, corpus.items)
-    state.matched = MatchedTerms.of_terms(found, list(terms), query.words)
+    state.matched = MatchedTerms.of_terms(counts, list(terms), query.words)
     if query.mode == "semantic" and query.space is not None:
         return
-    if not len(found.keys):
+    if not len(counts.keys):
         nothing = np.empty(0, np.float32)
         state.add(NO_ITEMS, dict.fromkeys(LEXICAL, nothing), unseen=0.0)
         return
-    wide_keys, features = word_features(found, weights, corpus)
+    wide_keys, features = word_features(counts, weights, corpus)
     if aside is not None:
         features[Feature.ASIDE_COVERAGE] = _coverage_aside(aside, wide_keys, weights)
-    state.add(found.keys, features, keys=wide_keys, unseen=0.0)
+    state.add(counts.keys, features, keys=wide_keys, unseen=0.0)
 
 
 def _counts(query: PreparedQuery, terms: Mapping[str, Forms], corpus: Corpus) -> tuple[WordCounts, Aside | None]:
@@ -92,8 +92,8 @@ def _counts(query: PreparedQuery, terms: Mapping[str, Forms], corpus: Corpus) ->
             letter for name, (of, letter) in SCOPE_COLUMNS.items() if of == column and name in query.scope
         )
         occurring = find_words(query.archive_id, home, digest, lexemes, has_unpacked=corpus.has_unpacked)
-        for keys, lengths, found in occurring:
-            stands = _in_their_languages(found, every_form, keys, corpus.spoken_in)
+        for keys, lengths, occurrences in occurring:
+            stands = _in_their_languages(occurrences, every_form, keys, corpus.spoken_in)
             counts, said_aside = _counted(stands, every_form, len(terms), keys, letters)
             if not query.eligibility.admits_all:
                 counts[:, ~query.eligibility.admitted(keys)] = 0
@@ -182,7 +182,7 @@ def _in_their_languages(
     counted = np.ones(len(stands.words), np.bool_)
     for group in {group for group in languages if group}:
         numbers = [number for number, of_lexeme in enumerate(languages) if of_lexeme == group]
-        own = np.flatnonzero(np.isin(stands.words, numbers))
+        in_language = np.flatnonzero(np.isin(stands.words, numbers))
         allowed = [source for language in group for source in spoken_in.get(language, ())]
-        counted[own] = np.isin(keys[stands.places[own]] >> ITEM_BITS, allowed)
+        counted[in_language] = np.isin(keys[stands.places[in_language]] >> ITEM_BITS, allowed)
     return stands.of(counted)

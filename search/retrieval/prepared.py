@@ -81,9 +81,9 @@ class PreparedQuery:
     @cached_property
     def passage_kinds(self) -> list[int]:
         """Return the stored numbers of the passage kinds in scope, only those of the sources that are searched."""
-        wanted = self.filters.kinds
-        held = [adapter.passage_kinds for kind, adapter in registered().items() if not wanted or kind in wanted]
-        return [KINDS[kind] for kind in kinds_in(self.scope) if any(kind in kinds for kinds in held)]
+        chosen = self.filters.kinds
+        of_adapters = [adapter.passage_kinds for kind, adapter in registered().items() if not chosen or kind in chosen]
+        return [KINDS[kind] for kind in kinds_in(self.scope) if any(kind in kinds for kinds in of_adapters)]
 
     @property
     def is_of_documents_alone(self) -> bool:

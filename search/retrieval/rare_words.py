@@ -39,9 +39,9 @@ def rarest_words(archive_id: int, text: str, filters: Filters, *, chars: int = S
     rarest = min((_rarity(word, counts) for word in written), default=(True, 0, True, 0))
     has_rare = not rarest[0] and rarest[1] <= max(1, items * RARE_SHARE)
     if has_rare:
-        written = dict.fromkeys(known for word in written if (known := _without_unknown(word, counts)))
+        written = dict.fromkeys(part for word in written if (part := _without_unknown(word, counts)))
     chosen, left = set[int](), chars
-    first_place = {word: place for place, word in enumerate(written)}
+    first_place = {word: position for position, word in enumerate(written)}
     for word in sorted(written, key=lambda word: (*_rarity(word, counts), first_place[word])):
         if len(word) < left:
             chosen.add(first_place[word])
@@ -53,8 +53,8 @@ def rarest_words(archive_id: int, text: str, filters: Filters, *, chars: int = S
 def _without_unknown(word: str, counts: Counter[str]) -> str:
     """Return a word without the parts that no item contains; "" if none contains any."""
     parts = [part for part in _INSIDE.findall(word) if part.lower() in counts]
-    known = [part for part in parts if counts[part.lower()]]
-    return word if len(known) == len(parts) else " ".join(known)
+    occurring = [part for part in parts if counts[part.lower()]]
+    return word if len(occurring) == len(parts) else " ".join(occurring)
 
 
 def _item_counts(archive_id: int, words: Iterable[QueryWord]) -> tuple[Counter[str], int]:
@@ -74,6 +74,6 @@ def _item_counts(archive_id: int, words: Iterable[QueryWord]) -> tuple[Counter[s
 
 def _rarity(word: str, counts: Counter[str]) -> tuple[bool, int, bool, int]:
     """Return a key by which the rarest word comes first; stop words and marks come last."""
-    own = [counts[part] for part in (word.lower(), *map(str.lower, _INSIDE.findall(word))) if part in counts]
-    found = [count for count in own if count]
-    return not found, min(found, default=0) if own else 1, not _IDENTIFIER.search(word), -len(word)
+    occurrences = [counts[part] for part in (word.lower(), *map(str.lower, _INSIDE.findall(word))) if part in counts]
+    positive = [count for count in occurrences if count]
+    return not positive, min(positive, default=0) if occurrences else 1, not _IDENTIFIER.search(word), -len(word)

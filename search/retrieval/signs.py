@@ -28,8 +28,8 @@ def items_with_sign(query: PreparedQuery, sign: str) -> tuple[ItemKeys, bool]:
     for kind, adapter in registered().items():
         if query.filters.kinds and kind not in query.filters.kinds:
             continue
-        found = adapter.elements_with(query.archive_id, sign, scanned=SCANNED, limit=MOST_READ)
-        home = {element: object_id for object_id, element in found}
+        elements_of_objects = adapter.elements_with(query.archive_id, sign, scanned=SCANNED, limit=MOST_READ)
+        home = {element: object_id for object_id, element in elements_of_objects}
         of_archive = Source.objects.filter(archive_id=query.archive_id, kind=kind)
         source_of = dict(of_archive.filter(object_id__in=set(home.values())).values_list("object_id", "pk"))
         containing = [
@@ -41,6 +41,6 @@ def items_with_sign(query: PreparedQuery, sign: str) -> tuple[ItemKeys, bool]:
         if containing:
             keys.append(item_keys(*zip(*containing, strict=True)))
             elements = of_archive.aggregate(all=Sum("element_count"))["all"]
-            is_all = is_all and len(found) < MOST_READ and elements <= SCANNED
+            is_all = is_all and len(elements_of_objects) < MOST_READ and elements <= SCANNED
     distinct_keys = distinct(np.concatenate(keys))
     return distinct_keys[query.eligibility.admitted(distinct_keys)], is_all

@@ -141,9 +141,9 @@ def words_of_tools(texts: Sequence[str]) -> str:
         if len(ends) < room:
             whole.append(ends)
             room -= len(ends) + 1
-    said = "\n".join(whole)
-    others = _other_words(texts, known=set(said.split()), max_chars=LEXICAL_CHARS - len(said) - 1)
-    return f"{said}\n{others}" if others else said
+    written = "\n".join(whole)
+    others = _other_words(texts, known=set(written.split()), max_chars=LEXICAL_CHARS - len(written) - 1)
+    return f"{written}\n{others}" if others else written
 
 
 def _other_words(texts: Iterable[str], *, known: set[str], max_chars: int) -> str:

@@ -90,7 +90,7 @@ def _spread(guard: Link, before_spread: Layout, groups: int, tell: Tell) -> Dist
     tables = grouped_tables()
     places = [sql.Identifier(before_spread.home, table) for table in tables]
     with own_link() as maker, guard.transaction():
-        refuse_while_in_use(guard, own=[maker.info.backend_pid])
+        refuse_while_in_use(guard, backend_pids=[maker.info.backend_pid])
         guard.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(sql.SQL(", ").join(places)))
         with maker.transaction():
             owners = _place_owners(maker, groups)

@@ -36,9 +36,9 @@ def own_link() -> Iterator[psycopg.Connection]:
 LEAVING_S = 5.0
 
 
-def refuse_while_in_use(link: psycopg.Connection, *, own: Sequence[int] = ()) -> None:
-    """Wait a moment for connections that are ending; `own` are processes of this program. Raises: InvalidInput."""
-    ours = [link.info.backend_pid, *own]
+def refuse_while_in_use(link: psycopg.Connection, *, backend_pids: Sequence[int] = ()) -> None:
+    """Wait a moment for connections that are ending; `backend_pids` are those of this program. Raises: InvalidInput."""
+    ours = [link.info.backend_pid, *backend_pids]
     statement = sql.SQL(load_sql("convmemory.ops.groups", "connections_of_others"))
     deadline = time.monotonic() + LEAVING_S
     while (row := link.execute(statement, [ours]).fetchone()) and row[0] and time.monotonic() < deadline:
