@@ -68,7 +68,7 @@ def home_of(
         this_day=on_this_day(caller=caller, today=day),
         index=index_status(caller=caller),
         last_import=next(iter(imports_of(caller=caller, limit=1)), None),
-        changed={caller.archive_id: uncounted(caller=caller)} | dict(river.uncounted if river else {}),
+        changed=river.uncounted if river else {caller.archive_id: uncounted(caller=caller)},
     )
 
 

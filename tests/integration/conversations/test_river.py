@@ -23,7 +23,7 @@ from convmemory.conversations.models import Conversation, Figures, Message
 from convmemory.conversations.periods import Points, on_this_day, points_in, summary_of
 from convmemory.conversations.river import BANDS, DAYS_SHOWN, By, Period, River, _counts, river_of
 from convmemory.conversations.statistics import count_changed, uncounted
-from convmemory.core.acting import acting_for
+from convmemory.core.acting import acting_for, in_archive_of
 from convmemory.core.marks import Mark
 from convmemory.moving.carrying import carry
 from tests.factories import add_member, assistant_says, exchange, make_conversation, make_user, user_says
@@ -232,6 +232,11 @@ def test_changed_conversations_of_spaces_are_those_to_count(owner: User) -> None
     space = create_space(person=owner, name="Waterworks")
     make_conversation(owner, on("2024-05-14"))
     make_conversation(space, on("2024-05-14"))
+    gone = make_conversation(space, on("2024-05-14"))
+    with in_archive_of(space.pk):
+        ingest.delete_conversation(caller=Caller.for_archive(space.pk), conversation_id=gone.pk)
+    with acting_as(Caller.of(owner)):
+        assert _counts(Caller.of(owner), "project", 7, None).uncounted == {owner.pk: 1}
     count_all(owner.pk)
     with acting_as(Caller.of(owner)):
         assert _counts(Caller.of(owner), "space", 7, None).uncounted == {space.pk: 1}
