@@ -1,7 +1,9 @@
-"""Check the prose of docstrings, comments and test names against the rules in CONTRIBUTING.md.
+"""Check prose and names against the rules in CONTRIBUTING.md.
 
-`python .ci/prose.py` reads all Python files but migrations. If a rule is broken more often than LIMITS allow, it prints
-each place with a better wording and exits with 1. `python .ci/prose.py FILE...` reads these files and allows nothing.
+`python .ci/prose.py` reads docstrings and comments in all Python files but migrations, in the product's also sentences
+and names, and templates, style sheets, scripts and SQL whole. If a rule is broken more often than LIMITS allow, it
+prints each place with a better wording and exits with 1. `python .ci/prose.py FILE...` reads these files and allows
+nothing.
 """
 
 import ast
@@ -10,19 +12,33 @@ import os
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SKIPPED_FOLDERS = frozenset({".venv", "migrations", "node_modules", "var"})
 
-# Allowed occurrences per 10,000 words of docstrings and comments. The first and third values are the highest among
-# twelve comparable projects (httpx, procrastinate, datasette and others).
-LIMITS = {"beside": 0.2, "persons": 0.0, "openings": 4.6, "phrases": 0.0, "test names": 0.0}
+SUFFIXES = frozenset({".py", ".html", ".js", ".css", ".sql"})
+SKIPPED_PATHS = re.compile(r"tests/.*(?<!\.py)|.*/vendor/.*")
+
+# Allowed occurrences per 10,000 words of prose, for "names" per 10,000 names bound outside of tests. The first, third
+# and sixth values are the highest among twelve comparable projects (httpx, procrastinate, datasette and others).
+LIMITS = {
+    "beside": 0.2,
+    "persons": 0.0,
+    "openings": 4.6,
+    "phrases": 0.0,
+    "test names": 0.0,
+    "names": 15.0,
+    "banners": 0.0,
+}
 
 OPENING = r"(?:What|Whether|Who|Whose|How|Which|Where|Those)\b"
 VERB_PHRASE = "begin with a verb phrase that says what is done or returned: 'Return ...', 'Store ...'"
+THING = "name the thing: hits, row, conversation, text, errors, position, path"
+SUBJECT = "a file is one subject: leave the line out, or split the file"
 TEST_NAME = "name subject, condition and result: test_out_of_range_setting_names_allowed_range"
 ACTOR = "name the actor: the user, the caller, the owner, another user, no user"
 
@@ -41,6 +57,8 @@ PATTERNS = [  # \s: a phrase may go on in the next line
     for rule, words, advice in VOCABULARY
 ]
 CODE = re.compile(r"`[^`\n]*`")
+VAGUE_NAMES = frozenset({"found", "said", "place", "held", "known", "wanted", "given", "own"})
+BANNER = re.compile(r"^\s*(?:#|//|/\*|--)\s*[-=]{3,}", re.MULTILINE)
 
 
 class Finding(NamedTuple):
@@ -53,7 +71,7 @@ class Finding(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A docstring or a block of comments, with the number of its first line."""
+    """A docstring, a block of comments or a sentence in code, with the number of its first line."""
 
     line: int
     content: str
@@ -67,6 +85,15 @@ def docstrings(tree: ast.AST) -> Iterator[Text]:
             docstring = ast.get_docstring(node, clean=False)
             if docstring is not None:
                 yield Text(node.body[0].lineno, docstring, is_docstring=True)
+
+
+def sentences(tree: ast.AST) -> Iterator[Text]:
+    """Yield the strings of several words that are no docstrings."""
+    documented = {line for line, _, _ in docstrings(tree)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if " " in text and node.lineno not in documented:
+                yield Text(node.lineno, text, is_docstring=False)
 
 
 def comments(source: str) -> Iterator[Text]:
@@ -91,9 +118,9 @@ def findings_in_text(text: Text) -> Iterator[Finding]:
     if text.is_docstring and opening:
         yield Finding("openings", text.line + content[: opening.start(1)].count("\n"), opening[1], VERB_PHRASE)
     for rule, pattern, advice in PATTERNS:
-        for found in pattern.finditer(content):
-            line = text.line + content[: found.start()].count("\n")
-            yield Finding(rule, line, " ".join(found[0].split()), advice)
+        for match in pattern.finditer(content):
+            line = text.line + content[: match.start()].count("\n")
+            yield Finding(rule, line, " ".join(match[0].split()), advice)
 
 
 def findings_in_test_names(tree: ast.AST) -> Iterator[Finding]:
@@ -105,49 +132,82 @@ def findings_in_test_names(tree: ast.AST) -> Iterator[Finding]:
                 yield Finding("test names", node.lineno, node.name, TEST_NAME)
 
 
+def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the names of variables, arguments, attributes, functions and classes where they are bound, with lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, node.lineno
+
+
+def check_product(source: str) -> tuple[int, list[Finding]]:
+    """Return the number of names that a Python file binds, and the findings in names and in sentences."""
+    tree = ast.parse(source)
+    names = list(bound_names(tree))
+    findings = [Finding("names", line, name, THING) for name, line in names if name in VAGUE_NAMES]
+    return len(names), findings + [finding for text in sentences(tree) for finding in findings_in_text(text)]
+
+
 def check(source: str) -> tuple[int, list[Finding]]:
-    """Return the number of words of prose in a source file, and its findings by line."""
+    """Return the number of words of prose in a Python file, and its findings by line."""
     tree = ast.parse(source)
     texts = [*docstrings(tree), *comments(source)]
-    findings = [finding for text in texts for finding in findings_in_text(text)] + list(findings_in_test_names(tree))
+    findings = [finding for text in texts for finding in findings_in_text(text)]
+    findings += [*findings_in_test_names(tree), *banners(source)]
     return sum(len(text.content.split()) for text in texts), sorted(findings, key=lambda finding: finding.line)
 
 
-def exceeded(counts: dict[str, int], words: int) -> list[str]:
+def check_whole(source: str) -> list[Finding]:
+    """Return the findings in a template, a style sheet, a script or SQL."""
+    return [*findings_in_text(Text(1, source, is_docstring=False)), *banners(source)]
+
+
+def banners(source: str) -> Iterator[Finding]:
+    for match in BANNER.finditer(source):
+        yield Finding("banners", source.count("\n", 0, match.end()) + 1, match[0].strip(), SUBJECT)
+
+
+def exceeded(counts: Mapping[str, int], words: int, names: int) -> list[str]:
     """Return the rules that are broken more often than LIMITS allow."""
-    return [rule for rule, limit in LIMITS.items() if counts[rule] > limit * words / 10_000]
+    sizes = {rule: names if rule == "names" else words for rule in LIMITS}
+    return [rule for rule, limit in LIMITS.items() if counts[rule] > limit * sizes[rule] / 10_000]
 
 
-def python_files(root: Path) -> list[Path]:
-    """Return all Python files below a folder, without hidden folders (.ci excepted) and SKIPPED_FOLDERS."""
-    found = []
+def source_files(root: Path) -> list[Path]:
+    """Return the files to read below a folder, without hidden folders (.ci excepted) and SKIPPED_FOLDERS."""
+    paths = []
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = [
             name for name in subfolders if name not in SKIPPED_FOLDERS and (name == ".ci" or not name.startswith("."))
         ]
-        found += [Path(folder, name) for name in names if name.endswith(".py")]
-    return sorted(found)
+        paths += [Path(folder, name) for name in names if Path(name).suffix in SUFFIXES]
+    return sorted(path for path in paths if not SKIPPED_PATHS.fullmatch(path.relative_to(root).as_posix()))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the findings of the rules that are broken too often, and return the exit code."""
-    files = [Path(name) for name in arguments] or python_files(ROOT)
-    words = 0
-    found: list[tuple[Path, Finding]] = []
-    for path in files:
-        more, findings = check(path.read_text(encoding="utf-8"))
-        words += more
-        found += [(path, finding) for finding in findings]
-    counts = {rule: sum(finding.rule == rule for _, finding in found) for rule in LIMITS}
-    broken = [rule for rule in LIMITS if counts[rule]] if arguments else exceeded(counts, words)
-    for path, finding in found:
+    words = names = 0
+    findings: list[tuple[Path, Finding]] = []
+    for path in [Path(name) for name in arguments] or source_files(ROOT):
+        source = path.read_text(encoding="utf-8")
+        if path.suffix == ".py":
+            words_here, in_file = check(source)
+            is_product = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] not in ("tests", ".ci")
+            names_here, in_product = check_product(source) if is_product else (0, [])
+            words, names, in_file = words + words_here, names + names_here, in_file + in_product
+        else:
+            in_file = check_whole(source)
+        findings += [(path, finding) for finding in in_file]
+    counts = Counter(finding.rule for _, finding in findings)
+    broken = [rule for rule in LIMITS if counts[rule]] if arguments else exceeded(counts, words, names)
+    for path, finding in findings:
         if finding.rule in broken:
             print(f"{os.path.relpath(path)}:{finding.line}: {finding.words!r}: {finding.advice}")
     for rule in broken:
-        limit = 0.0 if arguments else LIMITS[rule]
-        print(
-            f"{rule}: {counts[rule]}, or {counts[rule] / max(words, 1) * 10_000:.1f} per 10,000 words; allowed: {limit}"
-        )
+        allowed = 0.0 if arguments else LIMITS[rule]
+        print(f"{rule}: {counts[rule]} in {words} words and {names} names; allowed in 10,000: {allowed}")
     return 1 if broken else 0
 
 

@@ -177,13 +177,13 @@ def log(route: str, error: Exception) -> None:
 
 
 def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    found = []
+    errors = []
     for each in error.errors:
-        source, *place = each["loc"]
-        known_to_caller = place[1:] if source == "body" else place  # the first is the name of the route's parameter
-        found.append({"place": ".".join(map(str, (source, *known_to_caller))), "message": each["msg"]})
-    detail = "; ".join(f"{item['place']}: {item['message']}" for item in found)
-    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=found)
+        source, *path = each["loc"]
+        known_to_caller = path[1:] if source == "body" else path  # the first is the name of the route's parameter
+        errors.append({"place": ".".join(map(str, (source, *known_to_caller))), "message": each["msg"]})
+    detail = "; ".join(f"{item['place']}: {item['message']}" for item in errors)
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=errors)
 
 
 def key_needed() -> HttpResponse:
@@ -339,8 +339,8 @@ class _NoFields(BodyModel):
 
     @classmethod
     def get_request_data(cls, request: HttpRequest, api: Any, path_params: dict[str, Any]) -> dict[str, Any] | None:
-        given = super().get_request_data(request, api, path_params) if request.content_type == JSON else None
-        refuse_unknown_names("field", given or (), ())
+        data = super().get_request_data(request, api, path_params) if request.content_type == JSON else None
+        refuse_unknown_names("field", data or (), ())
         return None
 
 

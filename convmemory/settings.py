@@ -164,7 +164,7 @@ Q_CLUSTER = {
 
 
 if Config.sso_only.read() and not (Config.oidc_providers.read() or Config.remote_user_header.read()):
-    raise SettingError("SSO_ONLY needs OIDC_PROVIDERS or REMOTE_USER_HEADER: without one nobody could sign in.")
+    raise SettingError("SSO_ONLY needs OIDC_PROVIDERS or REMOTE_USER_HEADER: without one no user could sign in.")
 if Config.remote_user_header.read() and Config.forwarded_allow_ips.read() in ([], ["*"]):
     raise SettingError(
         "REMOTE_USER_HEADER needs FORWARDED_ALLOW_IPS with the addresses or networks of the proxy, not *: only it may "

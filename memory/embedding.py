@@ -109,7 +109,7 @@ def _why_skipped(message: Message) -> str:
     if message.is_real_user or message.role == Message.Role.ASSISTANT:
         return ""
     if message.role == Message.Role.USER:
-        return "Nobody said this: a tool or a harness wrote it in the user's place."
+        return "No person said this: a tool or a harness wrote it for the user."
     return f"Messages of role {message.role} are not part of the memory."
 
 

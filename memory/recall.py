@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 from django.db import connection
+from django.utils.translation import gettext
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
@@ -309,7 +310,11 @@ def choose_messages(
     """
     prepared = ranked.turns.query
     compared = prepared.space is not None
-    notes = prepared.notes if compared else (*prepared.notes, "The threshold was not applied.")
+    notes = (
+        prepared.notes
+        if compared
+        else (*prepared.notes, gettext("Found by words only: similarity of meaning was not compared."))
+    )
     threshold = query.threshold
     if threshold is None:  # the probability of an answer, where it is known, says more than a cosine
         threshold = config.recall_threshold if ranked.turns.relevance.answerable is None else 0.0

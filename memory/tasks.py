@@ -5,7 +5,7 @@ from typing import Any
 
 from convmemory.core.measuring import timed
 from convmemory.core.postgres.archives import over_all_archives
-from convmemory.core.queue.fair_queue import asked_for, enqueue_for, owner_task, slice_end
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, slice_end, task
 from memory import records
 from memory.embedding import embed_messages
 
@@ -19,7 +19,7 @@ def enqueue_embed(*, archive_id: int, conversation_id: int, message_ids: Sequenc
     enqueue_for(archive_id, EMBED, conversation_id, list(message_ids), group="embed")
 
 
-@owner_task
+@task()
 def embed(conversation_id: int, message_ids: list[int], *, archive_id: int) -> dict[str, Any]:
     """Embed the messages until the slice ends."""
     result = embed_messages(

@@ -241,9 +241,9 @@ def _without_endings(word: str) -> str:
         word = word[: -len(ending)]
 
 
-# The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure. A long word is split at its
-# hyphenation points, which lie between its parts and between syllables. Whatever begins or ends at one counts as a part;
-# fragments that are not words do no harm, because users do not search for them. Source:
+# The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure. A long word is split at
+# its hyphenation points, which lie between its parts and between syllables. Whatever begins or ends at one counts as a
+# part; fragments that are not words do no harm, because users do not search for them. Source:
 # docs/adr/0053-index-each-text-in-its-language.md.
 
 

@@ -49,7 +49,7 @@ class Source(models.Model):
         max_length=300,
         default="",
         db_default="",
-        help_text="Those of its items beside English, as `search/languages.py` names them, with spaces between.",
+        help_text="Those of its items, besides English, as `search/languages.py` names them, with spaces between.",
     )
     unpacked_from = models.PositiveIntegerField(
         null=True, help_text="The first item whose postings a worker has not packed yet; null if it has packed all."
@@ -349,7 +349,9 @@ class RerankerWeight(models.Model):
     """The weight of a reranker in every search of this installation, and the measured gain."""
 
     name = models.CharField(max_length=300, unique=True, help_text="The model, or the address where none is named.")
-    weight = models.FloatField(help_text="Of its scaled score, beside 1 of the scaled fused score; 0 leaves it out.")
+    weight = models.FloatField(
+        help_text="Of its scaled score, compared with 1 of the scaled fused score; 0 leaves it out."
+    )
     questions = models.PositiveIntegerField(help_text="How many it was measured on.")
     gain = models.FloatField(help_text="In mean reciprocal rank, on folds that were left out.")
     fitted_at = models.DateTimeField(auto_now=True)

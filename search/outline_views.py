@@ -59,7 +59,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        missing = gettext("“%(words)s” does not stand here.") % {"words": self.typed or self.words}
+        missing = gettext("“%(words)s” does not occur here.") % {"words": self.typed or self.words}
         if not self.count:
             return missing
         text = ngettext("%(count)s turn with “%(words)s”", "%(count)s turns with “%(words)s”", self.count)

@@ -321,7 +321,7 @@ def _rank_with_operators(query: PreparedQuery, pipeline: Pipeline) -> SearchStat
         text = replace(text, phrases=())
         state = _retrieve_and_rank(replace(query, text=text), pipeline)
         if len(state.order):
-            sentence = gettext("No turn holds %(quoted)s word for word: the words were searched for.")
+            sentence = gettext("No turn contains %(quoted)s word for word: its words were searched for.")
             state.note(sentence % {"quoted": listed([f'"{phrase}"' for phrase in query.text.phrases])})
     if text.operators:
         free = _retrieve_and_rank(replace(query, text=QueryText(text.text)), pipeline)

@@ -51,7 +51,7 @@ class Reason(StrEnum):
 
 
 TOOLS: Mapping[Reason, str] = {
-    Reason.NO_CALLER: "user identity required: nobody is signed in, so there is nothing to search",
+    Reason.NO_CALLER: "user identity required: no user is signed in, so there is nothing to search",
     Reason.NOTHING_STORED: "no chat history found: nothing of this kind is stored yet. Import or add some first.",
     Reason.FILTERED_OUT: "Nothing stored passes the filters%(unknown)s. Change or leave out a filter.",
     Reason.NO_MATCH: "Nothing found contains these words. Use other words, or a full question.",

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from convmemory.core.models import OwnerTask
-from convmemory.core.queue.fair_queue import end_more, enqueue_for, owner_task, slice_end, take_more
+from convmemory.core.queue.fair_queue import end_more, enqueue_for, slice_end, take_more, task
 from search.indexing.active import IndexResult
 from search.indexing.batches import ITEMS_PER_BATCH
 from search.indexing.building import build_beside
@@ -34,7 +34,7 @@ def enqueue_sources(source_ids: Collection[int]) -> None:
         enqueue_index(archive_id=archive_id, source_id=source_id, as_of=updated_at)
 
 
-@owner_task
+@task()
 def index(source_id: int, *, archive_id: int) -> dict[str, Any]:
     """Index one source until the slice ends, together with short ones that wait; also in a space that is being built.
 

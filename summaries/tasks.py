@@ -3,7 +3,7 @@
 from typing import Any
 
 from convmemory.core.postgres.archives import over_all_archives
-from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, task
 from summaries.making import make_summary, summaries_to_make
 
 MAKE = "summaries.tasks.make"
@@ -14,7 +14,7 @@ def enqueue_summary(*, archive_id: int, summary_id: int, asked_by: int | None = 
     enqueue_for(archive_id, MAKE, summary_id, group="summary", person_id=asked_by)
 
 
-@long_owner_task
+@task(long=True)
 def make(summary_id: int, *, archive_id: int) -> dict[str, Any]:
     """Make one summary, or the next piece of a long one; the sweep retries failures."""
     outcome = make_summary(archive_id=archive_id, summary_id=summary_id)

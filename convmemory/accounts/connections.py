@@ -173,8 +173,8 @@ def client_values(client_id: str) -> dict[str, Any] | None:
         values, _ = signing.loads(client_id, salt=CLIENT_SALT)
     except signing.BadSignature:
         return None
-    found: dict[str, Any] = values
-    return found
+    values_of_client: dict[str, Any] = values
+    return values_of_client
 
 
 def client_secret(client_id: str) -> str:

@@ -83,8 +83,8 @@ def enter_archive_of(request: PageRequest, kwargs: Mapping[str, Any], *, reads: 
 
 def archive_choices(spaces: Sequence[Access]) -> list[tuple[str, str]]:
     """Return the values by which a query chooses an archive, each with the name that pages show."""
-    own = [("", gettext("All archives")), (MINE, gettext("Your own archive"))]
-    return own + [(str(access.archive_id), access.name) for access in spaces]
+    fixed = [("", gettext("All archives")), (MINE, gettext("Your own archive"))]
+    return fixed + [(str(access.archive_id), access.name) for access in spaces]
 
 
 def enter(request: HttpRequest, access: Access, *, reads: bool = False) -> None:

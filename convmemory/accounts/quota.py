@@ -58,7 +58,7 @@ def limits_of(*, archive_id: int) -> LimitsInForce:
 
 def whom_to_ask() -> str:
     """Return who gives people more, for refusals."""
-    return config.quota_contact or "whoever runs this server"
+    return config.quota_contact or "the people who run this server"
 
 
 @dataclass(frozen=True, slots=True)

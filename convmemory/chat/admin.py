@@ -120,7 +120,7 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
         "switch_off",
         permission="change_rows",
         verb="Switch off",
-        consequence="They answer nobody from now on.",
+        consequence="They answer no request from now on.",
         apply=lambda rows: _of(rows).update(switched_off_at=timezone.now()),
     )
     switch_on = confirmed_action(

@@ -1,34 +1,40 @@
 """The form of an agent. `agents.py` checks the values."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.callers import Caller
 from convmemory.chat.addresses import may_use_private_addresses
+from convmemory.chat.agents import has_endpoint
 from convmemory.chat.models import Agent
 from convmemory.context.strategies import STRATEGIES
 from convmemory.tools.registry import TOOLS, chat_tools
 
-PUBLIC_EXAMPLE, LOCAL_EXAMPLE = "https://models.example/v1", "http://127.0.0.1:11434/v1 for Ollama"
-STRATEGY_LABELS: Mapping[str, str] = {
-    "none": "Leave everything in, and fail where it does not fit",
-    "token_budget": "Leave the oldest messages out",
-    "summary_boundary": "Put summaries in the place of what they sum up",
-    "sliding_window": "Keep only the latest turns",
-    "tool_output_trim": "Shorten the output of tools",
-    "resurrection": "Bring back what matters for the question",
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+PUBLIC_EXAMPLE, LOCAL_EXAMPLE = "https://models.example/v1", "http://127.0.0.1:11434/v1 (Ollama)"
+STRATEGY_LABELS: Mapping[str, "StrOrPromise"] = {
+    "none": _("Leave everything in, and fail where it does not fit"),
+    "token_budget": _("Leave the oldest messages out"),
+    "summary_boundary": _("Put summaries in the place of what they sum up"),
+    "sliding_window": _("Keep only the latest turns"),
+    "tool_output_trim": _("Shorten the output of tools"),
+    "resurrection": _("Bring back what matters for the question"),
 }
-TOOL_LABELS: Mapping[str, str] = {
-    "ConversationSearch": "Search your conversations",
-    "search_chat_history": "Search for similar questions",
-    "conversation_recall": "Recall what was said",
-    "read_conversation": "Read a conversation",
-    "list_conversations": "List your conversations",
-    "document_search": "Search documents that are attached",
-    "search_events": "Search the event logs of agents",
-    "conversation_ask": "Answer one question from your conversations",
+TOOL_LABELS: Mapping[str, "StrOrPromise"] = {
+    "ConversationSearch": _("Search your conversations"),
+    "search_chat_history": _("Search for similar questions"),
+    "conversation_recall": _("Recall what was said"),
+    "read_conversation": _("Read a conversation"),
+    "list_conversations": _("List your conversations"),
+    "document_search": _("Search documents that are attached"),
+    "search_events": _("Search the event logs of agents"),
+    "conversation_ask": _("Answer one question from your conversations"),
 }
 
 
@@ -38,42 +44,49 @@ ADVANCED = ("context_window", "reply_tokens", "temperature", "context_strategies
 class AgentForm(forms.Form):
     """All fields of an agent; the key can be set and is never shown."""
 
-    name = forms.CharField(max_length=100)
-    system_prompt = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 6}))
+    name = forms.CharField(label=_("Name"), max_length=100)
+    system_prompt = forms.CharField(label=_("System prompt"), required=False, widget=forms.Textarea(attrs={"rows": 6}))
     base_url = forms.CharField(
         required=False,
         max_length=500,
-        label="Endpoint",
-        help_text=f"Any OpenAI-compatible address, such as {PUBLIC_EXAMPLE}. Empty: the server's own.",
+        label=_("Endpoint"),
     )
     api_key = forms.CharField(
         required=False,
-        label="Key of the endpoint",
+        label=_("Key of the endpoint"),
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted, never shown. Empty: unchanged, or deleted where the endpoint is another server.",
+        help_text=_("Stored encrypted, never shown. Empty: unchanged, or deleted if the endpoint is another server."),
     )
     model = forms.CharField(
         required=False,
+        label=_("Model"),
         max_length=200,
-        help_text="Empty: the server's own.",
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
-    context_window = forms.IntegerField(required=False, help_text="In tokens. Empty: the server's own.")
-    reply_tokens = forms.IntegerField(required=False, label="Reply limit", help_text="The longest reply, in tokens.")
-    temperature = forms.FloatField(required=False, help_text="0 to 2. Empty: the endpoint's own.")
+    context_window = forms.IntegerField(
+        required=False, label=_("Context window"), help_text=_("In tokens. Empty: the server's own.")
+    )
+    reply_tokens = forms.IntegerField(
+        required=False, label=_("Reply limit"), help_text=_("The longest reply, in tokens.")
+    )
+    temperature = forms.FloatField(
+        required=False, label=_("Temperature"), help_text=_("0 to 2. Empty: the endpoint's own.")
+    )
     tools = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     context_strategies = forms.MultipleChoiceField(
         required=False,
-        label="When a conversation grows too long",
+        label=_("When a conversation grows too long"),
         widget=forms.CheckboxSelectMultiple,
-        help_text="They run in this order. None: the oldest messages are left out until the rest fits.",
+        help_text=_("They run in this order. None: the oldest messages are left out until the rest fits."),
     )
 
     def __init__(self, *args: Any, caller: Caller, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if may_use_private_addresses(caller):
-            address = self.fields["base_url"]
-            address.help_text = str(address.help_text).replace(PUBLIC_EXAMPLE, LOCAL_EXAMPLE)
+        example = LOCAL_EXAMPLE if may_use_private_addresses(caller) else PUBLIC_EXAMPLE
+        otherwise = _("Empty: the server's own.") if has_endpoint(None, caller=caller) else ""
+        address = gettext("Any OpenAI-compatible address, such as %(example)s.") % {"example": example}
+        self.fields["base_url"].help_text = f"{address} {otherwise}".strip()
+        self.fields["model"].help_text = otherwise
         offered = {tool.name for tool in chat_tools()}
         offered |= set(self.initial.get("tools", ()))  # the agent keeps tools that a setting turns off now
         choices = [(tool.name, TOOL_LABELS.get(tool.name, tool.name)) for tool in TOOLS if tool.name in offered]
@@ -108,7 +121,7 @@ def initial_of(agent: Agent) -> dict[str, Any]:
     return {name: getattr(agent, name) for name in names} | {"context_strategies": list(agent.context_strategies)}
 
 
-def _strategy_choices(chosen: Sequence[str]) -> list[tuple[str, str]]:
+def _strategy_choices(chosen: Sequence[str]) -> "list[tuple[str, StrOrPromise]]":
     """Return the strategies to tick: those of the agent first, in its order, which the form preserves."""
     names = [*chosen, *(name for name in STRATEGIES if name not in chosen)]
     return [(name, STRATEGY_LABELS.get(name, name)) for name in names if name in STRATEGIES]

@@ -33,7 +33,7 @@ def _canonical(draft: MessageDraft) -> str:
     return json.dumps(values, sort_keys=True, default=str)
 
 
-def messages_after(drafts: Sequence[MessageDraft], hashes: Sequence[bytes], known: bytes) -> list[MessageDraft]:
+def messages_after(drafts: Sequence[MessageDraft], hashes: Sequence[bytes], last_hash: bytes) -> list[MessageDraft]:
     """Return the messages after the history `known`, without system messages."""
-    last = len(hashes) - 1 - list(reversed(hashes)).index(known)
+    last = len(hashes) - 1 - list(reversed(hashes)).index(last_hash)
     return [draft for draft in drafts[last + 1 :] if draft.role != "system"]

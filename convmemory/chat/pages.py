@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from convmemory.accounts.callers import Caller
-from convmemory.chat.agents import DEFAULT_NAME, HOW_TO_SET_UP, agents_of, model_of, usual_agent_id
+from convmemory.chat.agents import DEFAULT_NAME, agents_of, model_of, usual_agent_id
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
 from convmemory.chat.replies import take_over
@@ -170,8 +170,7 @@ def on_conversation_shown(
 ) -> PageAddition:
     values: dict[str, Any] = {}
     if is_whole and not caller.space:
-        composer = composer_for(caller=caller, conversation=conversation)
-        values = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
+        values = {"composer": composer_for(caller=caller, conversation=conversation)}
     replies = list(
         Reply.objects.filter(archive_id=caller.archive_id, conversation=conversation, question__in=messages).order_by(
             "pk"

@@ -12,6 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory import problems
@@ -19,7 +21,7 @@ from convmemory.accounts.async_authentication import caller_of_session
 from convmemory.accounts.pages import PageRequest, signed_in, to_login
 from convmemory.chat import agents, live, replies, versions
 from convmemory.chat import agents as agent_documents
-from convmemory.chat.agents import HOW_TO_SET_UP, agents_of, dry_run_of_agent
+from convmemory.chat.agents import agents_of, dry_run_of_agent
 from convmemory.chat.clients import Trial, list_models
 from convmemory.chat.forms import AgentForm, initial_of
 from convmemory.chat.models import Agent, Reply
@@ -51,7 +53,7 @@ EVENTS = "text/event-stream"
 MAX_RENDERED_CHARS = 20_000  # of a reply in one request; scripts send its last blocks
 # A new agent can search the archive, and documents that are attached.
 OF_A_NEW_AGENT = {"tools": ["ConversationSearch", "document_search"]}
-KEY_DROPPED = (
+KEY_DROPPED = gettext_noop(
     "The endpoint is another server now. The stored key was for the one before and is deleted: enter the key again."
 )
 
@@ -95,7 +97,6 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
     draft = ComposerContent(asked.text, asked.replaces)
     context = {
         "composer": composer_for(caller=asked.caller, conversation=conversation, written=draft),
-        "how_to_set_up": HOW_TO_SET_UP,
         "reason": str(error),
     }
     return render(request, "chat/new.html", context, status=status)
@@ -106,8 +107,7 @@ def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> Ht
 def new_chat(request: PageRequest) -> HttpResponse:
     """Show the composer of a conversation that does not exist yet."""
     composer = composer_for(caller=request.caller, conversation=None)
-    context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
-    return render(request, "chat/new.html", context)
+    return render(request, "chat/new.html", {"composer": composer})
 
 
 @require_POST
@@ -141,12 +141,7 @@ def edit_question(request: PageRequest, conversation_id: int, message_id: int) -
     conversation = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     text = replies.question_asked_here(caller=request.caller, conversation_id=conversation_id, message_id=message_id)
     composer = composer_for(caller=request.caller, conversation=conversation, written=ComposerContent(text, message_id))
-    context = {
-        "composer": composer,
-        "conversation": conversation,
-        "how_to_set_up": HOW_TO_SET_UP,
-    }
-    return render(request, "chat/new.html", context)
+    return render(request, "chat/new.html", {"composer": composer, "conversation": conversation})
 
 
 @require_POST
@@ -172,7 +167,7 @@ def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
     try:
         live.stop_here(replies.request_stop(caller=request.caller, conversation_id=conversation_id))
     except NotFound:
-        messages.info(request, "Nothing is being written any more.")
+        messages.info(request, _("Nothing is being written any more."))
     return redirect("conversation", conversation_id)
 
 
@@ -210,7 +205,6 @@ def list_agents(request: PageRequest) -> HttpResponse:
         "agents": of_caller,
         "server_endpoint": agents.has_endpoint(None, caller=request.caller),
         "can_chat": any(agents.has_endpoint(agent, caller=request.caller) for agent in [None, *of_caller]),
-        "how_to_set_up": HOW_TO_SET_UP,
     }
     return render(request, "chat/agents.html", context)
 
@@ -264,9 +258,9 @@ def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:
     except InvalidInput as error:
         form.add_error(None, str(error))
         return False
-    messages.success(request, f"“{saved.name}” is saved.")
+    messages.success(request, _("“%(name)s” is saved.") % {"name": saved.name})
     if saved.key_was_dropped:
-        messages.warning(request, KEY_DROPPED)
+        messages.warning(request, _(KEY_DROPPED))
     return True
 
 
@@ -276,10 +270,10 @@ def documents_of_agent(request: PageRequest, agent_id: int) -> HttpResponse:
     """Show the documents that the agent searches in its conversations; a POST attaches or detaches some."""
     of: dict[str, Any] = {"caller": request.caller, "agent_id": agent_id}
     attachments = Attachments(
-        heading=f"Documents of the agent “{agents.get_agent(**of).name}”",
-        purpose="This agent searches these documents in every conversation, beside those of the conversation itself.",
+        heading=_("Documents of the agent “%(name)s”") % {"name": agents.get_agent(**of).name},
+        purpose=_("In every conversation this agent searches the documents that are attached here."),
         back=reverse("agent", args=[agent_id]),
-        back_label="Back to the agent",
+        back_label=_("Back to the agent"),
         documents=agent_documents.documents_of_agent(**of),
         attach=lambda chosen: agent_documents.attach_to_agent(**of, document_ids=chosen),
         detach=lambda gone: agent_documents.detach_from_agent(**of, document_id=gone),
@@ -291,7 +285,7 @@ def documents_of_agent(request: PageRequest, agent_id: int) -> HttpResponse:
 @signed_in
 def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
     agents.delete_agent(caller=request.caller, agent_id=agent_id)
-    messages.success(request, "The agent is deleted. Its conversations stay.")
+    messages.success(request, _("The agent is deleted. Its conversations stay."))
     return redirect("agents")
 
 

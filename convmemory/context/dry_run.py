@@ -120,12 +120,12 @@ def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) ->
             )
         )
     yield from (row for row in kept if row.kind == "inserted")
-    own = [row for row in kept if row.kind != "inserted"]
+    stored = [row for row in kept if row.kind != "inserted"]
     # A row for each run of consecutive messages that the same strategy left out.
     removed = ((pk, step.name) for step in result.steps for pk in step.removed_ids if pk in places)
-    gone = sorted(((*places[pk], name) for pk, name in removed), key=lambda place: place[0])
+    gone = sorted(((*places[pk], name) for pk, name in removed), key=lambda removal: removal[0])
     for _, run in groupby(enumerate(gone), key=lambda item: (item[1][0] - item[0], item[1][2])):
         members = [member for _, member in run]
         (first, turn, strategy), (last, _, _) = members[0], members[-1]
-        own.append(DryRunRow("left out", first, last, turn, strategy=strategy))
-    yield from sorted(own, key=lambda row: row.position)
+        stored.append(DryRunRow("left out", first, last, turn, strategy=strategy))
+    yield from sorted(stored, key=lambda row: row.position)

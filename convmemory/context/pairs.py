@@ -22,19 +22,19 @@ def answers(messages: Sequence[ContextMessage]) -> dict[PartPlace, PartPlace]:
     Sources reuse ids, or have none. A result therefore answers the earliest open call with its id in the latest message
     with such calls.
     """
-    found: dict[PartPlace, PartPlace] = {}
+    results: dict[PartPlace, PartPlace] = {}
     open_calls: dict[str, deque[PartPlace]] = {}
     for index, message in enumerate(messages):
         for part_index, part in enumerate(message.parts):
-            place = PartPlace(index, part_index)
+            position = PartPlace(index, part_index)
             if isinstance(part, ToolCallPart) and message.role == "assistant":
                 same = open_calls.get(part.id)
                 if not same or same[-1].message != index:
                     same = open_calls[part.id] = deque()
-                same.append(place)
+                same.append(position)
             elif isinstance(part, ToolResultPart) and open_calls.get(part.call_id):
-                found[open_calls[part.call_id].popleft()] = place
-    return found
+                results[open_calls[part.call_id].popleft()] = position
+    return results
 
 
 def units(messages: Sequence[ContextMessage]) -> list[range]:

@@ -95,11 +95,11 @@ def _run(names: Sequence[str], messages: Messages, around: Surroundings) -> tupl
             reserved = replace(around, target=around.target - reserve)
         left = STRATEGIES[name](messages, reserved)
         kept = {message.message_id: message for message in left}
-        own = [message for message in messages if message.message_id is not None]
-        shortened = [message for message in own if kept.get(message.message_id, message).parts != message.parts]
+        stored = [message for message in messages if message.message_id is not None]
+        shortened = [message for message in stored if kept.get(message.message_id, message).parts != message.parts]
         step = StrategyStep(
             name=name,
-            removed_ids=_ids(message for message in own if message.message_id not in kept),
+            removed_ids=_ids(message for message in stored if message.message_id not in kept),
             shortened_ids=_ids(shortened),
             added=_inserted(left) - _inserted(messages),
             tokens_before=total(messages),

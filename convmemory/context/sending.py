@@ -130,11 +130,11 @@ def recall_left_out(
     newest = gone_messages.aggregate(position=Max("position"))["position"] or 0
     asked = RecallQuery(query, top_k=TOP_K, conversation_id=conversation_id, before_position=newest + 1)
     try:
-        found = recall(caller=caller, query=asked)
+        recalled = recall(caller=caller, query=asked)
     except SwitchedOff:
         return ""
     gone = frozenset(left_out)
-    messages = [message for message in found.messages if message.message_id in gone]
+    messages = [message for message in recalled.messages if message.message_id in gone]
     # The keys of openings that the model already sees, so that they are not inserted again.
     openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
     alive = {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}

@@ -84,8 +84,8 @@ def _newest(messages: Messages, room: int, *, cost: Callable[[Messages], int]) -
 
 def _question(messages: Sequence[ContextMessage]) -> ContextMessage | None:
     """Return the newest message that contains words of a user."""
-    said = (message for message in reversed(messages) if message.role == "user" and message.message_id is not None)
-    return next((message for message in said if spoken_text(message.parts)), None)
+    questions = (message for message in reversed(messages) if message.role == "user" and message.message_id is not None)
+    return next((message for message in questions if spoken_text(message.parts)), None)
 
 
 def summary_boundary(messages: Messages, around: Surroundings) -> Messages:
@@ -143,13 +143,13 @@ def tool_output_trim(messages: Messages, around: Surroundings) -> Messages:
 
 
 def _trim(messages: Sequence[ContextMessage], around: Surroundings) -> Messages:
-    found: list[ContextMessage] = []
+    trimmed: list[ContextMessage] = []
     for message in messages:
         parts = tuple(_trim_part(part, around) for part in message.parts)
-        found.append(
+        trimmed.append(
             message if parts == message.parts else measured(replace(message, parts=parts), around.count_tokens)
         )
-    return tuple(found)
+    return tuple(trimmed)
 
 
 def _trim_part(part: Part, around: Surroundings) -> Part:
@@ -200,10 +200,10 @@ def clean_strategies(value: object, *, single: object = None) -> list[str]:
     `value` is None. Without either, the default is returned. Raises: InvalidInput, which names the error and all valid
     names.
     """
-    given = single if value is None else value
-    if given is None or given == "":
+    chosen = single if value is None else value
+    if chosen is None or chosen == "":
         return list(DEFAULT_STRATEGIES)
-    names = [given] if isinstance(given, str) else given
+    names = [chosen] if isinstance(chosen, str) else chosen
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"context_strategies is a list of names: {_known_names()}.")
     if not names:

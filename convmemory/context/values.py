@@ -133,8 +133,8 @@ class FilterResult:
     def shortened_ids(self) -> tuple[int, ...]:
         """Return the messages that are sent, but not in full."""
         removed = set(self.removed_ids)
-        found = dict.fromkeys(number for step in self.steps for number in step.shortened_ids)
-        return tuple(number for number in found if number not in removed)
+        shortened = dict.fromkeys(number for step in self.steps for number in step.shortened_ids)
+        return tuple(number for number in shortened if number not in removed)
 
     @property
     def alive_ids(self) -> frozenset[int]:

@@ -61,8 +61,8 @@ def _part_tokens(part: Part, count_tokens: CountTokens) -> int:
 
 def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> list[dict[str, Any]]:
     """Return the value of `messages` in the request."""
-    found = answers(messages)
-    answered = set(found.values())
+    results = answers(messages)
+    answered = set(results.values())
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
     # An id for each call, unique in the request and the call's own if possible.
     names: dict[PartPlace, str] = {}
@@ -70,17 +70,17 @@ def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> lis
     for index, message in enumerate(messages):
         for part_index, part in enumerate(message.parts):
             if isinstance(part, ToolCallPart) and message.role == "assistant":
-                own = part.id if part.id and part.id not in taken else f"call_{message.position}_{part_index}"
-                taken.add(own)
-                names[PartPlace(index, part_index)] = own
+                call_id = part.id if part.id and part.id not in taken else f"call_{message.position}_{part_index}"
+                taken.add(call_id)
+                names[PartPlace(index, part_index)] = call_id
     for index, message in enumerate(messages):
         sent += _own(message, index, answered, names)
         for part_index, part in enumerate(message.parts):
             if isinstance(part, ToolCallPart) and message.role == "assistant":
-                place = PartPlace(index, part_index)
-                result = found.get(place)
+                position = PartPlace(index, part_index)
+                result = results.get(position)
                 text = _result_text(messages[result.message].parts[result.part]) if result else NO_RESULT
-                sent.append({"role": "tool", "tool_call_id": names[place], "content": text})
+                sent.append({"role": "tool", "tool_call_id": names[position], "content": text})
     return sent
 
 
@@ -91,15 +91,15 @@ def _own(
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part_index, part in enumerate(message.parts):
-        place = PartPlace(index, part_index)
+        position = PartPlace(index, part_index)
         if isinstance(part, ToolCallPart) and message.role == "assistant":
             function = {"name": part.name, "arguments": _json(part.input)}
-            calls.append({"id": names[place], "type": "function", "function": function})
+            calls.append({"id": names[position], "type": "function", "function": function})
         elif isinstance(part, ToolResultPart):
-            if place not in answered:
+            if position not in answered:
                 texts.append(f"[Result of a tool{f' ({part.name})' if part.name else ''}]\n{part.text}")
-        elif not isinstance(part, ThinkingPart) and (said := _plain_text(part)).strip():
-            texts.append(said)
+        elif not isinstance(part, ThinkingPart) and (text := _plain_text(part)).strip():
+            texts.append(text)
     content = "\n\n".join(texts)
     if calls:
         return [{"role": "assistant", "content": content or None, "tool_calls": calls}]

@@ -174,7 +174,7 @@ class LegalHoldAdmin(MetadataAdmin):
             action="hold_spaces",
             verb="Extend",
             consequence="Each space of which the person is, or was, a member gets a hold of its own with the same "
-            "reason: nothing in it can be deleted, whoever wrote it.",
+            "reason: nothing in it can be deleted, also what others wrote.",
             apply=apply,
         )
 
@@ -326,7 +326,7 @@ def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_re
             for row in rows
             if row["turn_number"] is not None
         ],
-        note="" if is_own else "Reading what somebody else wrote needs the permission, asks first, and is recorded.",
+        note="" if is_own else "Reading what another person wrote needs the permission, asks first, and is recorded.",
         links=links,
     )
 

@@ -67,7 +67,9 @@ class ConversationIn(Schema):
     source_id: str = Field(
         "", description="your own id of this conversation; unique among those you made through the API"
     )
-    system: str | list[Any] = Field("", description="a system prompt beside the messages: a string or a list of blocks")
+    system: str | list[Any] = Field(
+        "", description="a system prompt outside of the messages: a string or a list of blocks"
+    )
     messages: list[MessageIn] = Field([], max_length=MAX_MESSAGES)
 
 
@@ -294,7 +296,7 @@ class RevealedKey(Schema):
 class ShareLinkIn(Schema):
     turn: int | None = Field(None, ge=0, le=MAX_INTEGER, description="show this turn alone; without it, all of them")
     days: int | None = Field(None, ge=1, description="how long the link works; without it, for ever")
-    audience: Audience = Field("people", description="people who are signed in, or anybody")
+    audience: Audience = Field("people", description="people who are signed in, or any person")
 
 
 class ShareLinkOut(Schema):

@@ -10,7 +10,7 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.queue import run_import
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.postgres.archives import over_all_archives
-from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task, owner_task, slice_end
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, slice_end, task
 
 RUN = "convmemory.conversations.tasks.run"
 
@@ -20,7 +20,7 @@ def enqueue_import(*, archive_id: int, import_id: int, started_by: int | None = 
     enqueue_for(archive_id, RUN, import_id, group="import", person_id=started_by)
 
 
-@long_owner_task
+@task(long=True)
 def run(import_id: int, *, archive_id: int) -> dict[str, Any]:
     """Import one upload in a separate process, then enqueue the owner's next, which may have arrived meanwhile."""
     state = run_import(archive_id=archive_id, import_id=import_id)
@@ -37,7 +37,7 @@ def enqueue_undo(row: Import) -> None:
     enqueue_for(row.archive_id, "convmemory.conversations.tasks.undo_import", row.pk, group="import")
 
 
-@owner_task
+@task()
 def undo_import(import_id: int, *, archive_id: int) -> dict[str, Any]:
     """Undo one import for one slice of time."""
     row = Import.objects.filter(pk=import_id, archive_id=archive_id).first()
@@ -51,7 +51,7 @@ def enqueue_count(archive_id: int, *, person_id: int | None = None) -> None:
     enqueue_for(archive_id, count, group="statistics", person_id=person_id)
 
 
-@owner_task
+@task()
 def count_for_statistics(*, archive_id: int) -> dict[str, Any]:
     """Count conversations for one slice of time."""
     end, counted = slice_end(), 0

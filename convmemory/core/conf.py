@@ -225,7 +225,7 @@ def secret_key(path: Path) -> str:
     """
     if not path.exists():
         if (path.parent / "postgres" / "PG_VERSION").exists():
-            raise SettingError(f"{path} is missing, but the database beside it was made with it: {KEY_LOST}")
+            raise SettingError(f"{path} is missing, but the database next to it was made with it: {KEY_LOST}")
         with suppress(FileExistsError), written_whole(path, replaces=False) as file:  # another process was faster
             file.write(secrets.token_urlsafe(50).encode("ascii"))
     key = path.read_text(encoding="ascii").strip()

@@ -298,7 +298,9 @@ class Config(ServerSettings):
         "any number",
     )
     quota_contact = text(
-        "", "whom a refusal tells people to ask for more, such as `it@example.org`", shown="whoever runs this server"
+        "",
+        "whom a refusal tells people to ask for more, such as `it@example.org`",
+        shown="the people who run this server",
     )
     max_request_mb = whole(8, 1, 1024, "the largest request of a signed-in user that is no upload, in MB")
     max_anonymous_request_kb = whole(1024, 16, 1_048_576, "the largest request without a valid key or session, in KB")

@@ -29,7 +29,7 @@ class OwnerTask(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="The member who asked for it in a space; nobody for the owner's own.",
+        help_text="The member who asked for it in a space; empty for the owner's own.",
     )
     task_id = models.UUIDField(default=uuid.uuid4, editable=False)
     key = models.CharField(max_length=300, unique=True, help_text="The function with its arguments.")

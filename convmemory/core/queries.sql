@@ -304,7 +304,7 @@ END
 $body$
 
 -- name: apply_policies
--- Puts policies on every table with `owner_id`, whoever created it, and on the tables of spaces; replaces those of
+-- Puts policies on every table with `owner_id`, also those of extensions, and on the tables of spaces; replaces those of
 -- versions without spaces; idempotent.
 DO $body$
 DECLARE

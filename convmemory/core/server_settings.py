@@ -121,7 +121,7 @@ class ServerSettings:
     require_second_factor = choice(
         "off",
         ("off", "staff", "all"),
-        "the people for whom a password is not enough: `staff` and superusers, or `all`; without a second factor they "
+        "the people who need more than a password: `staff` and superusers, or `all`; without a second factor they "
         "set one up after the next right password ([Second factors](signing-in.md#second-factors))",
     )
 

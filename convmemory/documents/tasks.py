@@ -3,7 +3,7 @@
 from typing import Any
 
 from convmemory.core.postgres.archives import over_all_archives
-from convmemory.core.queue.fair_queue import asked_for, enqueue_for, long_owner_task
+from convmemory.core.queue.fair_queue import asked_for, enqueue_for, task
 from convmemory.documents.drawing import draw_pages, first_of_batch
 from convmemory.documents.processing import process_document, unfinished_documents
 
@@ -22,13 +22,13 @@ def enqueue_drawing(*, archive_id: int, document_id: int, page: int) -> None:
     enqueue_for(archive_id, DRAW, document_id, first_of_batch(page), group="pictures")
 
 
-@long_owner_task
+@task(long=True)
 def draw(document_id: int, first: int, *, archive_id: int) -> dict[str, Any]:
     """Draw some pages of a PDF in a separate process."""
     return {"drawn": draw_pages(archive_id=archive_id, document_id=document_id, first=first)}
 
 
-@long_owner_task
+@task(long=True)
 def process(document_id: int, *, archive_id: int) -> dict[str, Any]:
     """Read one document in a separate process."""
     return {"status": process_document(archive_id=archive_id, document_id=document_id)}

@@ -21,6 +21,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import PageRequest, archive_choices, enter_archive_of, in_archive
 from convmemory.conversations.importing.imports import get_import
 from convmemory.conversations.importing.kept_uploads import opened
+from convmemory.conversations.messages.storage_quota import room_left
 from convmemory.conversations.pages.browsing_views import came_from
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.reading import get_conversation
@@ -95,6 +96,7 @@ def library_page(request: PageRequest) -> HttpResponse:
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
         "max_mb": config.max_document_mb,
+        "room": room_left(archive_id=request.caller.archive_id),
         "accepted": ACCEPTED,
         "upload_address": request.build_absolute_uri(reverse("api:upload_document")),
     }
@@ -290,7 +292,7 @@ def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
     conversation = get_conversation(**of)
     attachments = Attachments(
         heading=_("Documents of “%(title)s”") % {"title": conversation.title or _("Untitled conversation")},
-        purpose=_("In this conversation the assistant searches these documents, and those of the agent that answers."),
+        purpose=_("In this conversation the assistant searches the documents that are attached here, and the agent's."),
         back=conversation.get_absolute_url(),
         back_label=_("Back to the conversation"),
         documents=library.attached_documents(**of),

@@ -47,6 +47,7 @@ WAIT_S = 30.0  # the longest wait in a line
 OTHERS_S = 60.0  # after another user's request, in which a flood has fewer places
 CONTENDED_S = 3.0  # the same before a request of a flood, which pauses after it: with no other user, for nothing
 RETRY_AFTER_S = 5
+REFUSAL_PAUSE_S = 3.0  # before a refusal: clients that are refused at once ask again at once
 
 HEALTH = "/health"
 WAITING_FOR_A_MODEL = re.compile(r"/v1/.*|/chat/send|/conversations/\d+/send|/api/v1/conversations/\d+/stream")
@@ -106,7 +107,7 @@ class Stage:
                 del self._by_caller[name]
 
 
-class Places:
+class Semaphore:
     """A caller's places, with a first-in-first-out line for them. Of `most` places, `number()` can be used now."""
 
     def __init__(self, most: int, number: Callable[[], int]) -> None:
@@ -146,10 +147,10 @@ class Caller:
 
     def __init__(self, name: str, requests_at_once: Callable[[str], int]) -> None:
         self.name = name
-        self.requests = Places(config.requests_per_user, lambda: requests_at_once(name))
-        self.pieces = Places(1, lambda: 1)
+        self.requests = Semaphore(config.requests_per_user, lambda: requests_at_once(name))
+        self.pieces = Semaphore(1, lambda: 1)
         streams = _streams_at_once(name)
-        self.streams = Places(streams, lambda: streams)
+        self.streams = Semaphore(streams, lambda: streams)
         self.loop = asyncio.get_running_loop()
 
     @property
@@ -177,8 +178,11 @@ class ConcurrencyLimit:
         *,
         knows_sender: Callable[[Scope], Awaitable[bool]] = is_signed_in,
         clock: Callable[[], float] = time.monotonic,
+        refusal_pause_s: float = REFUSAL_PAUSE_S,
     ) -> None:
         self.application, self.knows_sender, self.clock = application, knows_sender, clock
+        self._refusal_pause_s = refusal_pause_s
+        self._refusing = 0  # requests that wait for their refusal
         self.receiving, self.running = Stage(part=2), Stage(part=1)
         self.callers: dict[str, Caller] = {}
         self._lookups = 0
@@ -193,12 +197,22 @@ class ConcurrencyLimit:
         name = await self._name_of(scope)
         stage = self.receiving if has_body(scope) else self.running
         if (refusal := stage.refusal(name)) is not None:
-            await refuse(scope, send, refusal)
+            await self.refuse(scope, send, refusal)
         elif is_free:
             with stage.one_more(name):
                 await self.application(scope, receive, send)
         else:
             await _Request(self, self.caller(name), scope, receive, send).run(stage)
+
+    async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        """Refuse a request after a pause, or at once if as many wait for theirs as may be answered at once."""
+        if self._refusing < config.max_concurrent_requests:
+            self._refusing += 1
+            try:
+                await asyncio.sleep(self._refusal_pause_s)
+            finally:
+                self._refusing -= 1
+        await refuse(scope, send, refusal)
 
     async def _name_of(self, scope: Scope) -> str:
         """Return the caller's name.
@@ -269,7 +283,7 @@ class _Request:
         self._body = Body(scope, receive, send, knows_sender=limit.knows_sender)
         self._places = caller.streams if waits_for_others(scope) else caller.requests
         self._stage = ExitStack()
-        self._work: tuple[Caller, Places] | None = None  # of which it has a place: requests, or pieces
+        self._work: tuple[Caller, Semaphore] | None = None  # of which it has a place: requests, or pieces
         self._turn: Caller | None = None  # the callers without an account, if it has one of their places for requests
         self._works_since = 0.0
         self._waited_s = 0.0  # in line for that place
@@ -282,7 +296,7 @@ class _Request:
     async def run(self, stage: Stage) -> None:
         """Run the application on the request, in the stage that its arrival begins."""
         if self._places.entered >= self._places.most + config.waiting_per_user:
-            await refuse(self._scope, self._send, _TOO_MANY_OF_CALLER)
+            await self._limit.refuse(self._scope, self._send, _TOO_MANY_OF_CALLER)
             return
         self._places.entered += 1
         self._stage.enter_context(stage.one_more(self._caller.name))
@@ -393,7 +407,7 @@ class _Request:
         self._begin_work(self._caller, self._places, arrived)
         return None
 
-    async def _wait_for(self, places: Places) -> bool:
+    async def _wait_for(self, places: Semaphore) -> bool:
         """Take a place, after a wait in line if need be; return False if that took too long, or the client left."""
         if places.take():
             return True
@@ -406,7 +420,7 @@ class _Request:
             strangers, self._turn = self._turn, None
             self._leave(strangers, strangers.requests)
 
-    def _begin_work(self, caller: Caller, places: Places, arrived: float) -> None:
+    def _begin_work(self, caller: Caller, places: Semaphore, arrived: float) -> None:
         self._work, self._works_since = (caller, places), self._limit.clock()
         self._waited_s = self._works_since - arrived
 
@@ -422,7 +436,7 @@ class _Request:
             self._leave(caller, places)
 
     @staticmethod
-    async def _wait_in_line(places: Places, *ends: "asyncio.Future[Message]", is_patient: bool = False) -> bool:
+    async def _wait_in_line(places: Semaphore, *ends: "asyncio.Future[Message]", is_patient: bool = False) -> bool:
         """Take a place, after a wait in line if need be; return False if that took too long, or one of `ends` came."""
         if places.take():
             return True
@@ -457,7 +471,7 @@ class _Request:
             self._leave(self._caller, self._caller.streams)
         self._limit.forget_if_idle(self._caller)
 
-    def _leave(self, caller: Caller, places: Places) -> None:
+    def _leave(self, caller: Caller, places: Semaphore) -> None:
         places.leave()
         self._limit.forget_if_idle(caller)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from convmemory.core.queue.fair_queue import enqueue, enqueue_for, long_owner_task, slice_end, unrecorded
+from convmemory.core.queue.fair_queue import enqueue, enqueue_for, slice_end, task, unrecorded
 from convmemory.ops.doctor import alerting
 from convmemory.ops.doctor.models_area import remember_models
 from convmemory.ops.models import OwnArchive, SweepRun
@@ -37,16 +37,16 @@ def erase(user_id: int) -> dict[str, Any]:
 
 def finish_erasures() -> dict[str, Any]:
     """Resume erasures whose worker died; scheduled every ten minutes."""
-    found = unfinished()
-    for user_id in found:
+    user_ids = unfinished()
+    for user_id in user_ids:
         enqueue_erasure(user_id)
-    return {"enqueued": len(found)}
+    return {"enqueued": len(user_ids)}
 
 
 def send_alerts() -> dict[str, Any]:
     """Examine the installation, and mail operators what is newly wrong or well again; scheduled every hour."""
-    found, ended = alerting.examine_and_tell()
-    return {"found": found, "ended": ended}
+    begun, ended = alerting.examine_and_tell()
+    return {"found": begun, "ended": ended}
 
 
 def prune_measures() -> dict[str, Any]:
@@ -59,7 +59,7 @@ def enqueue_archive(row: OwnArchive) -> None:
     enqueue_for(row.person_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive")
 
 
-@long_owner_task
+@task(long=True)
 def write_own_archive(own_archive_id: int, *, archive_id: int) -> dict[str, Any]:
     """Write one archive; if a worker dies half way, its partial file is not used, and another worker starts over."""
     return {"state": exporting.write_archive(archive_id=archive_id, own_archive_id=own_archive_id) or "gone"}

@@ -83,13 +83,13 @@ class DeleteAccountForm(forms.Form):
             field.label, field.widget = _("Your user name"), forms.TextInput(attrs={"autocomplete": "off"})
 
     def clean_confirmation(self) -> str:
-        given: str = self.cleaned_data["confirmation"]
+        confirmation: str = self.cleaned_data["confirmation"]
         if self._has_password:
-            if not is_password_of(user=self.user, password=given, address=self._address):
+            if not is_password_of(user=self.user, password=confirmation, address=self._address):
                 raise forms.ValidationError(_("That is not your password. Nothing was deleted."))
-        elif given != self.user.get_username():
+        elif confirmation != self.user.get_username():
             raise forms.ValidationError(_("That is not your user name. Nothing was deleted."))
-        return given
+        return confirmation
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -123,11 +123,11 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, with METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
     if not config.metrics:
         return HttpResponse("Metrics are off: METRICS=1 turns them on.\n", status=404, content_type="text/plain")
-    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    kind, _, credential = request.headers.get("Authorization", "").partition(" ")
     is_allowed = request.user.is_active and request.user.is_staff
     if kind:
         token = config.metrics_token
-        is_allowed = bool(token) and kind == "Bearer" and constant_time_compare(given, token)
+        is_allowed = bool(token) and kind == "Bearer" and constant_time_compare(credential, token)
     if not is_allowed:
         return HttpResponse(
             "Send `Authorization: Bearer METRICS_TOKEN`, or sign in as staff.\n",
@@ -184,11 +184,11 @@ def make_archive(request: PageRequest) -> HttpResponse:
 def fetch_archive(request: PageRequest, own_archive_id: int) -> FileResponse:
     """Send the archive as a file."""
     row = exporting.get_archive(caller=request.caller, own_archive_id=own_archive_id)
-    place = row.file.name or ""
-    if row.state != OwnArchive.State.DONE or not document_storage().exists(place):
+    path = row.file.name or ""
+    if row.state != OwnArchive.State.DONE or not document_storage().exists(path):
         raise NotFound("This archive is not there yet, or no longer.")
     name = f"convmemory-{timezone.localtime(row.created_at):%Y-%m-%d}.zip"
-    return FileResponse(document_storage().open(place), as_attachment=True, filename=name)
+    return FileResponse(document_storage().open(path), as_attachment=True, filename=name)
 
 
 @require_POST

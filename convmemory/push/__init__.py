@@ -1,4 +1,4 @@
 """The client that sends transcripts from another machine: standard library only, installed without the rest.
 
-`places.py`, the folders of agents' conversations, is also used by the server's own `sync` and `watch`.
+`stores.py`, the folders of agents' conversations, is also used by the server's own `sync` and `watch`.
 """

@@ -39,11 +39,11 @@ from . import hook, stdio
 from .account import Account
 from .agents import AGENTS, RECALL, Wires
 from .application import PROGRAM, interpreter, interpreter_of, modules_of, own_modules
-from .places import existing_places, is_of_chats
 from .pushing import ERROR_EXIT, OFFLINE_EXIT, arrivals, in_words, push, push_once
 from .repositories import Repository, repository_of
 from .rules import Rules
 from .sending import Offline, PushError, Server, detail_of, request
+from .stores import existing_stores, is_of_chats
 from .wiring import Wiring, chosen_agents
 
 MAX_FILE_CHARS = 1_000_000
@@ -262,8 +262,8 @@ def _show_rules(account: Account) -> None:
         print(f"Nothing is sent or recalled: {rules.stop}.")
     if rules.projects is not None:
         print(f"Only these projects ({account.projects_file}): {', '.join(rules.projects) or 'none'}")
-    files = ((place, path) for place in existing_places(home=account.home) for path in place.files())
-    verdicts = (rules.of_file(place, path) for place, path in files if is_of_chats(place, path))
+    files = ((store, path) for store in existing_stores(home=account.home) for path in store.files())
+    verdicts = (rules.of_file(store, path) for store, path in files if is_of_chats(store, path))
     for reason, count in Counter(verdict.reason for verdict in verdicts if verdict.reason).most_common():
         print(f"Left out: {in_words(count)}: {reason}")
 

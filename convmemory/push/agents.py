@@ -1,6 +1,6 @@
 """The table of agents that `connect` knows: how each is found, and what is written into which of its files.
 
-In paths, `{claude}` and the like are folders that `places.folders` resolves. In values, `$PROGRAM`, `$ARGUMENTS` and
+In paths, `{claude}` and the like are folders that `stores.folders` resolves. In values, `$PROGRAM`, `$ARGUMENTS` and
 `$COMMAND` (both, as a list) start the client's `mcp`, `$URL` is the server's MCP address, and `$BEARER` the header
 with the key. Source: the agents' documentation, and the programs themselves where `tried` says so.
 """

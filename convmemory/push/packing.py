@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 from .databases import DATABASES, Session, can_divide
 from .ledger import Ledger
-from .places import Place, is_of_chats
 from .projects import Unreadable, can_reduce, is_shared, name_of, reduce, sessions_in
 from .repositories import FOLDERS_FILE, folders_as_text
 from .rules import Rules
+from .stores import SessionStore, is_of_chats
 
 MAX_FILES = 50  # a refused archive is halved until the file at fault is alone
 MAX_BYTES = 64 * 1024**2  # of files, before compression; an interrupted upload starts again at its archive
@@ -49,7 +49,7 @@ class Item:
     `ended`, of these only the one that has ended.
     """
 
-    place: Place
+    store: SessionStore
     path: Path
     name: str
     digest: str
@@ -67,26 +67,26 @@ class Ended:
     id: str
     transcript: str
 
-    def has(self, place: Place, path: Path) -> bool:
+    def has(self, store: SessionStore, path: Path) -> bool:
         """Return whether the file is of this session alone, or a database with it from which it can be taken."""
-        if is_shared(place, path):
-            return path.suffix in DATABASES and can_divide(place.agent) and bool(self._sessions(place, path))
+        if is_shared(store, path):
+            return path.suffix in DATABASES and can_divide(store.agent) and bool(self._sessions(store, path))
         transcript = Path(self.transcript)
         is_transcript = path.name == transcript.name and path.resolve() == transcript.resolve()
-        return is_transcript or self.is_session(Session(name_of(place, path), ""))
+        return is_transcript or self.is_session(Session(name_of(store, path), ""))
 
     def is_session(self, session: Session) -> bool:
         return bool(self.id) and session.has_id(self.id)
 
-    def _sessions(self, place: Place, path: Path) -> list[Session]:
+    def _sessions(self, store: SessionStore, path: Path) -> list[Session]:
         try:
-            return [session for session in sessions_in(place, path) if self.is_session(session)] if self.id else []
+            return [session for session in sessions_in(store, path) if self.is_session(session)] if self.id else []
         except Unreadable:
             return []
 
 
 def unsent(
-    places: Iterable[Place],
+    stores: Iterable[SessionStore],
     *,
     server: str,
     ledger: Ledger,
@@ -98,19 +98,19 @@ def unsent(
 
     Files that vanish meanwhile are passed over.
     """
-    for place in places:
-        if place.agent == "opencode" and place.path.name == "session":
+    for store in stores:
+        if store.agent == "opencode" and store.path.name == "session":
             continue  # OpenCode's old folders: a session is hundreds of files there, which only `sync` reads together
-        for path in place.files():
-            if not is_of_chats(place, path) or (ended is not None and not ended.has(place, path)):
+        for path in store.files():
+            if not is_of_chats(store, path) or (ended is not None and not ended.has(store, path)):
                 continue
-            if place.within is not None and not path.resolve().is_relative_to(place.within):
+            if store.within is not None and not path.resolve().is_relative_to(store.within):
                 continue
             try:
-                item = _item(place, path, ledger)
+                item = _item(store, path, ledger)
             except OSError:
                 continue  # deleted, or being replaced: the next run reads it
-            if not is_shared(place, path) and ledger.was_sent(server, item.digest):
+            if not is_shared(store, path) and ledger.was_sent(server, item.digest):
                 continue
             try:
                 reason, item = _under(rules, item, ended)
@@ -122,32 +122,32 @@ def unsent(
                 yield item
 
 
-def _item(place: Place, path: Path, ledger: Ledger) -> Item:
+def _item(store: SessionStore, path: Path, ledger: Ledger) -> Item:
     """Return the file as a whole. Raises: OSError."""
     status = path.stat()
     log = path.with_name(f"{path.name}-wal")
-    logged = log.stat() if path.suffix in DATABASES and place.contains(log) else None
+    logged = log.stat() if path.suffix in DATABASES and store.contains(log) else None
     size = status.st_size + (logged.st_size if logged else 0)
     modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
     digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
     if not digest:
         digest = _digest([path, log] if logged else [path])
         ledger.record_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
-    return Item(place, path, _name(place, path), digest, size, tuple(_companions(place, path)))
+    return Item(store, path, _name(store, path), digest, size, tuple(_companions(store, path)))
 
 
 def _under(rules: Rules, item: Item, ended: Ended | None) -> tuple[str, Item]:
     """Return why the file is left out, or an empty string and what of it may be sent."""
-    if ended is not None and is_shared(item.place, item.path):
-        sessions = [session for session in sessions_in(item.place, item.path) if ended.is_session(session)]
+    if ended is not None and is_shared(item.store, item.path):
+        sessions = [session for session in sessions_in(item.store, item.path) if ended.is_session(session)]
         reason = max(map(rules.reason, sessions), default="")
         digest = hashlib.sha256(f"{item.digest}\n{ended.id}".encode()).hexdigest()
         folders = tuple(sorted({session.project for session in sessions}))
         return reason, replace(item, digest=digest, rules=rules, ended=ended, folders=folders)
-    verdict = rules.of_file(item.place, item.path)
+    verdict = rules.of_file(item.store, item.path)
     if verdict.reason or not verdict.left_out:
         return verdict.reason, replace(item, folders=verdict.folders)
-    if not can_reduce(item.place, item.path):
+    if not can_reduce(item.store, item.path):
         return "has sessions that are left out, and cannot be divided", item
     # Sent again once other sessions are left out.
     names = sorted(f"{session.id} {session.project}" for session in verdict.left_out)
@@ -181,18 +181,18 @@ def pack(items: Sequence[Item], target: Path, *, home: Path) -> None:
             archive.writestr(zipfile.ZipInfo(FOLDERS_FILE, MADE), text)  # the same folders give the same archive
 
 
-def _name(place: Place, path: Path) -> str:
-    return f"{place.agent}/{path.relative_to(place.path.parent).as_posix()}"
+def _name(store: SessionStore, path: Path) -> str:
+    return f"{store.agent}/{path.relative_to(store.path.parent).as_posix()}"
 
 
-def _companions(place: Place, path: Path) -> Iterator[tuple[Path, str]]:
-    for relative in _COMPANIONS.get(place.agent, ()):
+def _companions(store: SessionStore, path: Path) -> Iterator[tuple[Path, str]]:
+    for relative in _COMPANIONS.get(store.agent, ()):
         folder, steps = path.parent, relative.split("/")
         for _ in steps[:-1]:
             folder = folder.parent
         beside = folder / steps[-1]
-        if beside.is_relative_to(place.path) and place.contains(beside):
-            yield beside, _name(place, beside)
+        if beside.is_relative_to(store.path) and store.contains(beside):
+            yield beside, _name(store, beside)
 
 
 def _digest(paths: Iterable[Path]) -> str:
@@ -222,7 +222,7 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str, item: Item) -> None:
             part = Path(folder) / "part"
             ended = item.ended
             reduce(
-                item.place, copy, part,
+                item.store, copy, part,
                 lambda session: not rules.reason(session) and (ended is None or ended.is_session(session)),
             )  # fmt: skip
             copy = part

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .databases import DATABASES, Session, can_divide, folder_of, folder_of_thread, stored_sessions, write_sessions
-from .places import Place
+from .stores import SessionStore
 
 MAX_NAMED_BYTES = 4096
 
@@ -56,49 +56,49 @@ _NOT_OF_SLUGS = re.compile(r"[^a-zA-Z0-9]++")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def is_shared(place: Place, path: Path) -> bool:
+def is_shared(store: SessionStore, path: Path) -> bool:
     """Return whether the file contains sessions of several folders."""
     return path.suffix in DATABASES or path.name == "history.jsonl"
 
 
-def name_of(place: Place, path: Path) -> str:
+def name_of(store: SessionStore, path: Path) -> str:
     """Return the path of a file in the folders of its agent."""
-    return path.relative_to(place.path if place.path.is_dir() else place.path.parent).as_posix()
+    return path.relative_to(store.path if store.path.is_dir() else store.path.parent).as_posix()
 
 
-def can_reduce(place: Place, path: Path) -> bool:
+def can_reduce(store: SessionStore, path: Path) -> bool:
     """Return whether `reduce` can divide the file."""
-    return path.suffix not in DATABASES or can_divide(place.agent)
+    return path.suffix not in DATABASES or can_divide(store.agent)
 
 
-def sessions_in(place: Place, path: Path) -> list[Session]:
+def sessions_in(store: SessionStore, path: Path) -> list[Session]:
     """Return the sessions in a file. Raises: Unreadable."""
     try:
         if path.suffix in DATABASES:
-            return list(stored_sessions(place.agent, path))
-        if is_shared(place, path):
-            return [session for session, _ in _typed(place, path)]
-        return [Session(name_of(place, path), project) for project in _projects(place, path)]
+            return list(stored_sessions(store.agent, path))
+        if is_shared(store, path):
+            return [session for session, _ in _typed(store, path)]
+        return [Session(name_of(store, path), project) for project in _projects(store, path)]
     except (OSError, sqlite3.Error, ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from error
 
 
-def reduce(place: Place, path: Path, target: Path, keeps: Callable[[Session], bool]) -> None:
+def reduce(store: SessionStore, path: Path, target: Path, keeps: Callable[[Session], bool]) -> None:
     """Write a copy of a shared file with the sessions that are kept, and with nothing that belongs to none.
 
     Raises: Unreadable, OSError, sqlite3.Error.
     """
     if path.suffix not in DATABASES:
         with target.open("wb") as file:
-            file.writelines(line for session, line in _typed(place, path) if keeps(session))
+            file.writelines(line for session, line in _typed(store, path) if keeps(session))
         return
-    ids = {session.id for session in stored_sessions(place.agent, path) if keeps(session)}
-    write_sessions(place.agent, path, target, ids)
+    ids = {session.id for session in stored_sessions(store.agent, path) if keeps(session)}
+    write_sessions(store.agent, path, target, ids)
 
 
-def _projects(place: Place, path: Path) -> Iterator[str]:
+def _projects(store: SessionStore, path: Path) -> Iterator[str]:
     """Yield the folder of one session; several if its name can mean several, an empty string if there is none."""
-    if place.agent == "gemini-cli":
+    if store.agent == "gemini-cli":
         roots = [folder / ".project_root" for folder in list(path.parents)[:3]]
         root = next((root for root in roots if root.is_file()), None)
         if root is None:
@@ -106,24 +106,24 @@ def _projects(place: Place, path: Path) -> Iterator[str]:
             return
         with root.open("rb") as file:
             yield file.read(MAX_NAMED_BYTES).decode("utf-8", "replace").strip()
-    elif place.agent == "cursor":
+    elif store.agent == "cursor":
         named = path.parts[path.parts.index("agent-transcripts") - 1]
         yield from list(_folders_named(Path(path.anchor), named)) or [""]
     elif path.name.endswith(".jsonl.zst"):
-        yield _codex_folder(place, path)
-    elif place.agent == "folder":
+        yield _codex_folder(store, path)
+    elif store.agent == "folder":
         named = ""
         if path.suffix in (".json", ".jsonl"):
             with contextlib.suppress(ValueError, RecursionError):
-                named = _field(place, path)
+                named = _field(store, path)
         yield named or str(path.parent)
     else:
-        yield _field(place, path)
+        yield _field(store, path)
 
 
-def _field(place: Place, path: Path) -> str:
+def _field(store: SessionStore, path: Path) -> str:
     name = path.name.removesuffix(".messages.json") if path.name.endswith(".messages.json") else path.stem
-    for file, keys in _FIELDS.get(place.agent, ()):
+    for file, keys in _FIELDS.get(store.agent, ()):
         other = path.parent / file.format(name=name) if file else path
         if other.is_file():
             for value in _values(other):
@@ -177,7 +177,7 @@ def _folders_named(folder: Path, name: str) -> Iterator[str]:
             yield from _folders_named(each, name[len(slug) + 1 :])
 
 
-def _codex_folder(place: Place, path: Path) -> str:
+def _codex_folder(store: SessionStore, path: Path) -> str:
     """Return the folder of a compressed rollout: from it if this Python can, or from Codex' own list of threads."""
     try:
         from compression import zstd  # type: ignore[import-not-found]  # since Python 3.14
@@ -187,16 +187,16 @@ def _codex_folder(place: Place, path: Path) -> str:
         with zstd.open(path, "rb") as file:
             return next((folder_of(cwd) for line in file if (cwd := _at(json.loads(line), "payload.cwd"))), "")
     for id in _UUID.findall(path.name)[:1]:
-        for database in sorted(place.path.parent.glob("state*.sqlite"), reverse=True):
+        for database in sorted(store.path.parent.glob("state*.sqlite"), reverse=True):
             folder = folder_of_thread(database, id)
             if folder:
                 return folder
     raise Unreadable("it is compressed, and this Python cannot read it: use Python 3.14 or newer")
 
 
-def _typed(place: Place, path: Path) -> Iterator[tuple[Session, bytes]]:
+def _typed(store: SessionStore, path: Path) -> Iterator[tuple[Session, bytes]]:
     """Yield the lines of a history of prompts with their sessions."""
-    of_codex = dict(_codex_sessions(path.parent)) if place.agent == "codex-history" else {}
+    of_codex = dict(_codex_sessions(path.parent)) if store.agent == "codex-history" else {}
     with path.open("rb") as file:
         for line in file:
             try:
@@ -209,8 +209,8 @@ def _typed(place: Place, path: Path) -> Iterator[tuple[Session, bytes]]:
 
 def _codex_sessions(folder: Path) -> Iterator[tuple[str, str]]:
     for name in ("sessions", "archived_sessions"):
-        place = Place("codex", folder / name, (".jsonl", ".jsonl.zst"))
-        for path in place.files():
+        store = SessionStore("codex", folder / name, (".jsonl", ".jsonl.zst"))
+        for path in store.files():
             for id in _UUID.findall(path.name)[:1]:
-                for session in sessions_in(place, path):
+                for session in sessions_in(store, path):
                     yield id, session.project

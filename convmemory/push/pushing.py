@@ -21,10 +21,10 @@ from .application import PROGRAM
 from .hook import TURN_S, log
 from .ledger import Ledger
 from .packing import Ended, Item, batches, pack, unsent
-from .places import existing_places, places_within
 from .projects import Unreadable
 from .rules import Rules
 from .sending import Answer, Offline, PushError, Server, send, space_to_write
+from .stores import existing_stores, stores_within
 
 OFFLINE_EXIT, ERROR_EXIT = 3, 2
 SHOWN_FOLDERS = 30
@@ -90,8 +90,8 @@ def _push_once(options: argparse.Namespace, counts: Counter[str], *, is_offer: b
     if options.folder and not options.folder.is_dir():
         raise PushError(f"There is no folder {options.folder}.")
     home = options.home
-    places = places_within(options.folder, home=home) if options.folder else existing_places(home=home)
-    if is_offer and not any(next(place.files(), None) for place in places):
+    stores = stores_within(options.folder, home=home) if options.folder else existing_stores(home=home)
+    if is_offer and not any(next(store.files(), None) for store in stores):
         return 0
     needs_key = options.space or not options.list
     server = Server(options.server or account.address(), (options.key or account.key()) if needs_key else "")
@@ -102,7 +102,7 @@ def _push_once(options: argparse.Namespace, counts: Counter[str], *, is_offer: b
         # What was sent to a space is recorded apart from what was sent to the owner's archive.
         target = server.address if space is None else f"{server.address} space {space}"
         left_out: Counter[str] = Counter()
-        waiting = list(unsent(places, server=target, ledger=ledger, rules=rules, left_out=left_out, ended=ended))
+        waiting = list(unsent(stores, server=target, ledger=ledger, rules=rules, left_out=left_out, ended=ended))
         if options.list:
             print(f"{in_words(len(waiting))} to send")
             for item in waiting:
@@ -111,7 +111,7 @@ def _push_once(options: argparse.Namespace, counts: Counter[str], *, is_offer: b
             return 0
         if options.folder is None and ended is None:
             agreed = ledger.agreed(target)
-            new = [item for item in waiting if item.place.agent not in agreed]
+            new = [item for item in waiting if item.store.agent not in agreed]
             if is_offer and not new:
                 return 0
             if new and not _agree(new, left_out, target, is_told=options.yes):
@@ -121,9 +121,9 @@ def _push_once(options: argparse.Namespace, counts: Counter[str], *, is_offer: b
                     print(f"Nothing was sent. {later}", file=sys.stdout if is_offer else sys.stderr)
                     return 0 if is_offer else ERROR_EXIT
                 print(f"Of agents that were not agreed to, nothing is sent. {later}", file=sys.stderr)
-                waiting = [item for item in waiting if item.place.agent in agreed]
+                waiting = [item for item in waiting if item.store.agent in agreed]
             else:
-                ledger.record_agreement(target, {item.place.agent for item in new})
+                ledger.record_agreement(target, {item.store.agent for item in new})
         print(f"{in_words(len(waiting))} to send")
         counts.update(_send_all(waiting, server, space, ledger, target, home=home))
         print(f"{in_words(counts['taken'])} sent, {counts['refused']} refused, {counts['left']} left for the next time")
@@ -133,7 +133,7 @@ def _push_once(options: argparse.Namespace, counts: Counter[str], *, is_offer: b
 def _agree(items: Collection[Item], left_out: Counter[str], target: str, *, is_told: bool) -> bool:
     """Show the files by agent and folder, and return whether the user agrees to send them."""
     folders = Counter(
-        (item.place.agent, item.folders[0] if len(item.folders) == 1 else "(no folder is named)") for item in items
+        (item.store.agent, item.folders[0] if len(item.folders) == 1 else "(no folder is named)") for item in items
     )
     print(f"On this machine are sessions that were not sent to {target}:")
     for (agent, folder), count in folders.most_common(SHOWN_FOLDERS):

@@ -14,8 +14,8 @@ from pathlib import Path
 from .account import Account
 from .databases import Session
 from .ignoring import Pattern, is_ignored, parse_patterns
-from .places import Place
 from .projects import Unreadable, is_shared, sessions_in
+from .stores import SessionStore
 
 IGNORE_FILE = ".convmemory-ignore"
 SWITCH = "CONVMEMORY"
@@ -66,18 +66,18 @@ class Rules:
             self._reasons[session.project] = self._reason_of(session.project)
         return self._reasons[session.project]
 
-    def of_file(self, place: Place, path: Path) -> "Verdict":
+    def of_file(self, store: SessionStore, path: Path) -> "Verdict":
         """Return what of a file may leave."""
         if not self.off.isdisjoint((str(path), str(path.resolve()))):
             return Verdict(f"ran with {SWITCH}=off")
         try:
-            sessions = sessions_in(place, path)
+            sessions = sessions_in(store, path)
         except Unreadable as error:
             return Verdict(f"cannot be read: {error}", is_read=False)
         reasons = {session: self.reason(session) for session in sessions}
         folders = {session.project for session in sessions if not reasons[session]}
         # A file of one session has several only if its name can mean several folders.
-        is_out = all(reasons.values()) if is_shared(place, path) else any(reasons.values())
+        is_out = all(reasons.values()) if is_shared(store, path) else any(reasons.values())
         return Verdict(
             max(reasons.values()) if reasons and is_out else "",
             tuple(sorted(folders)),

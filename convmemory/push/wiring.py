@@ -18,8 +18,8 @@ from .account import Account
 from .agents import AGENTS, Agent, Entry, Wires, agent_named, entries_of
 from .application import application, interpreter
 from .edits import MISSING, Target, Unreadable, insert, read, remove
-from .places import folders
 from .sending import PushError
+from .stores import folders
 
 RECORD = "wired.json"
 SECRET, PROGRAM_MODE = 0o600, 0o755
@@ -46,7 +46,7 @@ class Inserted:
         return Target(self.form, tuple(self.keys), self.is_item, self.marker)
 
     @property
-    def place(self) -> tuple[str, str, tuple[str, ...]]:
+    def key(self) -> tuple[str, str, tuple[str, ...]]:
         return self.agent, self.form, tuple(self.keys)
 
 
@@ -114,9 +114,9 @@ class Wiring:
         created: set[str] = set()  # files that were created for entries that are replaced
         # All are taken out before the first is put in, so that what encloses them goes and comes with them.
         for old in self._entries_of(agent.slug)[::-1]:
-            if old.place not in values:
+            if old.key not in values:
                 lines += self._take_out(old)
-            elif old.value != values[old.place] and self._is_unchanged(old):
+            elif old.value != values[old.key] and self._is_unchanged(old):
                 self._take_out(old)
                 created |= {old.file} if old.is_new else set()
         for entry in entries:
@@ -171,8 +171,8 @@ class Wiring:
             return False
 
     def _put_in(self, agent: Agent, entry: Entry, created: Collection[str]) -> list[str]:
-        place = (agent.slug, entry.target.form, entry.target.keys)
-        old = next((present for present in self._record.entries if present.place == place), None)
+        key = (agent.slug, entry.target.form, entry.target.keys)
+        old = next((present for present in self._record.entries if present.key == key), None)
         path = Path(old.file) if old else self._file_of(entry)
         present = read(self._text(path) or "", entry.target, old.value if old else entry.value)
         if old and present is MISSING:

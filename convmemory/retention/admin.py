@@ -28,11 +28,11 @@ class RetentionLimitForm(forms.ModelForm):  # type: ignore[type-arg]
         values = super().clean() or {}
         if not self.errors and not values.get("is_confirmed"):
             count = count_everywhere(RetentionLimit(**{name: values[name] for name in OF_THE_RULE}))
-            place = "puts into the trash" if config.trash_days else "deletes for good"
+            consequence = "puts into the trash" if config.trash_days else "deletes for good"
             self.add_error(
                 "is_confirmed",
-                f"Of everybody's conversations, this {place} {count:,} now, also those with a star or pin, and others "
-                "when they are as old. Tick here and save again.",
+                f"Of everybody's conversations, this {consequence} {count:,} now, also those with a star or pin, and "
+                "others when they are as old. Tick here and save again.",
             )
         return values
 

@@ -85,15 +85,15 @@ def apply_rules(*, caller: Caller, deadline: float) -> bool:
 
 def owners_with_old(*, limit: int) -> list[int]:
     """Return owners of whose conversations a rule or limit finds some."""
-    found: set[int] = set()
+    archive_ids: set[int] = set()
     for rule in RetentionLimit.objects.all():
-        found.update(found_by(rule).order_by().values_list("archive_id", flat=True).distinct()[:limit])
-    for own in RetentionRule.objects.order_by("pk").iterator(chunk_size=500):
-        if len(found) >= limit:
+        archive_ids.update(found_by(rule).order_by().values_list("archive_id", flat=True).distinct()[:limit])
+    for rule_of_archive in RetentionRule.objects.order_by("pk").iterator(chunk_size=500):
+        if len(archive_ids) >= limit:
             break
-        if own.archive_id not in found and found_by(own).exists():
-            found.add(own.archive_id)
-    return sorted(found)[:limit]
+        if rule_of_archive.archive_id not in archive_ids and found_by(rule_of_archive).exists():
+            archive_ids.add(rule_of_archive.archive_id)
+    return sorted(archive_ids)[:limit]
 
 
 def count_everywhere(rule: AgeRule) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 from convmemory.accounts.callers import Caller
 from convmemory.core.postgres.archives import over_all_archives
-from convmemory.core.queue.fair_queue import enqueue_for, owner_task, slice_end
+from convmemory.core.queue.fair_queue import enqueue_for, slice_end, task
 from convmemory.retention import rules, trash
 
 SWEPT = 200
@@ -15,7 +15,7 @@ def enqueue_deletion(archive_id: int) -> None:
     enqueue_for(archive_id, "convmemory.retention.tasks.delete_due", group="trash")
 
 
-@owner_task
+@task()
 def delete_due(*, archive_id: int) -> dict[str, Any]:
     """Delete what is due in one person's trash for one slice of time."""
     finished = trash.delete_due(caller=Caller.for_archive(archive_id), deadline=slice_end())
@@ -31,7 +31,7 @@ def sweep() -> dict[str, Any]:
     return {"enqueued": len(owners)}
 
 
-@owner_task
+@task()
 def apply_rules(*, archive_id: int) -> dict[str, Any]:
     """Put one person's conversations that rules find into the trash for one slice of time."""
     finished = rules.apply_rules(caller=Caller.for_archive(archive_id), deadline=slice_end())

@@ -61,8 +61,8 @@ def page_of_trash(*, caller: Caller, limit: int, start: int = 0) -> tuple[list[T
     named = Coalesce(NullIf("title", Value("")), "name", output_field=CharField())
     conversations = rows["conversation"].values_list(Value("conversation"), "pk", "title", "trashed_at")
     documents = rows["document"].values_list(Value("document"), "pk", named, "trashed_at")
-    found = conversations.union(documents, all=True).order_by("-trashed_at", "pk")[start : start + limit + 1]
-    page = [Trashed(*row) for row in found]
+    trashed_rows = conversations.union(documents, all=True).order_by("-trashed_at", "pk")[start : start + limit + 1]
+    page = [Trashed(*row) for row in trashed_rows]
     return page[:limit], start + limit if len(page) > limit else None
 
 
@@ -93,9 +93,9 @@ def empty(*, caller: Caller) -> int:
     Raises: OnLegalHold if the caller is held.
     """
     refuse_held(archive_id=caller.archive_id)
-    own = Q(archive_id=caller.archive_id, trashed_at__gt=last_expired())
+    is_kept = Q(archive_id=caller.archive_id, trashed_at__gt=last_expired())
     return sum(
-        model.with_trash.filter(own, NOT_HELD[kind]).update(trashed_at=DUE_NOW) for kind, model in MODELS.items()
+        model.with_trash.filter(is_kept, NOT_HELD[kind]).update(trashed_at=DUE_NOW) for kind, model in MODELS.items()
     )
 
 

@@ -51,8 +51,8 @@ def change(request: PageRequest) -> HttpResponse:
         return render(request, "retention/delete.html", context)
     if action == "empty":
         count = trash.empty(caller=caller)
-        said = ngettext("%(count)s thing is deleted for good.", "%(count)s things are deleted for good.", count)
-        messages.success(request, said % {"count": count})
+        note = ngettext("%(count)s thing is deleted for good.", "%(count)s things are deleted for good.", count)
+        messages.success(request, note % {"count": count})
     else:
         trash.delete_now(caller=caller, kind=kind, object_id=object_id)
         messages.success(request, _("It is deleted for good."))
@@ -70,8 +70,8 @@ def rules_page(request: PageRequest) -> HttpResponse:
         rules.remove_rule(caller=caller, rule_id=number_or_refuse(text, f"{text[:40]!r} is not a rule's number.") or 0)
         messages.success(request, _("The rule is removed."))
         return redirect("retention-rules")
-    own = Conversation.objects.filter(archive_id=caller.archive_id)
-    sources = list(own.order_by("source").values_list("source", flat=True).distinct()[:MAX_SOURCES])
+    conversations = Conversation.objects.filter(archive_id=caller.archive_id)
+    sources = list(conversations.order_by("source").values_list("source", flat=True).distinct()[:MAX_SOURCES])
     form = RuleForm(request.POST or None, instance=RetentionRule(archive_id=caller.archive_id), sources=sources)
     count = None
     if request.method == "POST" and form.is_valid():

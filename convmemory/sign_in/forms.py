@@ -55,7 +55,7 @@ class ChangePasswordForm(PasswordChangeForm):
         self._address = address
 
     def clean_old_password(self) -> str:
-        given: str = self.cleaned_data["old_password"]
-        if not is_password_of(user=self.user, password=given, address=self._address):
+        password: str = self.cleaned_data["old_password"]
+        if not is_password_of(user=self.user, password=password, address=self._address):
             raise ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
-        return given
+        return password

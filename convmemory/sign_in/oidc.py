@@ -84,8 +84,8 @@ def begun(provider: IdentityProvider, *, cookie: str, answer: Mapping[str, str])
         raise SignInRefused(
             _("This sign-in was not begun in this browser, or took longer than ten minutes. Begin again.")
         )
-    found: Mapping[str, str] = kept
-    return found
+    begin: Mapping[str, str] = kept
+    return begin
 
 
 def finish(provider: IdentityProvider, *, kept: Mapping[str, str], answer: Mapping[str, str]) -> SignedIn:

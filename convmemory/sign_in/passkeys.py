@@ -66,8 +66,8 @@ def creation_options(user: User, host: str) -> str:
             name=user.get_username(), id=user.pk.to_bytes(8), display_name=user.get_username()
         ),
         [
-            PublicKeyCredentialDescriptor(type=PublicKeyCredentialType.PUBLIC_KEY, id=bytes(known.credential_id))
-            for known in passkeys_of(user)
+            PublicKeyCredentialDescriptor(type=PublicKeyCredentialType.PUBLIC_KEY, id=bytes(passkey.credential_id))
+            for passkey in passkeys_of(user)
         ],
         resident_key_requirement=ResidentKeyRequirement.REQUIRED,
         user_verification=VERIFIED,
@@ -95,7 +95,7 @@ def add_passkey(user: User, *, name: str, answer: str, host: str) -> list[str]:
         made = _server(host).register_complete(state, response).credential_data
         if made is None or isinstance(made.public_key, UnsupportedKey):
             raise ValueError("no key of a kind that was asked for")
-        known = {"credential_id": made.credential_id, "public_key": cbor.encode(dict(made.public_key))}
+        credential = {"credential_id": made.credential_id, "public_key": cbor.encode(dict(made.public_key))}
     except UNREADABLE as error:
         raise PasskeyRefused(_("The browser has made no passkey that this server can use. Try again.")) from error
     with acting_for(user.pk):
@@ -103,7 +103,7 @@ def add_passkey(user: User, *, name: str, answer: str, host: str) -> list[str]:
             raise PasskeyRefused(_("You have %(count)s passkeys: remove one first.") % {"count": MOST_PASSKEYS})
         try:
             with transaction.atomic():
-                Passkey.objects.create(person_id=user.pk, name=name, **known)
+                Passkey.objects.create(person_id=user.pk, name=name, **credential)
                 return second_factor.ensure_recovery_codes(user)
         except IntegrityError as error:
             raise PasskeyRefused(_("This passkey is known already.")) from error
@@ -120,31 +120,31 @@ def owner_of_answer(answer: str, *, host: str, purpose: str = SIGN_IN) -> User:
     state = _state_of(challenge, purpose)
     with acting_for(person_id):
         passkeys = Passkey.objects.filter(person_id=person_id, credential_id=response.raw_id)
-        found = passkeys.select_related("person").first()
-        if found is None:
+        passkey = passkeys.select_related("person").first()
+        if passkey is None:
             raise PasskeyRefused(_("This server does not know that passkey, or no longer. Sign in another way."))
-        public_key = CoseKey.parse(cast("Mapping[int, Any]", cbor.decode(bytes(found.public_key))))
-        key = AttestedCredentialData.create(NO_AAGUID, bytes(found.credential_id), public_key)
+        public_key = CoseKey.parse(cast("Mapping[int, Any]", cbor.decode(bytes(passkey.public_key))))
+        key = AttestedCredentialData.create(NO_AAGUID, bytes(passkey.credential_id), public_key)
         try:
             _server(host).authenticate_complete(state, [key], response)
         except UNREADABLE as error:
-            raise PasskeyRefused(_("The passkey is not valid here. Try again."), found.person_id) from error
+            raise PasskeyRefused(_("The passkey is not valid here. Try again."), passkey.person_id) from error
         # One statement, so that of two requests with the same answer one is refused.
-        rows = Passkey.objects.filter(pk=found.pk, last_challenge_us__lt=state["made_us"])
+        rows = Passkey.objects.filter(pk=passkey.pk, last_challenge_us__lt=state["made_us"])
         if not rows.update(last_challenge_us=state["made_us"], last_used_at=timezone.now()):
-            raise PasskeyRefused(_("This answer was used before. Try again."), found.person_id)
-    if not found.person.is_active or not found.person.has_usable_password():
-        raise PasskeyRefused(_("Your account is deactivated, or does not sign in here."), found.person_id)
-    return found.person
+            raise PasskeyRefused(_("This answer was used before. Try again."), passkey.person_id)
+    if not passkey.person.is_active or not passkey.person.has_usable_password():
+        raise PasskeyRefused(_("Your account is deactivated, or does not sign in here."), passkey.person_id)
+    return passkey.person
 
 
 def passkey_of(user: User, passkey_id: int) -> Passkey:
     """Return a passkey of the user. Raises: NotFound."""
     with acting_for(user.pk):
-        found = Passkey.objects.filter(person_id=user.pk, pk=passkey_id).first()
-    if found is None:
+        passkey = Passkey.objects.filter(person_id=user.pk, pk=passkey_id).first()
+    if passkey is None:
         raise NotFound(f"There is no passkey {passkey_id}.")
-    return found
+    return passkey
 
 
 def rename_passkey(user: User, passkey_id: int, name: str) -> None:
@@ -157,9 +157,9 @@ def rename_passkey(user: User, passkey_id: int, name: str) -> None:
 @transaction.atomic
 def remove_passkey(user: User, passkey_id: int) -> None:
     """Delete a passkey; without another and an app, the recovery codes, too. Raises: NotFound, InvalidInput."""
-    found = passkey_of(user, passkey_id)
+    passkey = passkey_of(user, passkey_id)
     with acting_for(user.pk):
-        found.delete()
+        passkey.delete()
         if not second_factor.has_second_factor(user):
             second_factor.refuse_last_factor(user)
             SecondFactor.objects.filter(person_id=user.pk).delete()
@@ -175,10 +175,10 @@ def _server(host: str) -> Fido2Server:
 def _read(answer: str) -> Mapping[str, Any]:
     if len(answer) > MOST_CHARS:
         raise ValueError("too long")
-    found = json.loads(answer)
-    if not isinstance(found, dict):
+    fields = json.loads(answer)
+    if not isinstance(fields, dict):
         raise TypeError("no object")
-    return found
+    return fields
 
 
 def _challenge(purpose: str) -> bytes:

@@ -118,8 +118,8 @@ def set_up_app(user: User, secret: str, code: str) -> list[str]:
 
 def ensure_recovery_codes(user: User) -> list[str]:
     """Return new recovery codes if the user has none left, else nothing."""
-    found = factor_of(user)
-    return [] if found is not None and found.recovery_code_hashes else renew_recovery_codes(user)
+    factor = factor_of(user)
+    return [] if factor is not None and factor.recovery_code_hashes else renew_recovery_codes(user)
 
 
 def renew_recovery_codes(user: User) -> list[str]:
@@ -170,11 +170,11 @@ def accept_code(*, user: User, code: str, address: str) -> bool:
 def _use_up(user: User, code: str) -> bool:
     with acting_for(user.pk):
         rows = SecondFactor.objects.filter(person_id=user.pk)
-        found = rows.first()
-        if found is None:
+        row = rows.first()
+        if row is None:
             return False
         if len(code) == DIGITS:
-            secret = decrypt(found.app_secret_encrypted)
+            secret = decrypt(row.app_secret_encrypted)
             step = _step_of(secret, code) if secret else None
             return step is not None and rows.filter(app_last_step__lt=step).update(app_last_step=step) == 1
         code_hash = _recovery_hash(user, code)

@@ -50,16 +50,16 @@ def find_events(caller: Caller | None, arguments: SearchEventsInput) -> SearchEv
         if not rows:
             return SearchEventsOutput(results=[], note="No other event reports the same.", reason=Reason.NO_MATCH)
         return SearchEventsOutput(results=[_found(row) for row in rows])
-    found = search_events(
+    events = search_events(
         caller=caller,
         conversation_id=arguments.conversation_id,
         filters=EventFilters(words=arguments.words, level=arguments.level),
         after_id=arguments.after_id,
         limit=arguments.limit,
     )
-    if found:
-        last = found[-1].pk if len(found) == arguments.limit else None
-        return SearchEventsOutput(results=[_found(row) for row in found], next_after_id=last)
+    if events:
+        last = events[-1].pk if len(events) == arguments.limit else None
+        return SearchEventsOutput(results=[_found(row) for row in events], next_after_id=last)
     if not Event.objects.filter(outside_trash("conversation"), archive_id=caller.archive_id).exists():
         return _nothing(Reason.NOTHING_STORED, "Event logs come with the sessions of some agents only.")
     if arguments.after_id:

@@ -92,7 +92,7 @@ ORDER BY d.source_id
 LIMIT %(limit)s
 
 -- name: index_status
--- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed; the same of
+-- How many items of one owner, or of all owners if the owner is null, exist, wait, were given up and failed; the same of
 -- documents alone; how many of those that wait are not found by their words either; how many documents are being read
 -- and how many imports have not ended; since when the first item waits.
 WITH stored AS (
@@ -190,7 +190,7 @@ WHERE r.{number} >= s.item_count AND i.indexed_version = s.version
 DELETE FROM {table} WHERE {number} = ANY(%(numbers)s)
 
 -- name: lock_index_states
--- Keeps everybody else from changing how far sources are indexed, until the transaction ends.
+-- Keeps other transactions from changing how far sources are indexed, until the transaction ends.
 LOCK TABLE search_sourceindex IN SHARE ROW EXCLUSIVE MODE
 
 -- name: space_laggards

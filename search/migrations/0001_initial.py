@@ -96,7 +96,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(help_text='The model, or the address where none is named.', max_length=300, unique=True)),
-                ('weight', models.FloatField(help_text='Of its scaled score, beside 1 of the scaled fused score; 0 leaves it out.')),
+                ('weight', models.FloatField(help_text='Of its scaled score, compared with 1 of the scaled fused score; 0 leaves it out.')),
                 ('questions', models.PositiveIntegerField(help_text='How many it was measured on.')),
                 ('gain', models.FloatField(help_text='In mean reciprocal rank, on folds that were left out.')),
                 ('fitted_at', models.DateTimeField(auto_now=True)),
@@ -120,7 +120,7 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveBigIntegerField(default=0)),
                 ('spoken_length', models.PositiveIntegerField(default=0, help_text='Sum of the lengths of its items.')),
                 ('layout', models.PositiveSmallIntegerField(db_default=4, default=4, help_text="The version of what is derived from its items' rows; an old one is brought up to the newest.")),
-                ('languages', models.CharField(db_default='', default='', help_text='Those of its items beside English, as `search/languages.py` names them, with spaces between.', max_length=300)),
+                ('languages', models.CharField(db_default='', default='', help_text='Those of its items, besides English, as `search/languages.py` names them, with spaces between.', max_length=300)),
                 ('unpacked_from', models.PositiveIntegerField(help_text='The first item whose postings a worker has not packed yet; null if it has packed all.', null=True)),
                 ('words_missing_from', models.PositiveIntegerField(help_text='The first item whose words are not stored, or not as they are now; null if all are.', null=True)),
                 ('behind_since', models.DateTimeField(help_text='When the first change was stored that is not indexed yet; null if all are.', null=True)),

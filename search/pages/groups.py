@@ -27,8 +27,8 @@ LIKE_CHARS = 300
 _WORD = re.compile(r"[^\W_]+")
 SHOWN_PER_GROUP = 3
 REASONS = {
-    "words": _("Words of the query stand in it."),
-    "words nearby": _("Words of the query stand in the turns beside it."),
+    "words": _("It contains words of the query."),
+    "words nearby": _("The turns next to it contain words of the query."),
     "passage": _("One passage means the same."),
     "turn": _("The whole means the same."),
     "late interaction": _("Word by word, its meaning is near."),

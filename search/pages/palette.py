@@ -142,7 +142,7 @@ def _searches(caller: Caller, words: Iterable[str]) -> list[PaletteEntry]:
     matching = [row for row in [*saved, *recent] if all(folded(word) in folded(row.text) for word in words)]
     return [
         PaletteEntry(
-            row.text or gettext("Filters alone"),
+            row.text or gettext("Filters only"),
             filters_in(row.address),
             "star" if row.saved_at else "clock",
             f"{reverse('search')}?{row.address}",

@@ -8,7 +8,7 @@
   const main = () => one("#main");
   const query = () => one("#q");
 
-  /** What scrolls: the reading pane beside the list, the whole page on a narrow screen. */
+  /** What scrolls: the reading pane next to the list, the whole page on a narrow screen. */
   const scroller = () =>
     getComputedStyle(main()).overflowY === "auto" ? main() : document.scrollingElement;
 
@@ -231,7 +231,7 @@
     event.preventDefault();
   });
 
-  // A form sends the bare names of a folder's files: where each lay goes beside them.
+  // A form sends the bare names of a folder's files: where each lay is sent with them.
   document.addEventListener("submit", ({ target }) => {
     const folder = one("input[webkitdirectory]", target), paths = one("input[name=paths]", target);
     if (folder && paths) paths.value = JSON.stringify([...folder.files].map((file) => file.webkitRelativePath));

@@ -128,7 +128,7 @@ async function ask(section) {
   }
 }
 
-/** Shows the answer of this page's question: what is there already, what Enter asked for, or a button that asks. */
+/** Shows the answer of this page's question: an answer that is shown already, what Enter asked for, or a button that asks. */
 function show() {
   asked?.abort();
   const box = one("#results [data-ask]");

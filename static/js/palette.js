@@ -156,7 +156,7 @@
       event.preventDefault();
       open();
     } else if (event.target.matches("dialog[open]")) {
-      event.target.close(); // beside the dialog, on its backdrop
+      event.target.close(); // outside of the dialog, on its backdrop
     }
   });
 

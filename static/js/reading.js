@@ -1,4 +1,4 @@
-/* Reading a conversation: its title edited in place, copying links, messages and code, the outline beside it, and the
+/* Reading a conversation: its title edited in place, copying links, messages and code, the outline next to it, and the
    words that were looked for marked. Without this file titles are changed in the menu and the outline is a page. */
 (() => {
   "use strict";
@@ -126,7 +126,7 @@
 
   document.addEventListener("convmemory:find", find);
 
-  /** Fills the panel where it stands beside the page. */
+  /** Fills the panel next to the page. */
   function reopenOutline() {
     isReopening = true; // the caret stays where it is: the keys of the page go on working
     if (panel()?.hidden && !rows().length && isStanding()) one("[data-outline-link]").click();
@@ -267,7 +267,7 @@
 
   for (const type of ["wheel", "touchmove", "keydown", "pointerdown"]) {
     addEventListener(type, ({ target, key }) => {
-      const isScrollBar = target === pane(); // pressed beside its content
+      const isScrollBar = target === pane(); // pressed outside of its content
       if (type === "keydown") isRead ||= SCROLL_KEYS.includes(key) && !target.closest?.("input, textarea, select, #list");
       else if (type === "pointerdown") isRead ||= isScrollBar;
       else isRead ||= Boolean(target.closest?.("#main"));

@@ -15,7 +15,7 @@ import pytest
 
 from convmemory.push.agents import agent_named
 from convmemory.push.edits import MISSING, Target, read
-from convmemory.push.places import existing_places, is_of_chats
+from convmemory.push.stores import existing_stores, is_of_chats
 from tests.agents.conftest import RESULTS, Steps
 from tests.agents.programs import NEWEST, PROGRAMS, Home, Program, install
 from tests.agents.scripted_model import ASKED, CHINESE, FAILS, FIRST, FIXED, KNOWN, QUERY, SECOND, STEERING, THIRD
@@ -302,8 +302,8 @@ def keeping_sessions(home: Home, version: str) -> Iterator[None]:
 
 
 def session_files(home: Home) -> Iterator[Path]:
-    for place in existing_places(home=home.folder, environment={}):
-        yield from (path for path in place.files() if is_of_chats(place, path))
+    for store in existing_stores(home=home.folder, environment={}):
+        yield from (path for path in store.files() if is_of_chats(store, path))
 
 
 def hook_log(home: Home) -> str:

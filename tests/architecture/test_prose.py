@@ -45,6 +45,33 @@ def test_avoided_word_is_found_in_docstring_and_comment(text: str, rule: str, wo
     assert findings_of(f"x = 1\n{comment}") == [(rule, 2, words)]
 
 
+@pytest.mark.parametrize(
+    ("source", "findings"),
+    [
+        ("found = 1", [("names", "found")]),
+        ("def f(place): ...", [("names", "place")]),
+        ("for a.held in (): ...", [("names", "held")]),
+        ("class known: ...", [("names", "known")]),
+        ("print(found, place.held)", []),
+        ("x = 'It answers nobody.'", [("persons", "nobody")]),
+        ("x = 'nobody'", []),
+        ('"""Nobody is read twice."""', []),
+    ],
+)
+def test_vague_name_and_sentence_are_found_in_product(source: str, findings: list[tuple[str, str]]) -> None:
+    assert [(each.rule, each.words) for each in prose.check_product(source)[1]] == findings
+
+
+@pytest.mark.parametrize("source", ["/* --- chips ---- */", "-- ==== rows", "a();\n// ---- keys"])
+def test_banner_is_found_in_other_languages(source: str) -> None:
+    assert [each.rule for each in prose.check_whole(source)] == ["banners"]
+    assert findings_of("x = 1\n# --- rows ---\n") == [("banners", 2, "# ---")]
+
+
+def test_template_is_read_whole() -> None:
+    assert {each.words for each in prose.check_whole("<p>Nobody\n stands beside it.</p>")} == {"Nobody", "beside"}
+
+
 @pytest.mark.parametrize("opening", ["What", "Whether", "Who", "Whose", "How", "Which", "Where", "Those"])
 def test_noun_clause_as_docstring_opening_is_found(opening: str) -> None:
     assert findings_of(f'class A:\n    """\n    {opening} it is.\n    """\n') == [("openings", 3, opening)]
@@ -72,18 +99,23 @@ def test_words_are_counted_in_docstrings_and_comments() -> None:
 
 
 def test_limits_apply_per_ten_thousand_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prose, "LIMITS", {"beside": 0.5, "persons": 0.0})
-    assert prose.exceeded({"beside": 1, "persons": 0}, words=20_000) == []
-    assert prose.exceeded({"beside": 1, "persons": 1}, words=19_999) == ["beside", "persons"]
+    monkeypatch.setattr(prose, "LIMITS", {"beside": 0.5, "persons": 0.0, "names": 1.0})
+    assert prose.exceeded({"beside": 1, "persons": 0, "names": 1}, words=20_000, names=10_000) == []
+    assert prose.exceeded({"beside": 1, "persons": 1, "names": 1}, words=19_999, names=9_999) == [
+        "beside",
+        "persons",
+        "names",
+    ]
 
 
-def test_python_files_exclude_migrations_and_hidden_folders(tmp_path: Path) -> None:
-    for name in ("a.py", "app/b.py", "app/migrations/0001.py", ".venv/c.py", ".ci/d.py", "var/e.py", "app/f.txt"):
+def test_source_files_exclude_migrations_hidden_folders_and_data_of_tests(tmp_path: Path) -> None:
+    left_out = ("app/migrations/0001.py", ".venv/c.py", "var/e.py", "app/f.txt", "tests/a.html", "static/vendor/a.js")
+    for name in ("a.py", "app/b.py", ".ci/d.py", "app/g.sql", *left_out):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
-    found = [path.relative_to(tmp_path).as_posix() for path in prose.python_files(tmp_path)]
-    assert found == [".ci/d.py", "a.py", "app/b.py"]
+    paths = [path.relative_to(tmp_path).as_posix() for path in prose.source_files(tmp_path)]
+    assert paths == [".ci/d.py", "a.py", "app/b.py", "app/g.sql"]
 
 
 def test_named_file_is_allowed_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +124,6 @@ def test_named_file_is_allowed_nothing(tmp_path: Path, capsys: pytest.CaptureFix
     assert prose.main([str(path)]) == 1
     output = capsys.readouterr().out
     assert "new.py:1: 'Who': begin with a verb phrase" in output
-    assert "openings: 1, or 5000.0 per 10,000 words; allowed: 0.0" in output
+    assert "openings: 1 in 2 words and 0 names; allowed in 10,000: 0.0" in output
     path.write_text('"""Return the caller."""\n')
     assert prose.main([str(path)]) == 0

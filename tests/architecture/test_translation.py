@@ -3,6 +3,7 @@
 Complete catalogues are needed for a release only: the tests marked `release` list what is missing.
 """
 
+import ast
 import re
 from gettext import GNUTranslations
 from html.parser import HTMLParser
@@ -101,6 +102,40 @@ def marked_messages() -> set[Message]:
         if "django.utils.translation" in source:
             found |= set(marked_in_code(source))
     return {message for message in found if message.text}  # the empty one loads a catalogue
+
+
+TEXTS_OF_CODE = frozenset({"label", "help_text", "heading", "purpose", "back_label"})
+PAGE_CODE = [
+    path
+    for name in ("forms.py", "*views.py", "pages/*.py")
+    for path in (ROOT / "convmemory").rglob(name)
+    if "observability" not in path.parts  # the dashboard of the administration
+]
+
+
+def unmarked_in_code(source: str) -> list[str]:
+    """Return the texts of forms, headings and notices that no gettext function marks."""
+    texts = []
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        values = [keyword.value for keyword in call.keywords if keyword.arg in TEXTS_OF_CODE]
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "messages":
+            values += call.args[1:2]
+        texts += [
+            ast.unparse(value)
+            for value in values
+            if isinstance(value, ast.JoinedStr | ast.Constant) and WORD.search(ast.unparse(value))
+        ]
+    return texts
+
+
+@pytest.mark.parametrize("path", PAGE_CODE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_texts_of_forms_and_notices_are_marked(path: Path) -> None:
+    assert unmarked_in_code(path.read_text(encoding="utf-8")) == []
+
+
+def test_unmarked_text_of_code_is_found() -> None:
+    assert unmarked_in_code('Field(label="Name", help_text=_("Any"))') == ["'Name'"]
+    assert unmarked_in_code('messages.info(request, f"{x} is saved.")') != []
 
 
 def catalogue(code: str) -> list[Entry]:

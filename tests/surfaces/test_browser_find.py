@@ -67,7 +67,7 @@ def test_find_goes_round_and_says_if_nothing_has_the_words(visit: Callable[..., 
         page.keyboard.type("7 fences")
         expect(shown).to_have_text("0 / 0")
         expect(page.get_by_role("complementary", name="Outline").get_by_role("status")).to_contain_text(
-            "“of 297 fences” does not stand here."
+            "“of 297 fences” does not occur here."
         )
 
     visit(steps, at=f"{long.get_absolute_url()}?turn=150")

@@ -132,7 +132,7 @@ def test_similarity_is_null_where_no_vectors_were_compared(archive: User) -> Non
     assert all(hit["similarity"] for hit in api.get("/search", query=QUESTION).json()["results"][:1])
     index_conversation(conversation_id=make_conversation(archive, exchange(*PAIRS), title="Again").pk)
     text = page_of(archive, q=QUESTION, mode="full_text")
-    assert "Found by its words alone." in text
+    assert "It was found by its words only." in text
 
 
 def test_steering_is_no_question_at_bar_that_caller_names(archive: User) -> None:

@@ -87,7 +87,7 @@ def test_without_endpoint_everything_else_works_and_composer_says_how(owner: Use
     client = signed_in(owner)
     page = client.get(f"/conversations/{conversation.pk}")
     assert page.status_code == 200
-    assert "No chat model is set up. Ask who runs this server." in page.content.decode()
+    assert "No chat model is set up on this server." in page.content.decode()
     sent = client.post("/chat/send", {"message": "Hi"})
     assert sent.status_code == 503
     assert Conversation.objects.count() == 1, "no empty conversation is left behind"

@@ -148,7 +148,7 @@ def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: 
         return person.get("/search/saved").content.decode()
 
     assert "past-new" not in listed()
-    assert listed().count("Take “Filters alone” off the list") == 2
+    assert listed().count("Take “Filters only” off the list") == 2
     stranger = make_user()
     for person in (owner, stranger):
         said = (

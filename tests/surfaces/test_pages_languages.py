@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import translation
+from pytest_django import Settings
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
@@ -80,9 +81,9 @@ def test_search_notes_follow_language_of_page(client: Client, owner: User) -> No
     index_conversation(conversation_id=bread.pk)
     address = '/search?q="warp zebrawood"'
     assert "Keine Runde enthält" in text_of(client, address, **GERMAN)
-    assert "No turn holds" in text_of(client, address)
+    assert "No turn contains" in text_of(client, address)
     found = client.get("/api/v1/conversations/search", {"query": '"warp zebrawood"'}, **GERMAN)  # type: ignore[arg-type]
-    assert found.json()["notes"][0].startswith("No turn holds")
+    assert found.json()["notes"][0].startswith("No turn contains")
 
 
 def test_shares_of_bars_are_numbers_in_every_language(client: Client, owner: User) -> None:
@@ -110,3 +111,11 @@ def test_every_room_opens_in_every_language(client: Client, language: str) -> No
         answer = client.get(address, headers={"accept-language": language})
         assert answer.status_code == 200, address
         assert f'lang="{language}"' in answer.content.decode(), address
+
+
+def test_form_of_agent_is_in_language_of_page(client: Client, settings: Settings) -> None:
+    form = text_of(client, "/agents/new", **GERMAN)
+    assert "Deine Gespräche durchsuchen" in form
+    assert "Leer: der des Servers." not in form  # the server has no model
+    settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
+    assert "Leer: der des Servers." in text_of(client, "/agents/new", **GERMAN)

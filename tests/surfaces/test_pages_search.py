@@ -80,7 +80,7 @@ def test_result_shows_title_band_question_passage_date_and_agent(owner: User, pa
         "1 Jan 2026",
         "turn 2",
         '<span class="band is-strong">strong</span>',
-        "<li>Words of the query stand in it.</li>",
+        "<li>It contains words of the query.</li>",
     ):
         assert piece in first
     head = text.split('class="hit-group"')[1].split('class="item hit"')[0]

@@ -26,6 +26,13 @@ from tests.support.planted_keys import secret
 
 pytestmark = pytest.mark.django_db
 
+OFFERS_TO_WRITE = {
+    "/import": 'class="upload"',
+    "/documents": 'class="upload"',
+    "/trash": "Delete old conversations by rules",
+    "/trash/rules": "New rule",
+}
+
 
 @dataclass
 class Crew:
@@ -273,7 +280,19 @@ def test_pages_tell_reader_what_a_reader_cannot_do(crew: Crew) -> None:
         browser.post("/spaces/use", {"space": crew.space})
         for path in ("/library", "/import"):
             assert (limits in text_of(browser, path)) is is_limited, (name, path)
-        assert ('class="upload"' in text_of(browser, "/import")) is not is_limited
+        for path, offer in OFFERS_TO_WRITE.items():
+            assert (offer in text_of(browser, path)) is not is_limited, (name, path)
+
+
+def test_upload_forms_name_space_that_files_go_into(crew: Crew) -> None:
+    with acting_for(crew.space):
+        Conversation.objects.all().delete()
+    browser = crew.browsers["carl"]
+    goes_into = "goes into the space <strong>Boat house</strong>: all its members can read it"
+    for space, is_named in (("", False), (crew.space, True)):
+        browser.post("/spaces/use", {"space": space})
+        for path in ("/", "/import", "/documents"):
+            assert (goes_into in text_of(browser, path)) is is_named, (space, path)
 
 
 def test_reader_is_refused_with_who_may_and_contributor_is_not(crew: Crew) -> None:

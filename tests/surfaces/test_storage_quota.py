@@ -106,6 +106,8 @@ def test_data_page_shows_what_is_used(owner: User, client: Client, settings: Set
     assert "no room left" not in page
     StoredUse.objects.update(stored_bytes=2 * MB)
     assert "There is no room left: delete" in client.get("/settings/data").content.decode()
+    for path in ("/import", "/documents"):
+        assert "The storage is full: nothing more can be added" in client.get(path).content.decode(), path
     settings.MAX_STORED_MB_PER_USER = 0
     page = client.get("/settings/data").content.decode().replace("\xa0", " ")
     assert "2.0 MB used; there is no limit." in page

@@ -33,11 +33,11 @@ def answer(request: HttpRequest, path: str) -> HttpResponse:
     with acting.maintenance():
         try:
             handler = ScimHandler(SERVICE, DirectoryStorage(_token_of(request)))
-            found = handler.handle(asked)
+            scim_response = handler.handle(asked)
         except SCIMException as error:
-            found = SERVICE.error_response(error)
-    body = b"" if found.body is None else json.dumps(found.body).encode()
-    response = HttpResponse(body, status=found.status, headers=found.headers)
+            scim_response = SERVICE.error_response(error)
+    body = b"" if scim_response.body is None else json.dumps(scim_response.body).encode()
+    response = HttpResponse(body, status=scim_response.status, headers=scim_response.headers)
     response.headers["Cache-Control"] = "no-store"
     return response
 

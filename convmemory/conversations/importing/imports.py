@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.files import File
 from django.db import connection
 from django.db.models import Count, Sum
+from django.utils.translation import gettext
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.importers.detect import AUTO, require_format
@@ -194,12 +195,10 @@ def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
     if not waiting:
         return {}
     running = Import.objects.filter(archive_id=waiting[0].archive_id, state=Import.State.RUNNING).first()
-    reason = (
-        f"It waits until your import of {cut(running.name, 80)} has ended."
-        if running
-        else f"It waits for its turn. If that takes minutes, ask who runs this server: `{COMMAND} up` and "
-        f"`{COMMAND} worker` start them."
-    )
+    if running:
+        reason = gettext("It waits until your import of %(name)s has ended.") % {"name": cut(running.name, 80)}
+    else:
+        reason = gettext("It waits for its turn. If that takes minutes, ask who runs this server.")
     return {row.pk: reason for row in waiting}
 
 

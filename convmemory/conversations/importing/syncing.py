@@ -41,9 +41,9 @@ from convmemory.core.files.work_folders import work_folder
 from convmemory.core.text import json_storable, storable
 from convmemory.push import repositories
 from convmemory.push.databases import DATABASES, Session
-from convmemory.push.places import Place, is_of_chats
 from convmemory.push.projects import is_shared
 from convmemory.push.rules import Rules, Verdict
+from convmemory.push.stores import SessionStore, is_of_chats
 
 # A digest of the beginning tells growth from rewriting without reading the whole file.
 HEAD_BYTES = 64 * 1024
@@ -69,7 +69,7 @@ class State:
 class Change:
     """A file to import, and the kind of change: new, grown, rewritten."""
 
-    place: Place
+    store: SessionStore
     path: Path
     kind: str
     state: State
@@ -89,52 +89,52 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The contents of a place: files, and bytes in total."""
+    """The contents of a store: files, and bytes in total."""
 
-    place: Place
+    store: SessionStore
     files: int
     size: int
 
 
-def holdings(places: Iterable[Place]) -> list[Holding]:
-    """Return the contents of each place; places without a conversation are left out."""
+def holdings(stores: Iterable[SessionStore]) -> list[Holding]:
+    """Return the contents of each store; stores without a conversation are left out."""
     held_here = []
-    for place in places:
-        sizes = [path.stat().st_size for path in _files(place) if path.exists()]
+    for store in stores:
+        sizes = [path.stat().st_size for path in _files(store) if path.exists()]
         if sizes:
-            held_here.append(Holding(place, len(sizes), sum(sizes)))
+            held_here.append(Holding(store, len(sizes), sum(sizes)))
     return held_here
 
 
 def has_synced(caller: Caller) -> bool:
-    """Return whether this person's places were ever imported."""
+    """Return whether this person's stores were ever imported."""
     return SyncedFile.objects.filter(archive_id=caller.archive_id).exists()
 
 
 def sync_places(
     *,
     caller: Caller,
-    places: Sequence[Place],
+    stores: Sequence[SessionStore],
     rules: Rules | None = None,
     on_stored: OnStored = ignore,
     report: SyncReport | None = None,
 ) -> SyncReport:
-    """Import new and changed files in the places, except what the rules leave out, adding to `report`.
+    """Import new and changed files in the stores, except what the rules leave out, adding to `report`.
 
     A file that fails is reported and retried at the next sync.
     """
     report, rules = report or SyncReport(), rules or Rules()
     repository_of = lru_cache(maxsize=1_000)(repositories.repository_of)
 
-    for change in changes(caller=caller, places=places, report=report):
+    for change in changes(caller=caller, stores=stores, report=report):
         # A database is left to its importer, which reads it under limits.
-        verdict = Verdict() if change.path.suffix in DATABASES else rules.of_file(change.place, change.path)
+        verdict = Verdict() if change.path.suffix in DATABASES else rules.of_file(change.store, change.path)
         if verdict.reason and verdict.is_read:
             report.count("left out")
             continue
         report.count(change.kind)
         source = _source_of(change)
-        is_divided = is_shared(change.place, change.path) or source != change.path or not verdict.is_read
+        is_divided = is_shared(change.store, change.path) or source != change.path or not verdict.is_read
         left_out = {session.id: rules.reason(session) for session in verdict.left_out}
 
         def reason(draft: ConversationDraft, left_out: Mapping[str, str] = left_out) -> str:
@@ -153,7 +153,7 @@ def sync_places(
                 archive_id=caller.archive_id,
                 path=storable(str(change.path)),
                 defaults={
-                    "agent": change.place.agent,
+                    "agent": change.store.agent,
                     "device": state.device,
                     "inode": state.inode,
                     "size": state.size,
@@ -165,12 +165,12 @@ def sync_places(
     return report
 
 
-def changes(*, caller: Caller, places: Sequence[Place], report: SyncReport) -> list[Change]:
+def changes(*, caller: Caller, stores: Sequence[SessionStore], report: SyncReport) -> list[Change]:
     """Return the files that changed since their import; files that cannot be examined become problems of the report."""
     rows = {row.path: row for row in SyncedFile.objects.filter(archive_id=caller.archive_id)}
     changed: list[Change] = []
-    for place in places:
-        for path in _files(place):
+    for store in stores:
+        for path in _files(store):
             try:
                 row = rows.get(storable(str(path)))
                 kind, state = _compared(path, row)
@@ -180,7 +180,7 @@ def changes(*, caller: Caller, places: Sequence[Place], report: SyncReport) -> l
             if state is None:
                 report.count("unchanged")
             else:
-                changed.append(Change(place, path, kind, state))
+                changed.append(Change(store, path, kind, state))
     return changed
 
 
@@ -199,8 +199,8 @@ def soon_deleted(*, claude: Path, now_s: float | None = None) -> list[Path]:
     return [path for modified, path in sorted(sessions) if modified < oldest_kept]
 
 
-def _files(place: Place) -> Iterable[Path]:
-    return (path for path in place.files() if is_of_chats(place, path))
+def _files(store: SessionStore) -> Iterable[Path]:
+    return (path for path in store.files() if is_of_chats(store, path))
 
 
 def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
@@ -231,7 +231,7 @@ def _digest(head: bytes) -> bytes:
 
 def _source_of(change: Change) -> Path:
     """Return the path to import for a file: the file, or the session folder that contains it."""
-    if change.place.agent == "opencode" and change.path.suffix == ".json":
+    if change.store.agent == "opencode" and change.path.suffix == ".json":
         return next(path for path in change.path.parents if path.name == "session").parent
     return change.path
 

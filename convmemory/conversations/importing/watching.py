@@ -1,6 +1,6 @@
 """Imports agents' files as soon as they are written.
 
-The operating system reports that something changed in a place; `syncing.py` then determines the changes, so that
+The operating system reports that something changed in a store; `syncing.py` then determines the changes, so that
 nothing is missed if an event is lost.
 """
 
@@ -25,8 +25,8 @@ from convmemory.conversations.importing.runner import ImportReport
 from convmemory.conversations.importing.syncing import SyncReport, sync_places
 from convmemory.conversations.messages.ingest import SyncResult
 from convmemory.core.text import json_storable
-from convmemory.push.places import Place
 from convmemory.push.rules import Rules
+from convmemory.push.stores import SessionStore
 
 # Lists the conversations that `watch` imports as one import per day, which can be undone like any other.
 #
@@ -92,38 +92,38 @@ def joined(earlier: FileReport, later: FileReport) -> FileReport:
 # Agents write several lines at a time; one sync for all of them is enough.
 QUIET_MS = 400  # after the last change of a burst,
 BURST_MS = 2_000  # but no longer than this after the first
-LOOK_AGAIN_S = 5.0  # for new and deleted places
+LOOK_AGAIN_S = 5.0  # for new and deleted stores
 
 logger = logging.getLogger(__name__)
 OnSynced = Callable[[SyncReport], None]
 
 
-def watch_places(
+def watch_stores(
     *,
     caller: Caller,
-    places: Sequence[Place],
+    stores: Sequence[SessionStore],
     stop: Event,
     on_synced: OnSynced,
     rules: Callable[[], Rules] = Rules,
 ) -> None:
-    """Sync the places, and again whenever something in them changes, until `stop` is set or Ctrl-C.
+    """Sync the stores, and again whenever something in them changes, until `stop` is set or Ctrl-C.
 
     The rules are read before each sync; a pause postpones it.
     Imported conversations are listed among the owner's imports and can be undone.
     """
     watch = _Watch(caller, WatchedImports(caller), on_synced, rules)
-    watch.sync(places)
+    watch.sync(stores)
     while not stop.is_set():
-        here = [place for place in places if place.path.exists()]
+        here = [store for store in stores if store.path.exists()]
         if not here:
             stop.wait(LOOK_AGAIN_S)
             continue
         try:
-            _watch(watch, here, places, stop)
+            _watch(watch, here, stores, stop)
         except (OSError, RuntimeError) as error:  # raised by the watcher if a folder vanishes
             logger.warning("A watched folder is gone: %s", error)
             stop.wait(LOOK_AGAIN_S)
-        watch.sync(places)
+        watch.sync(stores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,26 +135,26 @@ class _Watch:
     on_synced: OnSynced
     rules: Callable[[], Rules]
 
-    def sync(self, places: Sequence[Place]) -> bool:
-        """Import what changed in the existing places; return False without doing so during a pause."""
+    def sync(self, stores: Sequence[SessionStore]) -> bool:
+        """Import what changed in the existing stores; return False without doing so during a pause."""
         rules = self.rules()
         if rules.stop:
             return False
         close_old_connections()
-        here = [place for place in places if place.path.exists()]
-        report = sync_places(caller=self.caller, places=here, rules=rules, on_stored=self.imports.on_stored)
+        here = [store for store in stores if store.path.exists()]
+        report = sync_places(caller=self.caller, stores=here, rules=rules, on_stored=self.imports.on_stored)
         self.imports.add(report.imported)
         self.on_synced(report)
         return True
 
 
-def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: Event) -> None:
-    """Watch until the set of existing places changes."""
+def _watch(watch: _Watch, here: Sequence[SessionStore], stores: Sequence[SessionStore], stop: Event) -> None:
+    """Watch until the set of existing stores changes."""
     watched = _identities(here)
     waiting = list(here)  # until the first event, because no event reports changes since the last sync
     looked_at = time.monotonic()
     for changes in watchfiles.watch(
-        *{_root(place) for place in here},
+        *{_root(store) for store in here},
         debounce=BURST_MS,
         step=QUIET_MS,
         stop_event=stop,
@@ -163,26 +163,26 @@ def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: 
         watch_filter=None,
         raise_interrupt=False,
     ):
-        touched = [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
-        waiting += [place for place in touched if place not in waiting]
+        touched = [store for store in here if any(_is_in(store, Path(path)) for _, path in changes)]
+        waiting += [store for store in touched if store not in waiting]
         if waiting and watch.sync(waiting):
             waiting = []
         if time.monotonic() - looked_at >= LOOK_AGAIN_S:
             looked_at = time.monotonic()
-            if _identities(places) != watched:
+            if _identities(stores) != watched:
                 return
 
 
-def _root(place: Place) -> Path:
+def _root(store: SessionStore) -> Path:
     """Return the folder to watch: for a single file its parent folder, so that its log is included."""
-    return place.path if place.path.is_dir() else place.path.parent
+    return store.path if store.path.is_dir() else store.path.parent
 
 
-def _identities(places: Sequence[Place]) -> set[tuple[Path, int]]:
+def _identities(stores: Sequence[SessionStore]) -> set[tuple[Path, int]]:
     """Return the existing folders, each with its inode: a recreated folder is a different one."""
-    roots = {_root(place) for place in places if place.path.exists()}
+    roots = {_root(store) for store in stores if store.path.exists()}
     return {(root, root.stat().st_ino) for root in roots if root.exists()}
 
 
-def _is_in(place: Place, path: Path) -> bool:
-    return path.is_relative_to(_root(place).resolve()) or path.is_relative_to(_root(place))
+def _is_in(store: SessionStore, path: Path) -> bool:
+    return path.is_relative_to(_root(store).resolve()) or path.is_relative_to(_root(store))

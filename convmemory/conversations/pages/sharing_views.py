@@ -57,7 +57,9 @@ class ShareForm(forms.Form):
         expires.initial = "7" if 7 in days else str(days[-1])
         audience: Any = self.fields["audience"]
         people = ("people", _("People who are signed in"))
-        audience.choices = [people, ("anybody", _("Anybody who has it"))] if config.sharing == "anybody" else [people]
+        audience.choices = (
+            [people, ("anybody", _("Any person who has it"))] if config.sharing == "anybody" else [people]
+        )
 
     def values(self) -> dict[str, Any]:
         """Return the arguments of `sharing.create_link` except the owner and the conversation."""
@@ -126,7 +128,7 @@ def revoke(request: PageRequest, link_id: int) -> HttpResponse:
         link = sharing.link_of(caller=request.caller, link_id=link_id)
         return render(request, "conversations/revoke_share_link.html", {"shared": link})
     sharing.revoke_link(caller=request.caller, link_id=link_id)
-    messages.success(request, _("The link is revoked: it opens no more."))
+    messages.success(request, _("The link is revoked: it no longer opens."))
     return redirect("share-links")
 
 

@@ -83,11 +83,15 @@ def skip_work(conversation: Conversation, position: int, continues: str) -> int:
         places = conversation.messages.filter(position__gte=position).aggregate(
             asked=Min("position", filter=asked), ended=Max("position", filter=same_turn)
         )
-        return min((place for place in places.values() if place is not None), default=position)
+        return min(
+            (position_of_call for position_of_call in places.values() if position_of_call is not None), default=position
+        )
     places = conversation.messages.filter(position__lt=position).aggregate(
         asked=Max("position", filter=asked), ended=Max("position", filter=~same_turn)
     )
-    return max((place + 1 for place in places.values() if place is not None), default=0)
+    return max(
+        (position_of_call + 1 for position_of_call in places.values() if position_of_call is not None), default=0
+    )
 
 
 def _window(conversation: Conversation, start: int, end: int, *, keep: int, target: int | None = None) -> Window:

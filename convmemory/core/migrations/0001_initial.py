@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
                 ('leased_until', models.DateTimeField(blank=True, null=True)),
                 ('cluster', models.CharField(blank=True, default='', help_text='Whose worker has it.', max_length=100)),
                 ('archive', models.ForeignKey(blank=True, db_column='owner_id', db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.archive')),
-                ('person', models.ForeignKey(blank=True, help_text="The member who asked for it in a space; nobody for the owner's own.", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('person', models.ForeignKey(blank=True, help_text="The member who asked for it in a space; empty for the owner's own.", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'verbose_name': 'waiting task',

@@ -70,23 +70,20 @@ _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 """The task that this process works on."""
 
 
-def owner_task(function: Task) -> Task:
+def task(*, long: bool = False) -> Callable[[Task], Task]:
     """Mark a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
 
-    It is called with that person's id as `archive_id`, in addition to the arguments of the task.
+    It is called with that person's id as `archive_id`, in addition to the arguments of the task. A long one cannot stop
+    after a slice: it waits for a child process or for a model. Long tasks never take the last free worker of a machine
+    that has several, and those of one owner leave one of the other places to another owner's where a machine has two.
     """
-    setattr(function, OWNER_TASK, True)
-    return function
 
+    def mark(function: Task) -> Task:
+        setattr(function, OWNER_TASK, True)
+        setattr(function, IS_LONG, long)
+        return function
 
-def long_owner_task(function: Task) -> Task:
-    """Mark an `owner_task` that cannot stop after a slice: it waits for a child process or for a model.
-
-    Long tasks never take the last free worker of a machine that has several, and those of one owner leave one of the
-    other places to another owner's where a machine has two.
-    """
-    setattr(function, IS_LONG, True)
-    return owner_task(function)
+    return mark
 
 
 def unrecorded(function: Task) -> Task:
@@ -103,11 +100,11 @@ def enqueue_for(
     as_of: datetime | None = None,
     person_id: int | None = None,
 ) -> bool:
-    """Request that a worker runs `func`, the path of an `owner_task`, for an owner; False if that owner is gone.
+    """Request that a worker runs `func`, the path of a `task`, for an owner; False if that owner is gone.
 
     Of an owner's tasks the newest is next; for content from the past, `as_of` says how old it is. A second request for
     the same task adds none. `func` stops after `slice_end` and returns `again_in_s` if work is left; a function that
-    cannot stop is a `long_owner_task`. In a space it takes the turn of `person_id`, or of the member who acts.
+    cannot stop is a long `task`. In a space it takes the turn of `person_id`, or of the member who acts.
     """
     who = acting.current()
     if person_id is None and who.archive_id == archive_id:
@@ -340,7 +337,7 @@ def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
 
 
 def function_of(path: str) -> Task | None:
-    """Return the `owner_task` of that name; None for any other code, which a row must not be able to name."""
+    """Return the `task` of that name; None for any other code, which a row must not be able to name."""
     app, _, name = path.rpartition(".")[0].rpartition(".")
     task = locate(path) if name == "tasks" and app in config.installed_apps else None
     return task if callable(task) and getattr(task, OWNER_TASK, False) else None

@@ -15,8 +15,8 @@ ADVICE = {
     "formula without a stored value": "Open and save the workbook in the program that calculates it.",
     "sheet": "Save the file again in the program that made it.",
     "page": (
-        "Run OCR over the file, with `ocrmypdf in.pdf out.pdf` for example, and upload the result. Or whoever runs "
-        "the server installs tesseract and sets DOCUMENT_OCR=1."
+        "Run OCR over the file, with `ocrmypdf in.pdf out.pdf` for example, and upload the result. Or the people "
+        "who run the server install tesseract and set DOCUMENT_OCR=1."
     ),
 }
 """What to do about parts that were not read."""

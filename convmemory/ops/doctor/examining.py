@@ -148,7 +148,7 @@ def check_secret_file() -> Iterator[Finding]:
     yield Finding(
         "settings.secret-readable",
         Severity.ERROR,
-        f"Other users of this machine can read the signing key {path}: they could sign in as anybody.",
+        f"Other users of this machine can read the signing key {path}: they could sign in as any user.",
         f"Run `chmod 600 {path}`; if others may have read it, delete it, which signs everybody out.",
         close,
     )

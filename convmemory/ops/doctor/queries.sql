@@ -39,7 +39,7 @@ ORDER BY sum(pg_relation_size(indexrelid)) DESC
 LIMIT 10
 
 -- name: invalid_indexes
--- Indexes that are not valid and that nobody is building.
+-- Indexes that are not valid and are not being built.
 SELECT c.relname
 FROM pg_index AS i
 INNER JOIN pg_class AS c ON c.oid = i.indexrelid

@@ -244,7 +244,7 @@ def check_files() -> Iterator[Finding]:
         yield Finding(
             "rows.files-orphaned",
             Severity.WARNING,
-            f"{plural(len(orphans), 'file')} in MEDIA_ROOT and IMPORT_FOLDER have no row, so that nobody can see them.",
+            f"{plural(len(orphans), 'file')} in MEDIA_ROOT and IMPORT_FOLDER have no row, so that no page shows them.",
             f"`{COMMAND} doctor --fix` deletes them; the deep sweep does so every hour.",
             lambda: f"{plural(sweep_orphans(), 'file')} deleted.",
         )

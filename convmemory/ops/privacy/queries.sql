@@ -111,7 +111,7 @@ WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid
 CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION
 
 -- name: foreign_objects
--- Objects of a restored database that no backup of this program contains; all could run code for whoever reads rows.
+-- Objects of a restored database that no backup of this program contains; all could run code for the reader of rows.
 WITH extended AS MATERIALIZED (
     SELECT classid, objid FROM pg_depend WHERE deptype = 'e'
 ),
@@ -181,7 +181,7 @@ UNION ALL
 SELECT pg_get_expr(partexprs, partrelid) FROM pg_partitioned_table WHERE partexprs IS NOT NULL
 
 -- name: rows_of_others
--- Which of some rows of a table exist and belong to somebody else.
+-- Which of some rows of a table exist and belong to another owner.
 SELECT "{pk}" FROM {table} WHERE "{pk}" = ANY(%(pks)s) AND ({condition}) IS NOT TRUE
 
 -- name: count_documents

@@ -17,9 +17,9 @@ from convmemory.conversations.projects import rename_project
 from convmemory.conversations.reading import page_of_conversations
 from convmemory.push.ledger import Ledger
 from convmemory.push.packing import pack, unsent
-from convmemory.push.places import existing_places
 from convmemory.push.repositories import Repository
 from convmemory.push.rules import Rules
+from convmemory.push.stores import existing_stores
 from tests.factories import exchange, make_conversation, make_user
 from tests.unit.importers.helpers import write_lines
 
@@ -46,8 +46,8 @@ def cloned(folder: Path, remote: str = "git@github.com:Ada/barn.git") -> str:
 def pushed(owner: User, home: Path) -> None:
     """Pack what the agents of a home folder wrote, and import the archive."""
     with Ledger(home / "ledger.db") as ledger:
-        places = existing_places(home=home, environment={})
-        items = list(unsent(places, server="s", ledger=ledger, rules=Rules(), left_out=Counter()))
+        stores = existing_stores(home=home, environment={})
+        items = list(unsent(stores, server="s", ledger=ledger, rules=Rules(), left_out=Counter()))
     archive = home / "transcripts.zip"
     pack(items, archive, home=home)
     with archive.open("rb") as file:
@@ -107,7 +107,7 @@ def test_windows_spellings_of_folder_are_one_project(owner: User, tmp_path: Path
 
 def test_sync_reads_repository_of_this_machine(owner: User, tmp_path: Path) -> None:
     session(tmp_path, 1, cloned(tmp_path / "work" / "barn"))
-    sync_places(caller=Caller.of(owner), places=existing_places(home=tmp_path, environment={}))
+    sync_places(caller=Caller.of(owner), stores=existing_stores(home=tmp_path, environment={}))
     assert Conversation.objects.get().repository == BARN
 
 

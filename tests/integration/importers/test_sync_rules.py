@@ -13,11 +13,11 @@ from django.core.management import call_command
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.models import SyncedFile
 from convmemory.conversations.importing.syncing import SyncReport, sync_places
-from convmemory.conversations.importing.watching import watch_places
+from convmemory.conversations.importing.watching import watch_stores
 from convmemory.conversations.models import Conversation
 from convmemory.push.account import Account
-from convmemory.push.places import existing_places, known_places
 from convmemory.push.rules import Rules
+from convmemory.push.stores import existing_stores, known_stores
 from tests.factories import make_user
 from tests.support.agent_databases import make
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
@@ -68,7 +68,7 @@ def test_sync_divides_database(home: Path) -> None:
         connection.execute("UPDATE session SET directory = ? WHERE id = 'ses_two'", [str(home / "secret")])
         (home / "secret" / ".convmemory-ignore").touch()
         rules = Rules.of(Account(home))
-        report = sync_places(caller=Caller.of(user), places=existing_places(home=home), rules=rules)
+        report = sync_places(caller=Caller.of(user), stores=existing_stores(home=home), rules=rules)
     assert titles() == {"Asked in open", "Title of ses_one", "Title of ses_three"}
     (note,) = (note for file in report.imported.files for note in file.notes if "left out" in note)
     assert note == f"ses_two: left out: {home}/secret/.convmemory-ignore"
@@ -107,8 +107,8 @@ def test_sync_and_watch_import_listed_projects_alone(home: Path) -> None:
     stop = threading.Event()
     stop.set()
     rules = Rules.of(Account(home))
-    watch_places(
-        caller=Caller.of(user), places=known_places(home=home), stop=stop, on_synced=lambda _: None, rules=lambda: rules
+    watch_stores(
+        caller=Caller.of(user), stores=known_stores(home=home), stop=stop, on_synced=lambda _: None, rules=lambda: rules
     )
     assert titles() == {"Asked in open"}
 
@@ -131,10 +131,10 @@ def test_watch_postpones_changes_until_pause_ends(home: Path, monkeypatch: pytes
         stop.set()
 
     monkeypatch.setattr(watchfiles, "watch", watch)
-    places = [store for store in known_places(home=home) if store.agent == "claude-code"]
-    watch_places(
+    stores = [store for store in known_stores(home=home) if store.agent == "claude-code"]
+    watch_stores(
         caller=Caller.of(make_user()),
-        places=places,
+        stores=stores,
         stop=stop,
         on_synced=reports.append,
         rules=lambda: Rules.of(account),

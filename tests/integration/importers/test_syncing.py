@@ -19,12 +19,12 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.models import SyncedFile
 from convmemory.conversations.importing.runner import import_paths, import_upload
 from convmemory.conversations.importing.syncing import SyncReport, soon_deleted, sync_places
-from convmemory.conversations.importing.watching import watch_places
+from convmemory.conversations.importing.watching import watch_stores
 from convmemory.conversations.models import Conversation, Message
 from convmemory.push.ledger import Ledger
 from convmemory.push.packing import pack, unsent
-from convmemory.push.places import Place, existing_places, known_places
 from convmemory.push.rules import Rules
+from convmemory.push.stores import SessionStore, existing_stores, known_stores
 from tests.factories import make_user
 from tests.support.agent_databases import make
 from tests.unit.importers.helpers import FIXTURES, assistant_line, user_line, write_lines
@@ -55,7 +55,7 @@ def session_file(home: Path, *questions: str) -> Path:
 
 
 def sync(owner: User, home: Path) -> SyncReport:
-    return sync_places(caller=Caller.of(owner), places=existing_places(home=home))
+    return sync_places(caller=Caller.of(owner), stores=existing_stores(home=home))
 
 
 def test_sync_tells_new_grown_and_rewritten_files_apart(home: Path) -> None:
@@ -166,11 +166,11 @@ def test_watch_imports_appended_lines_and_survives_deleted_folder(home: Path) ->
     owner = make_user()
     path = session_file(home, "bread")
     stop, reports = threading.Event(), list[SyncReport]()
-    places = [store for store in known_places(home=home) if store.agent == "claude-code"]
+    stores = [store for store in known_stores(home=home) if store.agent == "claude-code"]
 
     def run() -> None:
         try:
-            watch_places(caller=Caller.of(owner), places=places, stop=stop, on_synced=reports.append)
+            watch_stores(caller=Caller.of(owner), stores=stores, stop=stop, on_synced=reports.append)
         finally:
             connection.close()
 
@@ -202,8 +202,8 @@ def test_lines_written_before_watch_begins_are_imported(home: Path, monkeypatch:
         stop.set()
 
     monkeypatch.setattr(watchfiles, "watch", watch)
-    places = [store for store in known_places(home=home) if store.agent == "claude-code"]
-    watch_places(caller=Caller.of(make_user()), places=places, stop=stop, on_synced=lambda _: None)
+    stores = [store for store in known_stores(home=home) if store.agent == "claude-code"]
+    watch_stores(caller=Caller.of(make_user()), stores=stores, stop=stop, on_synced=lambda _: None)
     assert counts == [3]
 
 
@@ -216,7 +216,7 @@ def wait_until(holds: Callable[[], bool], tries: int = 600) -> None:
 
 
 def test_missing_place_has_no_files() -> None:
-    assert list(Place("pi", Path("/nowhere/at/all"), (".jsonl",)).files()) == []
+    assert list(SessionStore("pi", Path("/nowhere/at/all"), (".jsonl",)).files()) == []
 
 
 @pytest.mark.parametrize("killed_after", [None, 1])
@@ -234,7 +234,7 @@ def test_packed_upload_imports_same_as_local_sync(home: Path, tmp_path: Path, ki
     here, there = make_user(), make_user()
     sync(here, home)
     with Ledger(tmp_path / "ledger.db") as ledger:
-        items = list(unsent(existing_places(home=home), server="s", ledger=ledger, rules=Rules(), left_out=Counter()))
+        items = list(unsent(existing_stores(home=home), server="s", ledger=ledger, rules=Rules(), left_out=Counter()))
     pack(items, tmp_path / "transcripts.zip", home=tmp_path)
     for attempt in range(2 if killed_after else 1):
         with (tmp_path / "transcripts.zip").open("rb") as file:

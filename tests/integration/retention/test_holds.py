@@ -208,7 +208,7 @@ def test_hold_on_person_names_their_spaces_which_staff_hold_by_one_action(owner:
     assert LegalHold.objects.count() == 2, "without the permission to add holds"
     staff.user_permissions.add(*Permission.objects.filter(codename="add_legalhold"))
     asked = admin.post(HOLDS, chosen | {"post": ""}).content.decode()
-    assert ("Extend 1 legal hold?" in asked, "whoever wrote it" in asked) == (True, True)
+    assert ("Extend 1 legal hold?" in asked, "also what others wrote" in asked) == (True, True)
     for _ in range(2):
         admin.post(HOLDS, chosen)
     added = LegalHold.objects.exclude(pk__in=[of_person.pk, of_conversation.pk]).order_by("archive_id")

@@ -64,7 +64,7 @@ def test_operators_that_keep_out_nothing_better_are_not_named(owner: User, text:
 def test_phrase_without_match_is_noted(owner: User) -> None:
     found = find(owner, '"starter sourdough" rye')
     assert turns(found)[0] == 0
-    assert found.notes == ('No turn holds "starter sourdough" word for word: the words were searched for.',)
+    assert found.notes == ('No turn contains "starter sourdough" word for word: its words were searched for.',)
 
 
 def test_plain_text_has_no_operators(owner: User) -> None:

@@ -169,7 +169,7 @@ def test_quoted_phrase_without_match_is_searched_as_words(mode: str) -> None:
     assert held.notes == ()
     unheld = find(owner, '"cold starter too" sourdough', mode=mode)
     assert turns(unheld)[0] == 1
-    assert unheld.notes == ('No turn holds "cold starter too" word for word: the words were searched for.',)
+    assert unheld.notes == ('No turn contains "cold starter too" word for word: its words were searched for.',)
     assert 1 not in turns(find(owner, '"cold starter too" -sourdough', mode=mode))
 
 

@@ -138,7 +138,7 @@ def test_find_in_conversation_says_what_it_looked_for(client: Client) -> None:
     conversation = make_conversation(owner, exchange(CLUSTER, FENCE))
     client.force_login(owner)
     page = client.get(f"/conversations/{conversation.pk}/outline", {"find": "neigbour"}).content.decode()
-    assert "“neigbour” does not stand here. 1 turn with “neighbour”" in page
+    assert "“neigbour” does not occur here. 1 turn with “neighbour”" in page
 
 
 def test_page_says_what_it_looked_for_and_links_to_typed_words(client: Client) -> None:

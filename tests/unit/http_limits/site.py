@@ -28,13 +28,18 @@ class Site:
     A stream makes one piece at once, which its client takes when the test says so, and then the rest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, refusal_pause_s: float = 0.0) -> None:
         self.now = 0.0
         self.running: list[str] = []
         self.disconnected: list[str] = []
         self.go_on: dict[str, asyncio.Event] = {}
         self.takes: dict[str, asyncio.Event] = {}
-        self.limit = ConcurrencyLimit(self._answer, knows_sender=self._knows_sender, clock=lambda: self.now)
+        self.limit = ConcurrencyLimit(
+            self._answer,
+            knows_sender=self._knows_sender,
+            clock=lambda: self.now,
+            refusal_pause_s=refusal_pause_s,
+        )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         name = scope["path"]

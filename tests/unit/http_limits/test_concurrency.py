@@ -262,6 +262,13 @@ async def test_answer_that_address_without_account_does_not_read_stops_no_other(
     assert not site.limit.callers
 
 
+@on_site(MAX_CONCURRENT_REQUESTS=12, REQUESTS_PER_USER=1, WAITING_PER_USER=1)
+async def test_refusals_pause_for_as_many_requests_as_may_be_answered_at_once(site: Site) -> None:
+    slow_to_refuse = Site(refusal_pause_s=3_600.0)
+    flood = await slow_to_refuse.send(17, caller="flood")
+    assert statuses(flood) == [None] * 14 + [429] * 3, "one runs, one is in line, twelve wait for their refusal"
+
+
 @on_site(REQUESTS_PER_USER=1)
 async def test_address_that_waited_too_long_behind_others_gets_503(site: Site) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -19,8 +19,8 @@ from convmemory.push.account import Account
 from convmemory.push.agents import AGENTS, Agent
 from convmemory.push.application import interpreter
 from convmemory.push.edits import MISSING, Target, insert, read, remove
-from convmemory.push.places import folders
 from convmemory.push.plugins import plugin_files
+from convmemory.push.stores import folders
 
 JSON = """\
 {

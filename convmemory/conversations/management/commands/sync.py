@@ -22,8 +22,8 @@ from convmemory.conversations.importing.syncing import (
 )
 from convmemory.core.commands import ArchiveCommand
 from convmemory.push.account import Account
-from convmemory.push.places import existing_places
 from convmemory.push.rules import Rules
+from convmemory.push.stores import existing_stores
 
 SHOWN = 10
 
@@ -42,11 +42,11 @@ class Command(ArchiveCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         caller = Caller.of(user_named(options["user"]))
-        places = existing_places(home=options["home"])
-        holdings_here = holdings(places)
+        stores = existing_stores(home=options["home"])
+        holdings_here = holdings(stores)
         for holding in holdings_here:
             size = filesizeformat(holding.size)
-            self.stdout.write(f"{holding.place.agent:<16}{holding.files:>7} files {size:>12}  {holding.place.path}")
+            self.stdout.write(f"{holding.store.agent:<16}{holding.files:>7} files {size:>12}  {holding.store.path}")
         if not holdings_here:
             self.stdout.write("No coding agent has left conversations on this machine.")
         rules = Rules.of(Account(options["home"]))
@@ -61,9 +61,9 @@ class Command(ArchiveCommand):
         with acting_as(caller):
             import_undoably(
                 caller=caller,
-                name=f"sync of {', '.join(sorted({place.agent for place in places}))}",
+                name=f"sync of {', '.join(sorted({store.agent for store in stores}))}",
                 run=lambda on_stored: (
-                    sync_places(caller=caller, places=places, rules=rules, on_stored=on_stored, report=report).imported
+                    sync_places(caller=caller, stores=stores, rules=rules, on_stored=on_stored, report=report).imported
                 ),
             )
         self._print(report)

@@ -13,12 +13,12 @@ from django.core.management.base import CommandError
 from convmemory.accounts.callers import Caller, acting_as
 from convmemory.accounts.users import user_named
 from convmemory.conversations.importing.syncing import SyncReport, has_synced
-from convmemory.conversations.importing.watching import watch_places
+from convmemory.conversations.importing.watching import watch_stores
 from convmemory.core.commands import ArchiveCommand
 from convmemory.core.program import COMMAND
 from convmemory.push.account import Account
-from convmemory.push.places import known_places
 from convmemory.push.rules import Rules
+from convmemory.push.stores import known_stores
 
 
 class Command(ArchiveCommand):
@@ -39,10 +39,10 @@ class Command(ArchiveCommand):
         account = Account(options["home"])
         stop = Rules.of(account).stop
         self.stdout.write(f"Watching; Ctrl-C ends it.{f' Nothing is imported now: {stop}.' if stop else ''}")
-        places = known_places(home=options["home"])
+        stores = known_stores(home=options["home"])
         with acting_as(caller):
-            watch_places(
-                caller=caller, places=places, stop=threading.Event(), on_synced=self._print,
+            watch_stores(
+                caller=caller, stores=stores, stop=threading.Event(), on_synced=self._print,
                 rules=lambda: Rules.of(account),
             )  # fmt: skip
 

@@ -85,7 +85,7 @@ def lines_of(choice: Choice) -> Iterator[str]:
         time, size = duration(choice.cost.seconds), _size(choice.cost.database_bytes)
         yield (
             f"    a switch: at most {choice.cost.texts:,} texts with some {choice.cost.tokens:,} tokens, "
-            f"{time} at that speed, {size} of database beside the present vectors"
+            f"{time} at that speed, {size} of database in addition to the present vectors"
         )
         yield f"    {COMMAND} reembed --model {shlex.quote(choice.place or choice.card.model)}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionStore:
     """A folder or file of one agent, and the name endings of the files in it that contain conversations.
 
     With `within`, a resolved path, only the files below it are sent.
@@ -23,7 +23,7 @@ class Place:
     within: Path | None = None
 
     def files(self) -> Iterator[Path]:
-        """Yield the regular files that exist now, in a fixed order; none if the place has vanished."""
+        """Yield the regular files that exist now, in a fixed order; none if the store has vanished."""
         if self.contains(self.path):
             yield self.path
             return
@@ -34,7 +34,7 @@ class Place:
                     yield path
 
     def contains(self, path: Path) -> bool:
-        """Return whether a regular file is at `path` and no link leads out of the place, which may be a link itself."""
+        """Return whether a regular file is at `path` and no link leads out of the store, which may be a link itself."""
         root = self.path if self.path.is_dir() else self.path.parent
         return path.is_file() and path.resolve().is_relative_to(root.resolve())
 
@@ -80,82 +80,88 @@ def folders(*, home: Path, environment: Mapping[str, str] = os.environ) -> dict[
     }
 
 
-def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
-    """Return every place where an agent on this machine could keep conversations, whether it exists or not."""
+def known_stores(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[SessionStore]:
+    """Return every store that an agent on this machine could have, whether it exists or not."""
     data, named = _data_folder(home, environment), folders(home=home, environment=environment)
     claude, codex, gemini, copilot, config = (
         named[name] for name in ("claude", "codex", "gemini", "copilot", "config")
     )
-    places = [
-        Place("claude-code", claude / "projects", _LINES),
-        Place("claude-code", claude / "history.jsonl", _LINES),
-        Place("codex", codex / "sessions", (".jsonl", ".jsonl.zst")),
-        Place("codex", codex / "archived_sessions", (".jsonl", ".jsonl.zst")),
-        Place("gemini-cli", gemini / "tmp", (".json", ".jsonl")),
-        Place("copilot-cli", copilot / "session-state", ("events.jsonl",)),
-        Place("amplifier", home / ".amplifier" / "projects", ("transcript.jsonl",)),
-        Place("cursor", home / ".cursor" / "projects", _LINES),
-        Place("cline", home / ".cline" / "data" / "sessions", (".messages.json",)),
-        Place("pi", home / ".pi" / "agent" / "sessions", _LINES),
-        Place("zed", data / "zed" / "threads", ("threads.db",)),
-        *(Place("opencode", folder, (".db",)) for folder in _unix_data(home, environment, "opencode")),
+    stores = [
+        SessionStore("claude-code", claude / "projects", _LINES),
+        SessionStore("claude-code", claude / "history.jsonl", _LINES),
+        SessionStore("codex", codex / "sessions", (".jsonl", ".jsonl.zst")),
+        SessionStore("codex", codex / "archived_sessions", (".jsonl", ".jsonl.zst")),
+        SessionStore("gemini-cli", gemini / "tmp", (".json", ".jsonl")),
+        SessionStore("copilot-cli", copilot / "session-state", ("events.jsonl",)),
+        SessionStore("amplifier", home / ".amplifier" / "projects", ("transcript.jsonl",)),
+        SessionStore("cursor", home / ".cursor" / "projects", _LINES),
+        SessionStore("cline", home / ".cline" / "data" / "sessions", (".messages.json",)),
+        SessionStore("pi", home / ".pi" / "agent" / "sessions", _LINES),
+        SessionStore("zed", data / "zed" / "threads", ("threads.db",)),
+        *(SessionStore("opencode", folder, (".db",)) for folder in _unix_data(home, environment, "opencode")),
         *(
-            Place("opencode", folder / "storage" / "session", (".json",))
+            SessionStore("opencode", folder / "storage" / "session", (".json",))
             for folder in _unix_data(home, environment, "opencode")
         ),
-        *(Place("kilo", folder, (".db",)) for folder in _unix_data(home, environment, "kilo")),
-        Place("codex-history", codex / "history.jsonl", _LINES),
-        *(Place(agent, home / folder, endings) for agent, folder, endings in _AT_HOME),
+        *(SessionStore("kilo", folder, (".db",)) for folder in _unix_data(home, environment, "kilo")),
+        SessionStore("codex-history", codex / "history.jsonl", _LINES),
+        *(SessionStore(agent, home / folder, endings) for agent, folder, endings in _AT_HOME),
         *(
-            Place("kiro-cli", folder / "data.sqlite3", (".sqlite3",))
+            SessionStore("kiro-cli", folder / "data.sqlite3", (".sqlite3",))
             for name in ("kiro-cli", "amazon-q")
             for folder in _unix_data(home, environment, name)
         ),
-        *(Place("amp", folder / "threads", (".json",)) for folder in _unix_data(home, environment, "amp")),
-        Place("kiro", config / "Kiro" / "User" / "globalStorage" / "kiro.kiroagent", (".chat",)),
-        *(Place("goose", folder / "sessions", (".db", ".jsonl")) for folder in _unix_data(home, environment, "goose")),
+        *(SessionStore("amp", folder / "threads", (".json",)) for folder in _unix_data(home, environment, "amp")),
+        SessionStore("kiro", config / "Kiro" / "User" / "globalStorage" / "kiro.kiroagent", (".chat",)),
+        *(
+            SessionStore("goose", folder / "sessions", (".db", ".jsonl"))
+            for folder in _unix_data(home, environment, "goose")
+        ),
     ]
     for editor in _EDITORS:
         user = config / editor / "User"
-        places.append(Place("cursor", user / "globalStorage" / "state.vscdb", (".vscdb",)))
-        places.append(Place("vscode-copilot", user / "workspaceStorage", (".jsonl", ".json")))
-        places.append(Place("vscode-copilot", user / "globalStorage" / "emptyWindowChatSessions", (".jsonl", ".json")))
-        places += [
-            Place(agent, user / "globalStorage" / name / "tasks", _HISTORY) for agent, name in _EXTENSIONS.items()
+        stores.append(SessionStore("cursor", user / "globalStorage" / "state.vscdb", (".vscdb",)))
+        stores.append(SessionStore("vscode-copilot", user / "workspaceStorage", (".jsonl", ".json")))
+        stores.append(
+            SessionStore("vscode-copilot", user / "globalStorage" / "emptyWindowChatSessions", (".jsonl", ".json"))
+        )
+        stores += [
+            SessionStore(agent, user / "globalStorage" / name / "tasks", _HISTORY)
+            for agent, name in _EXTENSIONS.items()
         ]
-    return places
+    return stores
 
 
-def existing_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
-    """Return the known places that exist."""
-    return [place for place in known_places(home=home, environment=environment) if place.path.exists()]
+def existing_stores(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[SessionStore]:
+    """Return the known stores that exist."""
+    return [store for store in known_stores(home=home, environment=environment) if store.path.exists()]
 
 
-def places_within(folder: Path, *, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
-    """Return the agents' places in the folder or around it, for the files in it alone.
+def stores_within(folder: Path, *, home: Path, environment: Mapping[str, str] = os.environ) -> list[SessionStore]:
+    """Return the agents' stores in the folder or around it, for the files in it alone.
 
-    Without any, the folder itself is a place, of transcripts that were copied or exported there.
+    Without any, the folder itself is a store, of transcripts that were copied or exported there.
     """
     root = folder.resolve()
-    known = known_places(home=home, environment=environment)
+    known = known_stores(home=home, environment=environment)
     inside = [
-        replace(place, within=root)
-        for place in known
-        if place.path.exists() and (root.is_relative_to(at := place.path.resolve()) or at.is_relative_to(root))
+        replace(store, within=root)
+        for store in known
+        if store.path.exists() and (root.is_relative_to(at := store.path.resolve()) or at.is_relative_to(root))
     ]
-    endings = {ending for place in known for ending in place.endings} | set(_EXPORTS)
-    return inside or [Place("folder", root, tuple(sorted(endings)))]
+    endings = {ending for store in known for ending in store.endings} | set(_EXPORTS)
+    return inside or [SessionStore("folder", root, tuple(sorted(endings)))]
 
 
-def is_of_chats(place: Place, path: Path) -> bool:
+def is_of_chats(store: SessionStore, path: Path) -> bool:
     """Return whether the file is a conversation, by its folder: editors store many other files next to them."""
-    if place.agent == "vscode-copilot":
+    if store.agent == "vscode-copilot":
         return path.parent.name in ("chatSessions", "emptyWindowChatSessions")
-    if place.agent == "gemini-cli":
+    if store.agent == "gemini-cli":
         return "chats" in path.parts
-    if place.agent == "continue":
+    if store.agent == "continue":
         return path.name != "sessions.json"
-    return place.agent != "cursor" or path.suffix == ".vscdb" or "agent-transcripts" in path.parts
+    return store.agent != "cursor" or path.suffix == ".vscdb" or "agent-transcripts" in path.parts
 
 
 def _data_folder(home: Path, environment: Mapping[str, str]) -> Path:
