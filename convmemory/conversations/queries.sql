@@ -378,7 +378,8 @@ FROM (
         INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
         CROSS JOIN LATERAL jsonb_to_recordset(f.points) AS d (kind text, turn int, note text, at timestamptz)
         WHERE
-            f.owner_id = %(owner)s AND (f.points -> 0) IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
+            f.owner_id = %(owner)s AND (f.points -> 0) IS NOT NULL AND f.turns_version = c.turns_version
+            AND c.trashed_at IS NULL AND c.archived_at IS NULL
             AND coalesce(d.at, c.updated_at) >= %(begin)s AND coalesce(d.at, c.updated_at) < %(end)s
         ORDER BY at DESC
         LIMIT %(limit)s

@@ -18,7 +18,7 @@ from convmemory.conversations.messages.outcomes import Spoken, first_commit, out
 from convmemory.conversations.messages.parts import part_from_json
 from convmemory.conversations.messages.titling import Work, choose_title
 from convmemory.conversations.messages.turns import TurnMessage, number_turns
-from convmemory.conversations.models import HAS_OLD_OUTCOMES, OUTCOME_VERSION, Conversation
+from convmemory.conversations.models import HAS_OLD_OUTCOMES, OUTCOME_VERSION, Conversation, Figures
 from convmemory.conversations.signals import conversation_changed
 from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable
@@ -80,6 +80,8 @@ def announce_rewritten(conversation: Conversation, *, from_position: int | None)
         return
     last_active = conversation.updated_at
     finish_change(conversation, from_position=from_position, message_count=conversation.message_count)
+    of_conversation = Figures.objects.filter(archive_id=conversation.archive_id, conversation_id=conversation.pk)
+    of_conversation.update(points=None)  # they quote texts
     Conversation.objects.filter(pk=conversation.pk, archive_id=conversation.archive_id).update(updated_at=last_active)
 
 
