@@ -95,9 +95,11 @@ def period_of(box: SearchBox) -> Period | None:
 
 def period_values(request: PageRequest, period: Period) -> dict[str, Any]:
     """Return the values for the template `home/period.html`."""
-    river = river_of(caller=request.caller, by=_by(request), today=timezone.localdate(), period=period)
+    today = timezone.localdate()
+    river = river_of(caller=request.caller, by=_by(request), today=today, period=period)
     return {
         "period": period,
+        "ways": [other for other in period.ways if other.first <= today],
         "river": river,
         "points": points_in(caller=request.caller, river=river) if river else Points(),
         "summary": summary_of(caller=request.caller, period=period),

@@ -114,6 +114,7 @@ def test_search_by_time_alone_shows_what_was_worked_on_then(owner: User, client:
         assert "Take the lock by its id, always." in page
         assert 'href="/search?after=2024-04-01&amp;before=2024-04-30">April 2024</a>' in page
         assert 'href="/search?project=%2Fsrc%2Fmill&amp;after=2024-05-01&amp;before=2024-05-31"' in page
+    assert "/search?after=2026" not in client.get("/search?after=0001-01-01").content.decode().partition("river-way")[2]
     empty = client.get("/search?after=2023-05-01&before=2023-05-31").content.decode()
     assert "No conversation that is counted has a message in this time." in empty
     other = client.get("/search?after=2024-05-01&before=2024-05-31&project=x").content.decode()
