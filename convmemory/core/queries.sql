@@ -134,7 +134,7 @@ BEGIN
         $function$
         CREATE OR REPLACE FUNCTION convmemory_messages_of_spaces(chars int, first text, last text)
         RETURNS TABLE (space_id int, period text, messages bigint)
-        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = every_group, %s AS
+        LANGUAGE plpgsql STABLE PARALLEL RESTRICTED SECURITY DEFINER SET search_path = every_group, %s AS
         $messages$
         BEGIN
             FOR space_id IN SELECT convmemory_spaces() LOOP
