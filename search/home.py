@@ -68,7 +68,7 @@ def home_of(
         this_day=on_this_day(caller=caller, today=day),
         index=index_status(caller=caller),
         last_import=next(iter(imports_of(caller=caller, limit=1)), None),
-        changed={caller.archive_id: uncounted(caller=caller)} | dict(river.uncounted if river else {}),
+        changed=river.uncounted if river else {caller.archive_id: uncounted(caller=caller)},
     )
 
 
@@ -95,9 +95,11 @@ def period_of(box: SearchBox) -> Period | None:
 
 def period_values(request: PageRequest, period: Period) -> dict[str, Any]:
     """Return the values for the template `home/period.html`."""
-    river = river_of(caller=request.caller, by=_by(request), today=timezone.localdate(), period=period)
+    today = timezone.localdate()
+    river = river_of(caller=request.caller, by=_by(request), today=today, period=period)
     return {
         "period": period,
+        "ways": [other for other in period.ways if other.first <= today],
         "river": river,
         "points": points_in(caller=request.caller, river=river) if river else Points(),
         "summary": summary_of(caller=request.caller, period=period),

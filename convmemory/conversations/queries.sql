@@ -365,9 +365,9 @@ UNION ALL
 
 -- name: messages_by_time
 -- Messages of an owner's conversations by month or day (the first characters of the day) and project, program or archive,
--- without archived conversations and the trash. By archive also those of all spaces of the person who acts, and with the
--- period "" the conversations of a space that are to be counted. A conversation that names no agent counts for its source,
--- as in the filter.
+-- without archived conversations and the trash; by archive also those of all spaces of the person who acts. A conversation
+-- that names no agent counts for its source, as in the filter. Of all times (first: ""), the period "" has the number of
+-- conversations that changed since they were counted, by archive.
 SELECT
     left(day.key, %(chars)s) AS period,
     CASE %(by)s
@@ -383,6 +383,14 @@ WHERE
     f.owner_id = %(owner)s AND c.trashed_at IS NULL AND c.archived_at IS NULL
     AND day.key COLLATE "C" BETWEEN %(first)s AND %(last)s
 GROUP BY period, band
+UNION ALL
+SELECT '', c.owner_id::text, count(*)
+FROM conversations_conversation AS c
+LEFT JOIN conversations_figures AS f
+    ON f.owner_id = c.owner_id AND f.conversation_id = c.id
+    AND f.turns_version = c.turns_version AND f.message_count = c.message_count AND f.points IS NOT NULL
+WHERE c.owner_id = %(owner)s AND c.trashed_at IS NULL AND f.id IS NULL AND %(first)s = ''
+GROUP BY c.owner_id
 UNION ALL
 SELECT s.period, s.space_id::text, s.messages
 FROM convmemory_messages_of_spaces(%(chars)s, %(first)s, %(last)s) AS s
@@ -473,7 +481,8 @@ FROM (
         INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
         CROSS JOIN LATERAL jsonb_to_recordset(f.points) AS d (kind text, turn int, note text, at timestamptz)
         WHERE
-            f.owner_id = %(owner)s AND (f.points -> 0) IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
+            f.owner_id = %(owner)s AND (f.points -> 0) IS NOT NULL AND f.turns_version = c.turns_version
+            AND c.trashed_at IS NULL AND c.archived_at IS NULL
             AND coalesce(d.at, c.updated_at) >= %(begin)s AND coalesce(d.at, c.updated_at) < %(end)s
         ORDER BY at DESC
         LIMIT %(limit)s

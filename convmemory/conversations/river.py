@@ -48,7 +48,7 @@ class Count(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Counts, and by the number of a space its conversations that are in no count yet."""
+    """Counts, and how many conversations of an archive, by its number, changed since they were counted."""
 
     counts: Sequence[Count]
     uncounted: Mapping[int, int]
@@ -172,7 +172,8 @@ class Shelf:
 class River:
     """The picture. `outside` are messages whose dates are too far away to be shown.
 
-    `uncounted` are the conversations of each space, by its number, that are not in its band yet.
+    `uncounted` are the conversations of each archive, by its number, that changed since they were counted; of a picture
+    of all times.
     """
 
     by: By
@@ -297,7 +298,8 @@ def river_of(*, caller: Caller, by: By, today: date, period: Period | None = Non
     by_day = _counts(caller, by, DAY_CHARS, shown)
     days = [date.fromisoformat(count.period) for count in by_day.counts] or [today]
     end = max(*days, today)
-    return _river(caller, by, Period(min(*days, end - timedelta(days=LEAST_DAYS - 1)), end), by_day, outside)
+    shown = Period(min(*days, end - timedelta(days=LEAST_DAYS - 1)), end)
+    return _river(caller, by, shown, Counts(by_day.counts, uncounted), outside)
 
 
 def _counts(caller: Caller, by: By, chars: int, period: Period | None) -> Counts:

@@ -134,7 +134,7 @@ BEGIN
         $function$
         CREATE OR REPLACE FUNCTION convmemory_messages_of_spaces(chars int, first text, last text)
         RETURNS TABLE (space_id int, period text, messages bigint)
-        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = every_group, %s AS
+        LANGUAGE plpgsql STABLE PARALLEL RESTRICTED SECURITY DEFINER SET search_path = every_group, %s AS
         $messages$
         BEGIN
             FOR space_id IN SELECT convmemory_spaces() LOOP
@@ -153,7 +153,9 @@ BEGIN
                 LEFT JOIN conversations_figures AS f
                     ON f.owner_id = c.owner_id AND f.conversation_id = c.id
                     AND f.turns_version = c.turns_version AND f.message_count = c.message_count AND f.points IS NOT NULL
-                WHERE c.owner_id = convmemory_messages_of_spaces.space_id AND f.id IS NULL
+                WHERE
+                    c.owner_id = convmemory_messages_of_spaces.space_id AND c.trashed_at IS NULL AND f.id IS NULL
+                    AND first = ''
                 HAVING count(*) > 0;
             END LOOP;
         END

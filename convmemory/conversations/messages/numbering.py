@@ -24,6 +24,7 @@ from convmemory.conversations.models import (
     HAS_OLD_OUTCOMES,
     OUTCOME_VERSION,
     Conversation,
+    Figures,
     Message,
     MessageSource,
 )
@@ -88,6 +89,8 @@ def announce_rewritten(conversation: Conversation, *, from_position: int | None)
         return
     last_active = conversation.updated_at
     finish_change(conversation, from_position=from_position, message_count=conversation.message_count)
+    of_conversation = Figures.objects.filter(archive_id=conversation.archive_id, conversation_id=conversation.pk)
+    of_conversation.update(points=None)  # they quote texts
     Conversation.objects.filter(pk=conversation.pk, archive_id=conversation.archive_id).update(updated_at=last_active)
 
 

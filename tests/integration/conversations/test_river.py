@@ -18,15 +18,17 @@ from convmemory.conversations import curating, projects
 from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.hiding import hide_stored_keys
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Figures, Message
 from convmemory.conversations.periods import Points, on_this_day, points_in, summary_of
 from convmemory.conversations.river import BANDS, DAYS_SHOWN, By, Period, River, _counts, river_of
 from convmemory.conversations.statistics import count_changed, uncounted
-from convmemory.core.acting import acting_for
+from convmemory.core.acting import acting_for, in_archive_of
 from convmemory.core.marks import Mark
 from convmemory.moving.carrying import carry
 from tests.factories import add_member, assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.planted_keys import planted_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -232,6 +234,11 @@ def test_changed_conversations_of_spaces_are_those_to_count(owner: User) -> None
     space = create_space(person=owner, name="Waterworks")
     make_conversation(owner, on("2024-05-14"))
     make_conversation(space, on("2024-05-14"))
+    gone = make_conversation(space, on("2024-05-14"))
+    with in_archive_of(space.pk):
+        ingest.delete_conversation(caller=Caller.for_archive(space.pk), conversation_id=gone.pk)
+    with acting_as(Caller.of(owner)):
+        assert _counts(Caller.of(owner), "project", 7, None).uncounted == {owner.pk: 1}
     count_all(owner.pk)
     with acting_as(Caller.of(owner)):
         assert _counts(Caller.of(owner), "space", 7, None).uncounted == {space.pk: 1}
@@ -306,11 +313,13 @@ def test_points_are_starred_conversations_and_marked_turns_of_the_period(owner: 
     assert points_in(caller=caller, river=shown) == Points()
 
 
-def decided(owner: User, *days: str, project: str = "") -> Conversation:
+def decided(
+    owner: User, *days: str, project: str = "", told: str = "Use EdDSA for the JWTs of the portal instead of HS256."
+) -> Conversation:
     """A conversation that signs tokens with HS256 on the first day, and decides otherwise on the second."""
     said = (
         ("How do we sign the JWTs of the portal?", "The portal signs its JWTs with HS256."),
-        ("Use EdDSA for the JWTs of the portal instead of HS256.", "The portal signs its JWTs with EdDSA now."),
+        (told, "The portal signs its JWTs with EdDSA now."),
     )
     drafts = [
         draft
@@ -345,6 +354,23 @@ def test_figures_of_version_without_points_are_counted_again(owner: User) -> Non
     assert uncounted(caller=Caller.of(owner)) == 1
     assert points_in(caller=Caller.of(owner), river=river(owner)).count == 2
     assert uncounted(caller=Caller.of(owner)) == 0
+
+
+def test_key_that_is_hidden_later_goes_from_points(owner: User, settings: Any) -> None:
+    key = planted_keys()["github-token"]
+    settings.HIDE_KEYS = False
+    conversation = decided(owner, "2024-05-14", "2024-05-16", told=f"Use EdDSA for the JWTs instead of HS256: {key}.")
+    shown = river(owner)
+    (figures,) = Figures.objects.all()
+    assert key in str(figures.points)
+    settings.HIDE_KEYS = True
+    hide_stored_keys(caller=Caller.of(owner))
+    (figures,) = Figures.objects.all()
+    assert figures.points is None
+    assert points_in(caller=Caller.of(owner), river=shown) == Points()
+    assert uncounted(caller=Caller.of(owner)) == 1
+    assert river(owner).messages == conversation.message_count
+    assert key not in str(Figures.objects.get().points)
 
 
 def test_points_of_one_slot_are_one_and_stars_come_first(owner: User) -> None:
