@@ -222,7 +222,8 @@ class Figures(models.Model):
 
     `days` holds messages and characters by day ("2026-05-01": [12, 3400]), `hours` messages by weekday and hour
     ("1-09": from nine to ten on Mondays), `tools` calls by name. `spoken_by` holds by model and month ("2026-05") the
-    answers, those whose usage is reported, and their tokens: input, output, cached input.
+    answers, those whose usage is reported, and their tokens: input, output, cached input. `points` are the newest turns
+    that decide otherwise or were overturned. `hours` and `points` are null until they are counted.
     """
 
     archive = models.ForeignKey(
@@ -235,11 +236,15 @@ class Figures(models.Model):
     tools = models.JSONField(default=dict)
     hours = models.JSONField(null=True, help_text="Null: to be counted again.")
     spoken_by = models.JSONField(default=dict, db_column="models")
+    points = models.JSONField(null=True)
 
     class Meta:
         verbose_name_plural = "figures"
         constraints = [
             models.UniqueConstraint(fields=["archive", "conversation"], name="figures_once_a_conversation"),
+        ]
+        indexes = [
+            models.Index(fields=["archive"], condition=Q(points__0__isnull=False), name="figures_with_points"),
         ]
 
     def __str__(self) -> str:

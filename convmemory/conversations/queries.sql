@@ -210,14 +210,15 @@ RETURNING message_count - 1
 
 -- name: count_figures
 -- Count some of an owner's conversations that changed since they were counted: messages and characters by day, messages
--- by weekday and hour, answers and tokens by model and month, calls by tool. A request's tokens count once.
+-- by weekday and hour, answers and tokens by model and month, calls by tool. A request's tokens count once. Returns which.
 WITH chosen AS (
     SELECT c.id, c.turns_version, c.message_count, c.created_at
     FROM conversations_conversation c
     LEFT JOIN conversations_figures f ON f.owner_id = c.owner_id AND f.conversation_id = c.id
     WHERE c.owner_id = %(owner)s AND c.trashed_at IS NULL
       AND (
-          f.hours IS NULL OR f.turns_version <> c.turns_version OR f.message_count <> c.message_count
+        f.hours IS NULL OR f.points IS NULL
+        OR f.turns_version <> c.turns_version OR f.message_count <> c.message_count
       )
     ORDER BY c.id
     LIMIT %(limit)s
@@ -292,6 +293,7 @@ LEFT JOIN tools ON tools.conversation_id = chosen.id
 ON CONFLICT (owner_id, conversation_id) DO UPDATE
 SET turns_version = excluded.turns_version, message_count = excluded.message_count,
     days = excluded.days, hours = excluded.hours, models = excluded.models, tools = excluded.tools
+RETURNING conversation_id
 
 -- name: figures_of_owner
 -- What is counted of an owner's conversations, summed: characters by month, messages by weekday and hour, calls by tool,
@@ -362,12 +364,17 @@ UNION ALL
 )
 
 -- name: messages_by_time
--- Messages of an owner's conversations by month or day (the first characters of the day), project and program, without
--- archived conversations and the trash. A conversation that names no agent counts for its source, as in the filter.
+-- Messages of an owner's conversations by month or day (the first characters of the day) and project, program or archive,
+-- without archived conversations and the trash. By archive also those of all spaces of the person who acts, and with the
+-- period "" the conversations of a space that are to be counted. A conversation that names no agent counts for its source,
+-- as in the filter.
 SELECT
     left(day.key, %(chars)s) AS period,
-    c.project,
-    CASE c.agent WHEN '' THEN c.source ELSE c.agent END AS program,
+    CASE %(by)s
+        WHEN 'project' THEN c.project
+        WHEN 'program' THEN CASE c.agent WHEN '' THEN c.source ELSE c.agent END
+        ELSE f.owner_id::text
+    END AS band,
     sum((day.value ->> 0)::bigint)::bigint
 FROM conversations_figures AS f
 INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
@@ -375,7 +382,11 @@ CROSS JOIN LATERAL jsonb_each(f.days) AS day
 WHERE
     f.owner_id = %(owner)s AND c.trashed_at IS NULL AND c.archived_at IS NULL
     AND day.key COLLATE "C" BETWEEN %(first)s AND %(last)s
-GROUP BY period, c.project, program
+GROUP BY period, band
+UNION ALL
+SELECT s.period, s.space_id::text, s.messages
+FROM convmemory_messages_of_spaces(%(chars)s, %(first)s, %(last)s) AS s
+WHERE %(by)s = 'space'
 
 -- name: worked_on
 -- The conversations of an owner with the most messages in a period, with their number, and of each the last turn then
@@ -425,11 +436,14 @@ LEFT JOIN LATERAL (
 ORDER BY a.messages DESC, a.id
 
 -- name: points_in_time
--- The newest starred conversations and marked turns of an owner in a period, without archived conversations and the trash.
-SELECT p.kind, p.id, p.turn_number, p.title, p.note, p.at
+-- The newest starred conversations, marked turns and turns with a decision of an owner in a period, each with the number of
+-- its kind, without archived conversations and the trash.
+SELECT p.kind, p.id, p.turn_number, p.title, p.note, p.at, p.total
 FROM (
     (
-        SELECT 'star' AS kind, c.id, NULL::int AS turn_number, c.title, '' AS note, c.updated_at AS at
+        SELECT
+            'star' AS kind, c.id, NULL::int AS turn_number, c.title, '' AS note, c.updated_at AS at,
+            count(*) OVER () AS total
         FROM conversations_conversation AS c
         WHERE
             c.owner_id = %(owner)s AND c.starred_at IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
@@ -439,7 +453,9 @@ FROM (
     )
     UNION ALL
     (
-        SELECT k.kind, c.id, m.turn_number, c.title, k.note, coalesce(m.created_at, c.updated_at) AS at
+        SELECT
+            k.kind, c.id, m.turn_number, c.title, k.note, coalesce(m.created_at, c.updated_at) AS at,
+            count(*) OVER () AS total
         FROM conversations_turnmark AS k
         INNER JOIN conversations_message AS m ON m.owner_id = k.owner_id AND m.id = k.message_id
         INNER JOIN conversations_conversation AS c ON c.owner_id = m.owner_id AND c.id = m.conversation_id
@@ -449,9 +465,21 @@ FROM (
         ORDER BY at DESC
         LIMIT %(limit)s
     )
+    UNION ALL
+    (
+        SELECT
+            d.kind, c.id, d.turn, c.title, d.note, coalesce(d.at, c.updated_at) AS at, count(*) OVER () AS total
+        FROM conversations_figures AS f
+        INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
+        CROSS JOIN LATERAL jsonb_to_recordset(f.points) AS d (kind text, turn int, note text, at timestamptz)
+        WHERE
+            f.owner_id = %(owner)s AND (f.points -> 0) IS NOT NULL AND c.trashed_at IS NULL AND c.archived_at IS NULL
+            AND coalesce(d.at, c.updated_at) >= %(begin)s AND coalesce(d.at, c.updated_at) < %(end)s
+        ORDER BY at DESC
+        LIMIT %(limit)s
+    )
 ) AS p
 ORDER BY p.at DESC, p.id DESC
-LIMIT %(limit)s
 
 -- name: count_stored
 -- Add to the sums of a space or a person: what their archive stores, and (`added_…`) what the person added to spaces. No row

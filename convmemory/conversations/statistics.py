@@ -12,7 +12,7 @@ from datetime import date
 from typing import Literal, NamedTuple
 
 from django.contrib.humanize.templatetags.humanize import intcomma
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 from django.utils import timezone
 from django.utils.dates import WEEKDAYS_ABBR
@@ -21,6 +21,7 @@ from django.utils.translation import gettext
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, Figures, project_name
+from convmemory.conversations.signals import conversations_counted
 from convmemory.core.sql import load_sql
 from convmemory.core.templatetags.texts import short_count
 
@@ -145,16 +146,18 @@ class Statistics:
 
 
 def count_changed(*, archive_id: int) -> int:
-    """Count the messages of some conversations that changed since the last count; returns how many. One statement."""
+    """Count some conversations that changed since the last count, and announce it; returns how many."""
     parameters: dict[str, int | str] = {
         "owner": archive_id,
         "limit": BATCH,
         "zone": timezone.get_default_timezone_name(),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "count_figures"), parameters)
-        counted: int = cursor.rowcount
-    return counted
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.conversations", "count_figures"), parameters)
+            ids = [number for (number,) in cursor.fetchall()]
+        conversations_counted.send(Figures, archive_id=archive_id, conversation_ids=ids)
+    return len(ids)
 
 
 def uncounted(*, caller: Caller) -> int:
@@ -165,6 +168,7 @@ def uncounted(*, caller: Caller) -> int:
         conversation=OuterRef("pk"),
         turns_version=OuterRef("turns_version"),
         message_count=OuterRef("message_count"),
+        points__isnull=False,
     )
     return Conversation.objects.filter(~Exists(same), archive_id=caller.archive_id).count()
 

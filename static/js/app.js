@@ -209,6 +209,7 @@
 
   const stepKeys = { j: 1, k: -1 };
   const hitKeys = { n: "[data-hit=next]", p: "[data-hit=previous]" };
+  const isInList = (element) => element.closest("#results, .library-title");
   const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
 
   document.addEventListener("keydown", (event) => {
@@ -225,9 +226,11 @@
       if (!underway.size) one(hitKeys[event.key]).click();
     } else if (stepKeys[event.key] && !isTyping(active) && items().length) {
       stepFromSelected(stepKeys[event.key]);
-    } else if (event.key === "ArrowDown" && (active === query() || active.closest("#results"))) {
+    } else if (event.key === "ArrowDown" && active.matches(".library-find [type=search]")) {
+      one(".library-title")?.focus();
+    } else if (event.key === "ArrowDown" && (active === query() || isInList(active))) {
       step(active === query() ? null : active.closest("a"), 1);
-    } else if (event.key === "ArrowUp" && active.closest("#results")) {
+    } else if (event.key === "ArrowUp" && isInList(active)) {
       step(active.closest("a"), -1);
     } else {
       return;
@@ -289,6 +292,14 @@
     }
     const button = event.target.closest("[data-copy]");
     if (button) copy(button);
+  });
+
+  /* A new link is copied while the click that made it still allows that. */
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const button of all("[data-copy]")) button.hidden = false;
+    const made = one("[data-copy-now]");
+    made?.removeAttribute("data-copy-now");
+    if (made) copy(made);
   });
 
   async function copy(button) {

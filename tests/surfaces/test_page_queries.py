@@ -34,7 +34,7 @@ OF_A_CONVERSATION = (
     "/documents",
 )  # fmt: skip
 COUNTS_EVERY_TABLE = "/settings/data"
-MANY, MOST = 5, 25
+MANY, MOST = 3, 25
 
 
 def worked_turn(number: int) -> list[MessageDraft]:

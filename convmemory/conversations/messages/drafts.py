@@ -7,7 +7,7 @@ lose the characters that PostgreSQL cannot store; those of parts do when they be
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from convmemory.conversations.messages.parts import Part, Role, TextPart, part_size
@@ -114,6 +114,14 @@ class TurnDraft:
         ]
 
 
+MAX_CLOCK_SKEW = timedelta(days=2)  # a later time is an error, not a clock that is ahead
+
+
+def passed(time: datetime | None) -> datetime | None:
+    """Return the time of something that happened; None for a time to come, which would be the newest for ever."""
+    return time if time and time <= datetime.now(UTC) + MAX_CLOCK_SKEW else None
+
+
 @dataclass(frozen=True, slots=True)
 class EventDraft:
     """One entry of an agent's event log; never embedded.
@@ -134,6 +142,7 @@ class EventDraft:
     def __post_init__(self) -> None:
         _make_storable(self, "type", "level", "tool")
         object.__setattr__(self, "payload", json_storable(self.payload))
+        object.__setattr__(self, "created_at", passed(self.created_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +190,8 @@ class ConversationDraft:
             self, "source_id", "title", "agent", "project", "repository", "worktree", "parent_source_id", "continued_in"
         )
         object.__setattr__(self, "former_ids", tuple(map(storable, self.former_ids)))
+        for name in ("created_at", "updated_at", "written_at"):
+            object.__setattr__(self, name, passed(getattr(self, name)))
 
 
 # The searchable words of an event: runs of letters and digits in its type, tool, level and payload. Pure.

@@ -16,7 +16,7 @@ from django.db import connection
 
 from convmemory.conversations.marking import keep_marks
 from convmemory.conversations.messages import hidden_keys
-from convmemory.conversations.messages.drafts import MessageDraft, TurnDraft, in_batches
+from convmemory.conversations.messages.drafts import MessageDraft, TurnDraft, in_batches, passed
 from convmemory.conversations.messages.echo import with_echoes_named
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.numbering import finish_change, set_usages
@@ -108,7 +108,8 @@ def row_of(draft: MessageDraft) -> MessageRow:
         parts=parts,
         parts_json=to_canonical_json(parts),
         source_key=source_key_of(draft),
-        created_at=draft.created_at,
+        # The draft keeps a time to come, of which the name of a message is made.
+        created_at=passed(draft.created_at),
     )
 
 

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0007_invitations_by_link"), ("conversations", "0013_outcomes_read_anew")]
+    dependencies = [("accounts", "0007_invitations_by_link"), ("conversations", "0015_times_to_come")]
 
     operations = [
         migrations.AddField(

@@ -90,6 +90,7 @@ def library(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "shelves": shelves,
         "next_cursor": following,
+        "more_url": f"{reverse('library')}?{keep}&cursor={following}".replace("?&", "?"),
         "choice": choice,
         "keep": keep,
         "last_shelf": request.GET.get("shelf", ""),

@@ -97,6 +97,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
             for block in blocks
             if block.view.kind == "user" or block.outcome != NO_OUTCOME
         ]
+    kept = box.parameters | ({"show": display} if display else {})
     context = {
         **added.values,
         "conversation": row,
@@ -109,14 +110,15 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         "keep": box.query_string,
         # htmx keeps the panel by its id, as a selector: the query itself could not stand in it.
         "outline_id": f"outline-{row.pk}-{crc32(box.query_string.encode()):x}",
-        "keep_here": urlencode(box.parameters | ({"show": display} if display else {}), doseq=True),
+        "earlier_url": _address(row, {"earlier": window.earlier, "turn": turn} | kept),
+        "later_url": _address(row, {"later": window.later, "turn": turn} | kept),
         "display": display,
         "undo_mark": _undo_mark(request),
     }
     if request.htmx and continues:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
-    context |= _head(request, row, window.target)
+    context |= _head(request, row, window.target, kept)
     context |= {"asked_title": asked_title(row), "hidden_keys": facts.hidden_keys, "tags": facts.tags}
     has_no_turns = turn == 0 and not row.turn_count  # search gives such conversations turn 0
     is_shown = turn is None or window.target is not None or bool(continues) or has_no_turns
@@ -180,6 +182,12 @@ def whole_number(request: PageRequest, name: str, most: int = MAX_INTEGER) -> in
     return number_or_refuse(text, refusal, maximum=most)
 
 
+def _address(row: Conversation, values: dict[str, Any]) -> str:
+    """Return the conversation's address with these values, without those that are None."""
+    query = urlencode({name: value for name, value in values.items() if value is not None}, doseq=True)
+    return f"{row.get_absolute_url()}?{query}"
+
+
 class _Facts(NamedTuple):
     tags: list[str]
     hidden_keys: int
@@ -196,8 +204,13 @@ def _facts(row: Conversation) -> _Facts:
     return _Facts(tags, hidden_keys, marked)
 
 
-def _head(request: PageRequest, row: Conversation, turn: int | None) -> dict[str, Any]:
-    """Return the values above the messages: relatives, and the turns before and after the target."""
+def _head(request: PageRequest, row: Conversation, turn: int | None, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return the values above the messages: relatives, and the addresses of the turns before and after the target.
+
+    `kept` are the values of all addresses of the page.
+    """
+    before = turn - 1 if turn else None
+    after = turn + 1 if turn is not None and turn + 1 < row.turn_count else None
     of_caller = Conversation.objects.filter(archive_id=request.caller.archive_id)
     of_row = Q(parent_id=row.pk) | Q(pk=row.parent_id) if row.parent_id else Q(parent_id=row.pk)
     in_order = of_caller.filter(of_row).order_by(
@@ -209,9 +222,12 @@ def _head(request: PageRequest, row: Conversation, turn: int | None) -> dict[str
         "parent": parent,
         "children": relatives[:CHILDREN_SHOWN],
         "more_children": len(relatives) > CHILDREN_SHOWN,
-        "displays": DISPLAYS,
-        "previous_turn": turn - 1 if turn else None,
-        "next_turn": turn + 1 if turn is not None and turn + 1 < row.turn_count else None,
+        "displays": [
+            (value, name, _address(row, {"turn": turn} | kept | {"show": value})) for value, name in DISPLAYS.items()
+        ],
+        "share_url": reverse("share-conversation", args=[row.pk]) + ("" if turn is None else f"?turn={turn}"),
+        "previous_url": "" if before is None else _address(row, {"turn": before} | kept) + f"#turn-{before}",
+        "next_url": "" if after is None else _address(row, {"turn": after} | kept) + f"#turn-{after}",
     }
 
 
