@@ -32,7 +32,8 @@ def test_reader_opens_space_and_is_offered_reading_alone(visit: Callable[..., No
         expect_no_violation_anywhere(page, "spaces")
         page.get_by_role("button", name="Open Boat house").click()
         expect(page.locator(".space-bar")).to_contain_text("Boat house")
-        for address in ("/library", f"/conversations/{made.pk}?turn=0", "/search?q=where+is+the+oar", "/documents"):
+        read = (f"/conversations/{made.pk}?turn=0", f"/conversations/{made.pk}/files", "/search?q=where+is+the+oar")
+        for address in ("/library", *read, "/documents", "/statistics"):
             page.goto(address)
             expect(page.locator("body[data-role=reader]")).to_be_visible()
             shown = (
