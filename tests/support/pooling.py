@@ -6,6 +6,8 @@ from typing import Any
 
 from django.db import connection, connections
 
+from convmemory.core.postgres.base import DatabaseWrapper
+
 MAX_SIZE = 40
 
 
@@ -35,5 +37,7 @@ def _reset_role(returned: Any) -> None:
 def connections_in_use() -> int:
     """Return how many connections of the block are with a thread, apart from this one."""
     connections.close_all()
-    counts = connection.pool.get_stats()
+    wrapper = connections["default"]
+    assert isinstance(wrapper, DatabaseWrapper)
+    counts = wrapper.pool.get_stats()
     return int(counts["pool_size"] - counts["pool_available"])

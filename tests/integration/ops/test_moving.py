@@ -17,7 +17,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.reembed.moving import move_to_default
 from search.adapters.conversations import index_conversation
 from search.indexing import building
-from search.indexing.active import IndexResult
+from search.indexing.active import IndexResult, index_source
 from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
@@ -65,7 +65,6 @@ def test_archive_is_searched_while_workers_move_it_and_resume_after_a_kill(
     assert move_to_default() == 2
     assert move_to_default() == 2
     assert len(queued(BUILD)) == 2
-    index_source = building.index_source
 
     def die_at_second_source(**arguments: Any) -> IndexResult:
         if built():
