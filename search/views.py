@@ -331,7 +331,7 @@ def keep_search(request: PageRequest) -> HttpResponse:
     """
     box = SearchBox.of(request)
     if box.q and is_too_short(box.q):
-        sentence = gettext("Go on: a query has at least %(too_short)s characters.")
+        sentence = gettext("Keep typing: a query has at least %(too_short)s characters.")
         raise InvalidInput(sentence % {"too_short": MIN_QUERY_CHARS})
     _dated_hits(request, box, None, 1)
     save_search(caller=request.caller, box=box)

@@ -10,19 +10,18 @@ from django.urls import URLPattern, get_resolver
 from tests.pictures.pages import shots_of
 
 ROOT = Path(__file__).resolve().parents[2]
-IDS = dict.fromkeys(("coding", "reading", "document", "import", "chat", "embedding", "space"), 1)
+IDS = dict.fromkeys(("coding", "reading", "edits", "document", "import", "chat", "embedding", "space", "joining"), 1)
 WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's picture shows
     "space-choices",  # in the rail
     "filter-choices", "hits-in", "saved-searches", "index-progress", "preview-section", "preview-turn", "key-use",
     "document-card", "document-page", "document-picture", "document-file", "picture", "message-text", "running-reply",
     "fetch-archive", "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout",
-    "check-endpoint", "check-new-endpoint", "delete-document", "hidden-keys", "events", "attached-documents", "agent",
+    "check-endpoint", "check-new-endpoint", "delete-document", "hidden-keys", "events", "agent",
     "outline", "palette", "edit-question", "render-text",
     "shared", "article",  # as an exported conversation
-    "client",  # a file
-    "files", "file", "conversation-file", "conversation-files",  # the samples edit none
+    "client", "conversation-file",  # files
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
-    "choose-password", "invitation", "join-space", "reset-password",  # as the sign-in; opened by a link
+    "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link
     "confirm", "set-up-app", "recovery-codes", "add-passkey",  # as the password
     "second-step", "passkey-sign-in",  # as the sign-in; after it
     "provider", "provider-done", "provider-out",  # lead elsewhere

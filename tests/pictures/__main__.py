@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, syn
 
 from tests.pictures.pages import Shot, shots_of
 from tests.pictures.sheets import SIZES, save_sheet, save_small, write_index
-from tests.pictures.visitors import GUIDE, NEWCOMER, OWNER, PASSWORD, SESSION
+from tests.pictures.visitors import EDITS, GUIDE, NEWCOMER, OWNER, PASSWORD, SESSION, WELL
 from tests.support.chat_server import running_chat_server, says
 from tests.support.installation import ROOT, Installation, running_installation, wait_until
 from tests.surfaces.browser import ARGUMENTS, SETTLED, chromium_path
@@ -77,7 +77,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def fill(installation: Installation) -> dict[str, int]:
+def fill(installation: Installation) -> dict[str, int | str]:
     """The archive that the pictures show, indexed; the ids of what pages are asked by."""
     key = installation.manage("create_api_key", OWNER).split()[-1]
     with httpx2.Client(
@@ -87,10 +87,12 @@ def fill(installation: Installation) -> dict[str, int]:
         timeout=90,  # the route of imports waits for 60
     ) as api:
         wait_until(lambda: has_all_samples(api), "the samples", READY_S)
-        ids: dict[str, int] = json.loads(in_django(installation, "prepare").splitlines()[-1])
+        ids: dict[str, int | str] = json.loads(in_django(installation, "prepare").splitlines()[-1])
         ids["document"] = api.post("/documents", files={"file": ("bike-counters.md", GUIDE.encode())}).json()["id"]
         lines = "\n".join(json.dumps(message) for message in SESSION).encode()
         api.post("/imports", files={"file": ("bike-export.jsonl", lines)}).raise_for_status()
+        session = {"title": "The pump of the well", "agent": "claude-code", "project": WELL, "messages": EDITS}
+        ids["edits"] = api.post("/conversations", json=session).raise_for_status().json()["id"]
         for title in ("Seating plan of the choir", "Draft of a cover letter"):
             said = [{"role": "user", "content": title}, {"role": "assistant", "content": "Here it is."}]
             gone = api.post("/conversations", json={"title": title, "messages": said}).json()["id"]

@@ -12,11 +12,13 @@ from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import Membership
+from convmemory.accounts.space_invitations import invitations_of_space, invite_by_link, path_of
 from convmemory.accounts.spaces import create_space
 from convmemory.chat.models import Agent
 from convmemory.conversations import curating
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample
 from convmemory.sign_in.sessions.models import Session
@@ -47,6 +49,12 @@ def prepare() -> None:
     )  # fmt: skip
     space = create_space(person=owner, name="Waterworks")
     add_member(person=owner, space_id=space.pk, username=NEWCOMER, role=Membership.Role.READER)
+    newcomer = User.objects.get(username=NEWCOMER)
+    with acting_for(newcomer.pk):
+        club = create_space(person=newcomer, name="Rowing club")
+        invite_by_link(person=newcomer, space_id=club.pk, address="", role=Membership.Role.CONTRIBUTOR)
+        (invitation,) = invitations_of_space(person=newcomer, space_id=club.pk)
+        joining = path_of(invitation).rpartition("/")[2]
     for number, user_agent in enumerate(OTHER_BROWSERS, start=1):
         now = timezone.now()
         Session.objects.create(
@@ -57,7 +65,7 @@ def prepare() -> None:
             seen_at=now - timedelta(hours=5 * number),
             expire_date=now + timedelta(days=9),
         )
-    print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING], "space": space.pk}))
+    print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING], "space": space.pk, "joining": joining}))
 
 
 def complete() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Page
 
-from tests.pictures.visitors import NEWCOMER, OWNER
+from tests.pictures.visitors import NEWCOMER, OWNER, WELL
 from tests.support.installation import ROOT
 
 Steps = Callable[[Page], None]
@@ -79,7 +79,7 @@ def _name_no_folder(page: Page) -> None:
     )
 
 
-def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
+def shots_of(ids: Mapping[str, int | str], consent: str = "/authorize") -> list[Shot]:
     """Every page, for an archive with these ids, and the address at which a program asks for access."""
     coding, reading = f"/conversations/{ids['coding']}", f"/conversations/{ids['reading']}"
     document, imported = f"/documents/{ids['document']}", f"/import/{ids['import']}"
@@ -100,6 +100,9 @@ def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
             "A turn of a coding agent, found by a search",
             f"{coding}?turn=3&q={QUERY}",
         ),
+        Shot("files", "Files of a project", f"/files?project={WELL}"),
+        Shot("file", "A file and the turns that wrote its lines", f"/files/one?project={WELL}&path=src/pump.py"),
+        Shot("conversation-files", "Files of a conversation", f"/conversations/{ids['edits']}/files"),
         Shot("summaries", "Summaries", f"{coding}/summaries"),
         Shot("context", "What a model would get", f"{coding}/context"),
         Shot("delete", "Deleting a conversation", f"{coding}/delete"),
@@ -112,6 +115,7 @@ def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
         Shot("outline", "Outline of a conversation", f"{coding}?turn=3", steps=_open_outline),
         Shot("documents", "Documents", "/documents"),
         Shot("document", "A document", f"{document}?section=1"),
+        Shot("attached", "Documents of a conversation", f"{reading}/documents"),
         Shot("recall", "Recall", f"/recall?query={QUERY}&max_tokens=600"),
         Shot("import", "Import", "/import"),
         Shot("one-import", "One import", imported),
@@ -125,6 +129,7 @@ def shots_of(ids: Mapping[str, int], consent: str = "/authorize") -> list[Shot]:
         Shot("share-links", "Shared links", "/settings/links"),
         Shot("spaces", "Spaces", "/spaces"),
         Shot("space", "A space", f"/spaces/{ids['space']}"),
+        Shot("join-space", "Joining a space by a link", f"/spaces/join/{ids['joining']}"),
         Shot("consent", "A program asks for access", consent),
         Shot("data", "Your data", "/settings/data"),
         Shot("password", "Password", "/settings/password"),

@@ -170,7 +170,7 @@ def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: 
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("q=x", "Go on: a query has at least 2 characters."),
+        ("q=x", "Keep typing: a query has at least 2 characters."),
         ("q=lock&after=2024-05-01&before=2023-05-01", "after"),
         ("q=lock&after=2024-02-30", "is not a date"),
         ("q=lock+space:Nowhere", "You read no space “Nowhere” here."),
