@@ -100,7 +100,7 @@ BOTH_CHARS = 190  # of a passage and of an answer in one line
 LATER_LINE_CHARS, LATER_CHARS = 55, 120
 STEM_CHARS = 6  # words that begin alike are one
 # The items of a list, which a conclusion joins, begin with a capital or with code.
-_CLAUSE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[\u3002\uff01\uff1f])|(?<=[^,])\s(?=`|[A-Z][a-z])")
+_CLAUSE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|(?<=[^,])\s(?=`|[A-Z][a-z])")
 _LINK_TARGET = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _NO_BRACKETS = str.maketrans("[]", "()")
@@ -255,8 +255,13 @@ def _about(words: QueryStems, conclusion: str, room: int) -> str:
 
 
 def search_as_text(answer: dict[str, Any]) -> str:
-    """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
-    lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
+    """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to.
+
+    Conversations named like the query come first, if no hit is of them.
+    """
+    hit_sources = {("conversation", turn["conversation_id"]) for turn in answer["results"]}
+    titles = (hit for hit in answer.get("titles", ()) if (hit["kind"], hit["id"]) not in hit_sources)
+    lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in titles]
     headed: dict[int, str] = {}
     for index, turn in enumerate(answer["results"]):
         copies = turn.get("copies", 0)

@@ -351,3 +351,22 @@ def test_first_line_begins_answer_with_what_query_asks_and_leaves_announcements_
     same = "**Take** celadon: two coats, and let each of them dry for a day in the cellar."
     turn |= {"passage": f"{same}\n- no glaze on the foot", "outcome": {"conclusion": same.replace("*", "")}}
     assert _answering(turn, is_first=True).count("two coats") == 1
+
+
+def test_conversation_named_like_query_is_not_listed_besides_its_hit() -> None:
+    title = {"kind": "conversation", "id": 7, "title": "Celadon", "url": "/conversations/7"}
+    hit: dict[str, Any] = {
+        "conversation_id": 7,
+        "conversation_title": "Celadon",
+        "turn_number": 0,
+        "url": "/conversations/7?turn=0",
+    }
+    hit |= {
+        "created_at": "2026-05-01",
+        "project": "",
+        "agent": "",
+        "user_question": "Which glaze?",
+        "passage": "Celadon.",
+    }
+    assert not search_as_text({"titles": [title], "results": [hit]}).startswith("- named like the query")
+    assert search_as_text({"titles": [title | {"id": 8}], "results": [hit]}).startswith("- named like the query")
