@@ -19,6 +19,7 @@ from convmemory.conversations.messages.errors import is_report
 from convmemory.conversations.messages.outcomes import Outcome, is_announcement
 from convmemory.conversations.models import project_name
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.folding import WORD, folded
 from convmemory.core.text import one_line, storable
 from convmemory.tools.definition import (
     Moment,
@@ -31,6 +32,7 @@ from convmemory.tools.definition import (
     ToolInput,
     site,
 )
+from search.languages import pairs_of
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
@@ -97,7 +99,7 @@ SAME_CHARS = 40  # with which a text begins that is another one
 LEAD_CHARS = 100  # before the best sentence of an answer
 BOTH_CHARS = 190  # of a passage and of an answer in one line
 # Of the hits behind the first one, which is the likeliest: a question and a passage.
-LATER_LINE_CHARS, LATER_CHARS = 55, 120
+LATER_LINE_CHARS, LATER_CHARS = 40, 120
 STEM_CHARS = 6  # words that begin alike are one
 # The items of a list, which a conclusion joins, begin with a capital or with code.
 _CLAUSE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|(?<=[^,])\s(?=`|[A-Z][a-z])")
@@ -229,11 +231,11 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
     best = max((turn.relevance or 0 for turn in output.results), default=0)
     output.results = [turn for turn in output.results if (turn.relevance or best) >= TAIL_SHARE * best]
     output.next_cursor = None
-    words = QueryStems({word: 1.0 for word in arguments.query.lower().split() if not is_steering(word)})
+    asked = (*re.findall(WORD, folded(arguments.query)), *pairs_of(arguments.query))
+    words = QueryStems({word: 1.0 for word in asked if not is_steering(word)})
     for index, turn in enumerate(output.results):
-        if turn.outcome:
-            conclusion = _about(words, turn.outcome.get("conclusion", ""), LATER_CHARS if index else BOTH_CHARS)
-            turn.outcome |= {"conclusion": conclusion}
+        if conclusion := (turn.outcome or {}).get("conclusion"):
+            turn.outcome["conclusion"] = _about(words, conclusion, LATER_CHARS if index else BOTH_CHARS)
     if is_report(arguments.query):
         output.note = " ".join(filter(None, [output.note, PASTED_ERROR]))
     return output
