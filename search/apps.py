@@ -14,15 +14,17 @@ class SearchConfig(AppConfig):
             conversation_deleting,
             conversation_restored,
             conversation_trashed,
+            conversations_counted,
             projects_renamed,
         )
         from convmemory.documents.models import Document
         from convmemory.documents.signals import document_changed, document_restored, document_trashed, sections_moved
-        from search.adapters import conversations, documents
+        from search.adapters import conversations, decisions, documents
         from search.sources import register
 
         register(conversations.ConversationAdapter())
         conversation_changed.connect(conversations.on_conversation_changed, dispatch_uid="search.sources")
+        conversations_counted.connect(decisions.on_conversations_counted, dispatch_uid="search.decisions")
         projects_renamed.connect(conversations.on_projects_renamed, dispatch_uid="search.projects")
         conversation_deleting.connect(conversations.on_conversation_deleting, dispatch_uid="search.deleting")
         post_delete.connect(conversations.on_conversation_deleted, Conversation, dispatch_uid="search.deleted")

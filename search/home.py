@@ -4,7 +4,7 @@ A search by time alone shows the same picture of that time, with what was worked
 the pages take the same few queries however large the archive is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -20,7 +20,7 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.importing.views import values_of_where_to_get
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SearchBox
-from convmemory.conversations.periods import Point, on_this_day, points_in, summary_of
+from convmemory.conversations.periods import Points, on_this_day, points_in, summary_of
 from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.river import By, Period, River, river_of
 from convmemory.conversations.statistics import uncounted
@@ -32,15 +32,19 @@ RECENT_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The home page. `uncounted` conversations are not in the river yet, or have changed since."""
+    """The home page. `changed` says how many conversations of each archive changed since the last count."""
 
     river: River | None
-    points: Sequence[Point]
+    points: Points
     recent: Sequence[Conversation]
     this_day: Sequence[Conversation]
     index: IndexStatus
     last_import: Import | None
-    uncounted: int
+    changed: Mapping[int, int]
+
+    @property
+    def uncounted(self) -> int:
+        return sum(self.changed.values())
 
     @property
     def is_new(self) -> bool:
@@ -59,20 +63,22 @@ def home_of(
     river = river_of(caller=caller, by=by, today=day)
     return Home(
         river=river,
-        points=points_in(caller=caller, period=river.period) if river else (),
+        points=points_in(caller=caller, river=river) if river else Points(),
         recent=newest[:RECENT_SHOWN],
         this_day=on_this_day(caller=caller, today=day),
         index=index_status(caller=caller),
         last_import=next(iter(imports_of(caller=caller, limit=1)), None),
-        uncounted=uncounted(caller=caller),
+        changed={caller.archive_id: uncounted(caller=caller)} | dict(river.uncounted if river else {}),
     )
 
 
 def home_values(request: PageRequest, newest: Sequence[Conversation] | None = None) -> dict[str, Any]:
     """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations."""
     home = home_of(caller=request.caller, by=_by(request), newest=newest)
-    if home.uncounted:
-        enqueue_count(request.caller.archive_id)
+    for access in request.caller.archives if home.uncounted else ():
+        if home.changed.get(access.archive_id):
+            with request.caller.in_(access):
+                enqueue_count(access.archive_id)
     return values_of_where_to_get(request) | {"home": home, "river": home.river, "points": home.points}
 
 
@@ -93,10 +99,13 @@ def period_values(request: PageRequest, period: Period) -> dict[str, Any]:
     return {
         "period": period,
         "river": river,
-        "points": points_in(caller=request.caller, period=river.period) if river else (),
+        "points": points_in(caller=request.caller, river=river) if river else Points(),
         "summary": summary_of(caller=request.caller, period=period),
     }
 
 
 def _by(request: PageRequest) -> By:
+    """Return what the bands are; those of spaces are for members, outside of an open space."""
+    if request.GET.get("by") == "space" and request.caller.spaces and not request.caller.space:
+        return "space"
     return "program" if request.GET.get("by") == "program" else "project"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.db.models import Max
@@ -62,6 +62,7 @@ from search.searching import (
 
 RESULTS_LIMIT = 30
 COUNTED_SEARCHES, COUNTED_HITS = 5, 20  # of the saved searches, whose new hits are counted
+LANE_HITS = 50  # of each of these in the river
 EXAMPLES = ("is:starred", "has:code", "role:user", "title:invoice", "after:2026")
 NAMED_SPACES = 8  # in the refusal of an unknown one
 BY_DATE_LIMIT = MAX_LIMIT
@@ -74,7 +75,7 @@ _KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is re
 def search_page(request: PageRequest) -> HttpResponse:
     """Show results for `?q=`, or the newest conversations without a query."""
     if request.htmx and request.htmx.target == "main":
-        return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
+        return render(request, "search/search.html#main", _start(request, SearchBox.of(request)) | _past(request))
     step = request.headers.get("X-Search-Step", "")
     # The box of the request, with the full names of agents, projects and sources that were typed as tokens.
     box = SearchBox.of(request, is_typing=step in ("typed", "goes-on"))
@@ -118,10 +119,16 @@ def search_page(request: PageRequest) -> HttpResponse:
         remember_search(caller=request.caller, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
-    context |= _start(request, box, context.get("rows")) | _choices(request, box)
-    if not request.caller.space:  # past searches are the person's, not the space's
-        context["saved"], context["recent"] = past_searches(request.caller)
+    context |= _start(request, box, context.get("rows")) | _choices(request, box) | _past(request)
     return render(request, "search/search.html", context, status=status)
+
+
+def _past(request: PageRequest) -> dict[str, Any]:
+    """Return the person's past searches; a space has none."""
+    if request.caller.space:
+        return {}
+    saved, recent = past_searches(request.caller)
+    return {"saved": saved, "recent": recent}
 
 
 def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status: int, step: str) -> HttpResponse:
@@ -318,8 +325,15 @@ def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 @require_POST
 @signed_in
 def keep_search(request: PageRequest) -> HttpResponse:
-    """Save the search in the URL's query string, and return to it."""
+    """Save the search in the URL's query string, and return to it.
+
+    Raises: InvalidInput, NotFound, as the search itself, if it cannot be searched for.
+    """
     box = SearchBox.of(request)
+    if box.q and is_too_short(box.q):
+        sentence = gettext("Go on: a query has at least %(too_short)s characters.")
+        raise InvalidInput(sentence % {"too_short": MIN_QUERY_CHARS})
+    _dated_hits(request, box, None, 1)
     save_search(caller=request.caller, box=box)
     return redirect(f"{reverse('search')}?{box.query_string}")
 
@@ -327,37 +341,64 @@ def keep_search(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def saved_searches(request: PageRequest) -> HttpResponse:
-    """Show the saved searches, the newest with the number of their likely hits since each was last used."""
+    """Show the saved searches, the newest with the number of their likely hits since each was last used.
+
+    `?lanes` adds the likely hits of these to their lanes in the river of the page.
+    """
     rows, _ = past_searches(request.caller)
     caller = request.caller
     changes = [changed_at for access, changed_at in latest_first(caller.archives) if access.space]
     changes += Source.objects.filter(archive_id=caller.archive_id).aggregate(at=Max("updated_at")).values()
     newest = max(filter(None, changes), default=datetime.min.replace(tzinfo=UTC))
-    news = [_new_hits(request, row) if row.used_at < newest else "" for row in rows[:COUNTED_SEARCHES]]
-    return render(request, "search/saved_searches.html", {"saved": list(zip_longest(rows, news, fillvalue=""))})
+    news = [_count_new(request, row) if row.used_at < newest else "" for row in rows[:COUNTED_SEARCHES]]
+    lanes = [
+        (row, new, [(*hit, hit.at > row.used_at) for hit in _likely_hits(request, row, None, LANE_HITS)])
+        for row, new in zip(rows, news, strict=False)
+        if "lanes" in request.GET
+    ]
+    saved = list(zip_longest(rows, news, fillvalue=""))
+    return render(request, "search/saved_searches.html", {"saved": saved, "lanes": lanes})
 
 
-def _new_hits(request: PageRequest, row: PastSearch) -> str:
+def _count_new(request: PageRequest, row: PastSearch) -> str:
     """Return the number of likely hits, or without a query of conversations, since the search was used; "" for none."""
-    box = SearchBox.read(QueryDict(row.address))
-    try:
-        filters = _filters(box)
-        filters = replace(filters, after=max(filter(None, (filters.after, row.used_at))))
-        chosen = _space_of(box, request.caller.spaces)
-        if box.q:
-            query = replace(_query(box, filters, COUNTED_HITS), may_rerank=False)
-            results = search(caller=request.caller, query=query, chosen=chosen)
-            shown = [] if results.is_unlikely else results.hits
-            likely, _ = by_band(group_hits(shown, box, is_calibrated=results.is_calibrated, asked=box.q))
-            count = sum(group.count for group in likely)
-        else:
-            caller = request.caller if chosen else request.caller.alone()
-            listed, _ = page_of_archives(caller=caller, filters=filters, limit=COUNTED_HITS, chosen=chosen)
-            count = len(listed)
-    except (InvalidInput, NotFound):
-        return ""  # a search whose time is over, or of a space that the caller no longer reads
+    count = len(_likely_hits(request, row, row.used_at, COUNTED_HITS))
     more = "+" if count == COUNTED_HITS else ""
     return f"{count}{more}" if count else ""
+
+
+class DatedHit(NamedTuple):
+    """A hit, or a conversation, in the lane of a saved search."""
+
+    at: datetime
+    url: str
+    title: str
+
+
+def _likely_hits(request: PageRequest, row: PastSearch, since: datetime | None, limit: int) -> list[DatedHit]:
+    """Return the likely hits of a saved search, or without a query its conversations."""
+    try:
+        return _dated_hits(request, SearchBox.read(QueryDict(row.address)), since, limit)
+    except (InvalidInput, NotFound):
+        return []  # a search whose time is over, or of a space that the caller no longer reads
+
+
+def _dated_hits(request: PageRequest, box: SearchBox, since: datetime | None, limit: int) -> list[DatedHit]:
+    """Raises: InvalidInput, NotFound."""
+    filters = _filters(box)
+    filters = replace(filters, after=max(filter(None, (filters.after, since)), default=None))
+    chosen = _space_of(box, request.caller.spaces)
+    if box.q:
+        query = replace(_query(box, filters, limit), may_rerank=False)
+        results = search(caller=request.caller, query=query, chosen=chosen)
+        shown = [] if results.is_unlikely else results.hits
+        likely, _ = by_band(group_hits(shown, box, is_calibrated=results.is_calibrated, asked=box.q))
+        return [
+            DatedHit(hit.created_at, hit.url, group.title) for group in likely for hit in (*group.shown, *group.more)
+        ]
+    caller = request.caller if chosen else request.caller.alone()
+    listed, _ = page_of_archives(caller=caller, filters=filters, limit=limit, chosen=chosen)
+    return [DatedHit(each.updated_at, each.get_absolute_url(), each.title) for each, _ in listed]
 
 
 @require_POST

@@ -4,6 +4,7 @@ Extracted from what is stored, without a model.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -19,13 +20,15 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.outcomes import Outcome
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.reading import visible_conversations
-from convmemory.conversations.river import Period
+from convmemory.conversations.river import Period, River
 from convmemory.core.sql import load_sql
 
 CONVERSATIONS_SHOWN = 12
 FILES_SHOWN = 4  # of a conversation
 YEARS_BACK = 30
-POINTS_SHOWN = 40
+POINTS_READ = 500  # of each kind, the newest
+POINT_WIDTH = 1 / 24  # of a picture: nearer ones overlap on a phone
+POINT_KINDS = (("star",), ("wrong", "outdated"), ("overturned", "decided"))  # the first are shown before the others
 ON_THIS_DAY_SHOWN = 5
 
 
@@ -86,15 +89,19 @@ def summary_of(*, caller: Caller, period: Period) -> Summary:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A starred conversation, or a turn that its owner marked; `at` is its distance from the beginning of a picture."""
+    """A starred conversation, a turn that its owner marked, or one that decides otherwise or was overturned.
 
-    kind: Literal["star", "wrong", "outdated"]
+    `at` is its distance from the beginning of a picture; `others` are as near to it and not shown.
+    """
+
+    kind: Literal["star", "wrong", "outdated", "decided", "overturned"]
     conversation_id: int
     turn: int | None
     title: str
     note: str
     day: date
     at: str
+    others: int
 
     @property
     def url(self) -> str:
@@ -102,33 +109,54 @@ class Point:
 
     @property
     def label(self) -> str:
-        """Return the point in words: what it is, its title, the note and the day."""
+        """Return the point in words: what it is, its title, the note, the day and how many are near."""
         names = {
             "star": gettext("Starred"),
             "wrong": gettext("Marked as wrong"),
             "outdated": gettext("Marked as outdated"),
+            "decided": gettext("Decided otherwise"),
+            "overturned": gettext("Overturned later"),
         }
         title = self.title or gettext("Untitled conversation")
-        return " · ".join(filter(None, (names[self.kind], title, self.note, date_format(self.day))))
+        near = gettext("and %(count)s more near it") % {"count": self.others} if self.others else ""
+        return " · ".join(filter(None, (names[self.kind], title, self.note, date_format(self.day), near)))
 
 
-def points_in(*, caller: Caller, period: Period) -> list[Point]:
-    """Return the newest points of a period, in the order of their days. One query."""
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The points of a picture in the order of their days; `count` with those that are too near to be shown."""
+
+    shown: Sequence[Point] = ()
+    count: int = 0
+
+
+def points_in(*, caller: Caller, river: River) -> Points:
+    """Return the points in the time of a picture, stars first, and those that leave room between them. One query."""
     values: dict[str, Any] = {
         "owner": caller.archive_id,
-        "begin": _begin(period.first),
-        "end": _end(period.last),
-        "limit": POINTS_SHOWN,
+        "begin": _begin(river.period.first),
+        "end": _end(river.period.last),
+        "limit": POINTS_READ,
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "points_in_time"), values)
         rows = cursor.fetchall()
+    ranks = {kind: rank for rank, kinds in enumerate(POINT_KINDS) for kind in kinds}
+    shown: dict[float, tuple[Any, ...]] = {}
+    near: Counter[float] = Counter()
+    for row in sorted(rows, key=lambda row: ranks[row[0]]):
+        share = river.share_at(timezone.localdate(row[5]))
+        nearest = min(shown, key=lambda other: abs(share - other), default=None)
+        if nearest is None or abs(share - nearest) >= POINT_WIDTH:
+            shown[share] = row
+        else:
+            near[nearest] += 1
     points = []
-    for kind, number, turn, title, note, at in rows:
+    for share, (kind, number, turn, title, note, at, _) in sorted(shown.items()):
         day = timezone.localdate(at)
-        share = (day - period.first).days / period.days
-        points.append(Point(kind, number, turn, title, note, day, f"{100 * share:.2f}%"))
-    return points[::-1]
+        points.append(Point(kind, number, turn, title, note, day, river.at(day), near[share]))
+    totals = {ranks[kind]: total for kind, *_, total in rows}
+    return Points(tuple(points), sum(totals.values()))
 
 
 def on_this_day(*, caller: Caller, today: date) -> list[Conversation]:

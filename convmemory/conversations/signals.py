@@ -12,6 +12,10 @@ from convmemory.conversations.pages.rendering import Note, Versions
 # Arguments: conversation, first_turn: int | None (the lowest turn number that can have changed; None: no turn has).
 conversation_changed = Signal()
 
+# Sent inside the transaction that counts conversations for the statistics; a receiver sets `Figures.points`.
+# Arguments: archive_id: int, conversation_ids: list[int].
+conversations_counted = Signal()
+
 # Sent inside the transaction that renames projects. Arguments: archive_id: int, conversation_ids: list[int].
 projects_renamed = Signal()
 

@@ -1,8 +1,8 @@
 -- name: create_definer_functions
 -- Creates the functions that bypass the policies: whose a key is, whose a share link is, whose an identity is, whether
--- a person has signed in from an address, which spaces a person or a key may read, when these changed last, to which
--- the person is invited, how much a person's waiting uploads in all archives are, and one that counts repeated acts in
--- the audit log, of the person who acts. They run as the tables' owner.
+-- a person has signed in from an address, which spaces a person or a key may read, when these changed last, how many
+-- messages they have at which time, to which the person is invited, how much a person's waiting uploads in all archives
+-- are, and one that counts repeated acts in the audit log, of the person who acts. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
@@ -132,6 +132,37 @@ BEGIN
     );
     EXECUTE format(
         $function$
+        CREATE OR REPLACE FUNCTION convmemory_messages_of_spaces(chars int, first text, last text)
+        RETURNS TABLE (space_id int, period text, messages bigint)
+        LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = every_group, %s AS
+        $messages$
+        BEGIN
+            FOR space_id IN SELECT convmemory_spaces() LOOP
+                RETURN QUERY
+                SELECT convmemory_messages_of_spaces.space_id, left(day.key, chars), sum((day.value ->> 0)::bigint)::bigint
+                FROM conversations_figures AS f
+                INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
+                CROSS JOIN LATERAL jsonb_each(f.days) AS day
+                WHERE
+                    f.owner_id = convmemory_messages_of_spaces.space_id AND c.trashed_at IS NULL AND c.archived_at IS NULL
+                    AND day.key COLLATE "C" BETWEEN first AND last
+                GROUP BY 2
+                UNION ALL
+                SELECT convmemory_messages_of_spaces.space_id, '', count(*)
+                FROM conversations_conversation AS c
+                LEFT JOIN conversations_figures AS f
+                    ON f.owner_id = c.owner_id AND f.conversation_id = c.id
+                    AND f.turns_version = c.turns_version AND f.message_count = c.message_count AND f.points IS NOT NULL
+                WHERE c.owner_id = convmemory_messages_of_spaces.space_id AND f.id IS NULL
+                HAVING count(*) > 0;
+            END LOOP;
+        END
+        $messages$
+        $function$,
+        path
+    );
+    EXECUTE format(
+        $function$
         CREATE OR REPLACE FUNCTION convmemory_invitations(since timestamptz)
         RETURNS TABLE (id bigint, space_id int, space_name text, role text, invited_by text, invited_at timestamptz)
         LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
@@ -254,15 +285,15 @@ BEGIN
     );
     REVOKE ALL ON FUNCTION
     convmemory_caller_of_key, convmemory_knows_address, convmemory_owner_of_identity,
-    convmemory_role_in_space, convmemory_spaces, convmemory_changes_of_spaces, convmemory_invitations,
-    convmemory_archive_of, convmemory_owner_of_share_link, convmemory_waiting_uploads, convmemory_count_act
+    convmemory_role_in_space, convmemory_spaces, convmemory_changes_of_spaces, convmemory_messages_of_spaces,
+    convmemory_invitations, convmemory_archive_of, convmemory_owner_of_share_link, convmemory_waiting_uploads, convmemory_count_act
     FROM PUBLIC;
     FOREACH part IN ARRAY ARRAY['convmemory_app', 'convmemory_maintenance'] LOOP
         CONTINUE WHEN to_regrole(part) IS NULL;
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION convmemory_caller_of_key, convmemory_knows_address, '
             'convmemory_owner_of_identity, convmemory_role_in_space, convmemory_spaces, '
-            'convmemory_changes_of_spaces, convmemory_invitations, convmemory_archive_of, '
+            'convmemory_changes_of_spaces, convmemory_messages_of_spaces, convmemory_invitations, convmemory_archive_of, '
             'convmemory_owner_of_share_link, convmemory_waiting_uploads, convmemory_count_act TO %I',
             part
         );

@@ -97,9 +97,11 @@ class ConversationAdapter:
     def reconcile(self) -> int:
         with connection.cursor() as cursor:
             cursor.execute(load_sql("search.adapters", "reconcile_conversations"))
-            count, gone = cursor.fetchone()
+            wrong, gone = cursor.fetchone()
+        for conversation in Conversation.objects.filter(pk__in=wrong or []):
+            put_source(facts_of(conversation), first_changed=None)
         delete_sources(gone or [])
-        return int(count) + len(gone or [])
+        return len(wrong or []) + len(gone or [])
 
 
 def source_of(*, archive_id: int, conversation_id: int) -> Source | None:
@@ -164,7 +166,7 @@ def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: An
 
 
 def on_conversation_trashed(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
-    drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk, keeps_vectors=True)
+    drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk, keeps_passages=True)
 
 
 def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
@@ -188,15 +190,20 @@ def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
     of_turn = [message for message in messages if message.has_turn] or messages
     question = next((m for m in of_turn if m.is_real_user), of_turn[0])
     asking = (part for m in of_turn if m.is_real_user or m is question for part in m.parts)
-    texts = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
     calls = own_calls([part for message in messages for part in message.parts])
     return ItemText(
         number=number,
         opening_id=question.message_id,
-        heading=cut("\n".join(texts), HEADING_CHARS),
+        heading=heading_of(asking),
         created_at=next((m.created_at for m in of_turn if m.created_at), None),
         elements=tuple(element_of(message, calls) for message in messages),
     )
+
+
+def heading_of(asking: Iterable[Part]) -> str:
+    """Return the beginning of a question, without text from a harness."""
+    texts = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
+    return cut("\n".join(texts), HEADING_CHARS)
 
 
 def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> Element:

@@ -18,12 +18,7 @@ from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
 from search.results.overturned import Overturning, Said, overturning
-from search.results.passages import (
-    ShownPassage,
-    best_passages,
-    near_places,
-    with_similarities,
-)
+from search.results.passages import ShownPassage, best_passages
 from search.results.rows import HitRow, PendingRows
 from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
@@ -155,16 +150,13 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     turns_of = zip(zip(sources, items, strict=True), keys.tolist(), strict=True)
     rows = {turn: by_key[key] for turn, key in turns_of if key in by_key}
     compared = ranked.compared if query.space else None
-    candidates = near_places(compared, keys, query.shown_kinds) if compared else {}
     passages = best_passages(
         query,
-        candidates=candidates,
+        compared=compared,
         turns={turn: (row.kind, row.object_id) for turn, row in rows.items()},
         weights=ranked.word_weights,
         held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
     )
-    if compared:
-        passages = with_similarities(compared, passages)
     # A feature is shown from this value on: a share of its best value in these results.
     columns = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in columns.items() if not np.isnan(values).all()}

@@ -1,8 +1,7 @@
 """Finds later turns that decide otherwise than a hit about the same subject, by their words alone. Pure.
 
 A sentence of a later turn counts if it reverses ("instead", "no longer", "doch lieber", "ya no"; the words are in
-`cues.json`), shares words of the subject with the earlier turn and names something new; or if it puts a number, a day
-or a name in the place of the one that was concluded, and the later turn concludes so. It is quoted word for word.
+`cues.json`), shares words of the subject with the earlier turn and names something new. It is quoted word for word.
 What no sentence says plainly goes unsaid: `tests/unit/search/test_overturned.py` measures precision and recall.
 """
 
@@ -27,7 +26,6 @@ READ_CHARS, WORD_CHARS = 1_000, 6
 SHORT_CHARS = 200
 # Words of the subject that both turns name, and their share of the sentence's; the next turn needs only one.
 SHARED_WORDS, SHARED = 2, 0.2
-NEW_WORDS = 8  # of a new value: some are pairs of characters
 OBJECT_WORDS = 3  # that say what is reversed
 SHARED_PAIRS = 0.15  # of pairs of characters, of which some are halves of two words
 
@@ -48,37 +46,6 @@ _REVERSED = re.compile(
     r"|już nie|不再)([^.,;:!?\n\u3002]{1,60})",
     re.I,
 )
-# Of a name, the first letter is a capital, but not at the beginning of a sentence, or a later character is.
-_NAME = re.compile(
-    r"(?<=[\w,;:] )[^\W\d_a-z]\w{0,40}+(?: [^\W\d_a-z]\w{0,40}+){0,3}+|\b[^\W\d_]{1,40}[A-Z0-9]\w{0,40}+"
-    r"|(?:(?<=[\u3400-\u9fff])|(?<=[\u3400-\u9fff] ))[A-Za-z][\w.]{0,40}+"
-)
-_QUANTITY = re.compile(r"\d[\d.,]{0,20}+\s?\w{0,20}+")
-_NUMERALS = "\u4e00\u4e8c\u4e24\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343"
-_VALUE_WORD = re.compile(
-    rf"\d+(?:[.:,]\d+)*|(?:(?![{CHARACTERS}])[^\W\d_])+|[{_NUMERALS}]+|(?:(?![{_NUMERALS}])[{CHARACTERS}])"
-)
-_NUMBERS = {
-    word: str(number)
-    for words in (
-        "one two three four five six seven eight nine ten eleven twelve",
-        "ein zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
-        "un deux trois quatre cinq six sept huit neuf dix onze douze",
-        "un dos tres cuatro cinco seis siete ocho nueve diez once doce",
-    )
-    for number, word in enumerate(words.split(), 1)
-}
-_DAYS = frozenset(
-    re.findall(
-        r"\w+",
-        """monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag
-    sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miercoles jueves viernes sabado domingo
-    january february march april june july august september october november december januar februar marz juni juli
-    oktober dezember janvier fevrier avril juin juillet aout septembre octobre novembre decembre enero febrero marzo
-    abril mayo junio julio agosto septiembre octubre noviembre diciembre""",
-    )
-)
-_CLAUSE = re.compile(r"(?<=[,.:;!])\s+|[\uff0c\uff1a\uff1b\u3002]")
 _PARTICLES = "はをのがも了已经就"
 """Characters between a noun and a cue in Japanese and Chinese."""
 
@@ -112,9 +79,6 @@ class _Cues(NamedTuple):
     def search(self, text: str) -> re.Match[str] | None:
         return self.spaced.search(text) or self.unspaced.search(text)
 
-    def without(self, text: str) -> str:
-        return self.unspaced.sub(" ", self.spaced.sub(" ", text))
-
 
 @cache
 def _cues() -> Mapping[str, _Cues]:
@@ -126,7 +90,7 @@ def _cues() -> Mapping[str, _Cues]:
 
     return {
         kind: _Cues(pattern_of(lists[kind], before=r"(?<!\w)", after=r"(?!\w)"), pattern_of(lists[f"{kind}_unspaced"]))
-        for kind in ("reverses", "ends", "keeps", "repairs", "adds", "refuses", "changes", "more")
+        for kind in ("reverses", "ends", "keeps", "repairs", "adds", "refuses")
     }
 
 
@@ -165,72 +129,7 @@ def overturning(earlier: Said, later: Said, *, is_next: bool) -> str:
         least = max(1, SHARED * (len(about) - len(pairs)), SHARED_PAIRS * len(pairs))
         if is_plain and len(shared) >= least and (is_next or len(shared | more) >= SHARED_WORDS):
             return one_line(sentence, SHORT_CHARS)
-    return _replacing(earlier, later, subject) if len(conclusion) <= SHORT_CHARS else ""
-
-
-def _replacing(earlier: Said, later: Said, subject: frozenset[str]) -> str:
-    """Return the request of a later turn that puts another value in the place of the one concluded, and was granted.
-
-    A number takes the place of a number, a day of a day, a name of a name. The later conclusion has the new value and
-    not the old one, and shares nothing else that is new with the request. The request says something about the old
-    value first ("Kaniko is archived. Build images with Buildah."), or has few words that the earlier turn has not, and
-    a value of the same ("access logs must go after 14 days").
-    """
-    asked, answer = later.question[:READ_CHARS], _subject(later.conclusion)
-    about = _subject(asked)
-    granted = (about & answer) - subject  # nothing but the new value: with more, it is of something else
-    new_values = {value for value, _, _ in _values(later.conclusion)}
-    if not (granted or new_values) or len(granted) > NEW_WORDS or subject.isdisjoint(about | answer):
-        return ""
-    decided = earlier.conclusion[:READ_CHARS]
-    old_names, old_values = _subject(decided) - _subject(earlier.question), list(_values(decided))
-    before = ""
-    for sentence in _sentences(asked):
-        if len(sentence) > SHORT_CHARS or sentence.endswith(("?", "\uff1f")) or _ASKS.match(sentence):
-            return ""
-        for clause in filter(None, map(str.strip, _CLAUSE.split(sentence))):
-            about = _subject(_cues()["changes"].without(clause))
-            mentioned = _subject(before) & old_names
-            is_about_it = bool((about | answer) & (subject - mentioned)) and not _is_more(clause)
-            for value, kind, near in _values(clause):
-                for old, old_kind, old_near in old_values:
-                    if kind != old_kind or value == old or value not in new_values or old in new_values:
-                        continue
-                    shared, new = (about & subject) - near, about - subject - {value}
-                    is_same = kind == "day" or bool(near & old_near)
-                    if granted - {stem(value)[:WORD_CHARS]} - _subject(value):
-                        continue
-                    if is_about_it and any(old == each for each, _, _ in _values(before)):
-                        return one_line(sentence, SHORT_CHARS)
-                    if is_about_it and is_same and len(shared) >= max(1, len(new)):
-                        return one_line(sentence, SHORT_CHARS)
-            is_restated = bool(answer & (subject - mentioned)) and not _is_more(clause)
-            names = [name for name in _names(clause) if name & granted]
-            if is_restated and mentioned and not mentioned & answer and len(names) == 1 and granted <= names[0]:
-                return one_line(sentence, SHORT_CHARS)
-            before = f"{before} {clause}"
     return ""
-
-
-def _is_more(clause: str) -> bool:
-    """Return whether a clause adds to what was decided."""
-    return any(_cues()[kind].search(clause) for kind in ("adds", "more")) or bool(_TOO.search(clause))
-
-
-def _values(text: str) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Yield the numbers, days and months of a text, each with its kind and the stems of the words next to it."""
-    words = _VALUE_WORD.findall(folded(text))
-    for at, word in enumerate(words):
-        near = _subject(" ".join(words[max(0, at - 1) : at] + words[at + 1 : at + 2]))
-        if word in _DAYS:
-            yield word, "day", near
-        elif word in _NUMBERS or word[0].isdigit() or word[0] in _NUMERALS:
-            yield _NUMBERS.get(word, word), "number", near
-
-
-def _names(text: str) -> list[frozenset[str]]:
-    """Return the words of each part of a sentence that is written like a name."""
-    return [_subject(match[0]) for match in _NAME.finditer(_QUANTITY.sub("-", text))]
 
 
 def _reverses(sentence: str, subject: frozenset[str]) -> bool:

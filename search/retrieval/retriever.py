@@ -1,7 +1,7 @@
 """Defines the state of a search, which its stages fill, and a retriever, which finds candidates and describes them.
 
 A retriever's queries are sent before they are read: PostgreSQL works on one while this process computes another. To add
-one, write a class with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
+one, write a class with `features`, `needs_vector` and `send`, and name it in `search/pipeline.py`.
 """
 
 import math
@@ -207,9 +207,6 @@ class Retriever(Protocol):
         """Return whether it needs the query's vector: then it is sent after embedding, and not at all without a
         vector.
         """
-
-    def applies(self, query: PreparedQuery) -> bool:
-        """Return whether it can find items in the query's scope and mode."""
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         """Send its queries; return the function that reads them.

@@ -32,6 +32,7 @@ _TOKEN, _WORD = re.compile(r"\S+"), re.compile(r"\w+")
 # A word in small letters or with a capital: no identifier, abbreviation or number.
 _PLAIN = re.compile(r"[\"'(\[]{0,4}+([^\W\d_][^\W\d_A-Z]++)[\"')\].,;:?!\u2026]*+")
 _VOWELS = "aeiou"
+_SOUND_ALIKE = ("cs", "ck", "sz", "fv", "dt", "bp", "gj", "iy")
 _ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyz",
     "".join(map(chr, [*range(0x430, 0x450), 0x454, 0x456, 0x457])),  # Cyrillic
@@ -132,9 +133,15 @@ def _edits(word: str) -> dict[str, int]:
         for other in letters:
             edit(f"{before}{letter}{other}{after}", 1)
             if at >= kept:
-                edit(f"{before}{other}{after}", 1 if letter in _VOWELS and other in _VOWELS else 2)
+                edit(f"{before}{other}{after}", _cost_of_exchange(letter, other))
     edits.pop(word, None)
     return edits
+
+
+def _cost_of_exchange(letter: str, other: str) -> int:
+    if any(letter in pair and other in pair for pair in _SOUND_ALIKE):
+        return 0  # "fense" is rather an error for "fence" than for "fenste", which has the stem of German "Fenster"
+    return 1 if letter in _VOWELS and other in _VOWELS else 2
 
 
 def _two_edits(word: str, near: dict[str, int]) -> dict[str, int]:

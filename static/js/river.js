@@ -55,6 +55,22 @@
     return Math.min(Math.max(Math.floor((isMirrored ? 1 - share : share) * count), 0), count - 1);
   }
 
+  /** Puts the hits of a saved search at their days; those outside of the picture go. */
+  function place(lane) {
+    const columns = columnsOf(lane.closest("[data-river]"));
+    for (const hit of lane.querySelectorAll("[data-day]")) {
+      const { day } = hit.dataset, index = columns.findIndex(({ first, last }) => first <= day && day <= last);
+      if (index === -1) {
+        hit.remove();
+        continue;
+      }
+      const [from, to, at] = [columns[index].first, columns[index].last, day].map(Date.parse);
+      hit.style.setProperty("--at", `${(100 * (index + (at - from) / (to - from + 86_400_000))) / columns.length}%`);
+    }
+  }
+
+  document.addEventListener("htmx:oobAfterSwap", ({ detail: { target } }) => target.matches?.("[data-lane]") && place(target));
+
   const pictureOf = (event) => event.target.closest?.(".river-bands svg")?.closest("[data-river]");
 
   document.addEventListener("pointerdown", (event) => {

@@ -46,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="convmemory-pictures-") as name, running_chat_server() as endpoint:
         model = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "llama3.1:8b"}
         endpoint.scripts.append(says(ANSWER))
-        with running_installation(Path(name), {**model, "LOG_LEVEL": "WARNING"}) as installation:
+        with running_installation(Path(name), {**model, "SAMPLES": "1", "LOG_LEVEL": "WARNING"}) as installation:
             ids = fill(installation)
             with chromium() as browser:
                 visitors = {who: signed_in(browser, installation, who) for who in (OWNER, NEWCOMER)}

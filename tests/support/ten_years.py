@@ -70,6 +70,7 @@ THREADS = (
     ),
 )  # fmt: skip
 OPENINGS = ("Why does this happen with {}?", "Help me with {}.", "What did we decide about {}?", "Next step for {}?")
+OVERTURNS = "Use the plain variant for {} instead, the other one is too slow."
 CONCLUSIONS = (
     "The cause was the order of the locks: both jobs take them by id now.",
     "It works: the tests pass, and the change is small.",
@@ -107,7 +108,8 @@ def _messages(dice: random.Random, thread: Thread, subject: str, begun: datetime
     for number in range(dice.choice((1, 1, 2, 3, 5, 8))):
         # Some conversations go on after days.
         at += timedelta(days=dice.randrange(1, 5)) if number and dice.random() < 0.15 else timedelta(minutes=4)
-        yield MessageDraft("user", (TextPart(dice.choice(OPENINGS).format(subject)),), created_at=at)
+        opening = dice.choice(OPENINGS if number != 6 else (OVERTURNS,))
+        yield MessageDraft("user", (TextPart(opening.format(subject)),), created_at=at)
         if thread.files:
             path = dice.choice(thread.files)
             edit = {

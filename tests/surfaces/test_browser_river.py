@@ -7,7 +7,10 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.statistics import count_changed
+from search.pages.past_searches import save_search
 from tests.factories import assistant_says, make_conversation, user_says
 from tests.surfaces.browser import PHONE
 
@@ -105,6 +108,24 @@ def test_finger_chooses_time_and_page_fits_phone(visit: Callable[..., None]) -> 
         assert summary["y"] < listed["y"]
 
     visit(steps, width=PHONE["width"], height=PHONE["height"])
+
+
+@pytest.mark.usefixtures("years")
+def test_hits_of_saved_search_stand_at_their_days(owner: User, visit: Callable[..., None]) -> None:
+    save_search(caller=Caller.of(owner), box=SearchBox(project=("/src/mill",)))
+
+    def steps(page: Page) -> None:
+        hits = page.locator("[data-lane] a")
+        expect(hits).to_have_count(6)
+        assert hits.first.get_attribute("title") == "May 2024 · 14 May 2024"
+        left, width, _ = places(page)
+        months_shown = months(page)
+        box = hits.first.bounding_box()
+        assert box
+        position = months_shown.index("2024-05-01") + 13 / 31
+        assert abs(box["x"] + box["width"] / 2 - left - width * position / len(months_shown)) < 2
+
+    visit(steps)
 
 
 @pytest.mark.usefixtures("years")

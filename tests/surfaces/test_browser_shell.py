@@ -137,6 +137,13 @@ def test_space_bar_previews_rows_of_library_and_enter_opens(visit: Callable[...,
         expect(dialog).to_contain_text("With wheat.")
         page.keyboard.press("Enter")
         expect(page.locator("[data-conversation-page]")).to_contain_text("and wheat bread?")
+        page.goto("/library")
+        page.get_by_role("searchbox", name="Title contains").focus()
+        page.keyboard.press("ArrowDown")
+        expect(first).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Space")
+        expect(dialog).to_contain_text("With rye.")
 
     visit(steps, at="/library")
 

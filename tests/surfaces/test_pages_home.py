@@ -1,5 +1,7 @@
 """The home page: the river of time, recent conversations and health; a time of it; the first page of a new user."""
 
+import html
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -9,10 +11,12 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from pytest_django import DjangoAssertNumQueries
 
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.queue.fair_queue import asked_for
 from search.adapters.conversations import index_conversation
+from search.models import PastSearch
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.support.markup import flat
 
@@ -68,6 +72,29 @@ def test_months_and_projects_lead_to_searches_without_scripts(owner: User, clien
     assert "still to be counted" not in page
 
 
+def test_members_choose_spaces_as_bands(owner: User, client: Client) -> None:
+    at = datetime(2024, 5, 14, 12, tzinfo=UTC)
+    make_conversation(owner, [user_says("q", created_at=at)], title="Mine")
+    count_changed(archive_id=owner.pk)
+    assert "by=space" not in client.get("/").content.decode()
+    assert 'aria-current="true">Projects' in client.get("/", {"by": "space"}).content.decode()
+    space = create_space(person=owner, name='Water & "works"')
+    other = create_space(person=owner, name="Laundry")
+    for archive in (space, other):
+        make_conversation(archive, [user_says("q", created_at=at)], title=f"In {archive.name}")
+    count_changed(archive_id=space.pk)
+    page = flat(client.get("/", {"by": "space"}).content.decode())
+    assert 'aria-current="true">Spaces' in page
+    assert "Water &amp; &quot;works&quot;</span>" in page
+    assert "1 conversation still to be counted." in page
+    (task,) = asked_for("convmemory.conversations.tasks.count_for_statistics")
+    assert task.archive_id == other.pk
+    count_changed(archive_id=other.pk)
+    page = client.get("/search?after=2024-05-01&before=2024-05-31&by=space").content.decode()
+    (link,) = re.findall(r'href="([^"]*Laundry[^"]*)"', page)
+    assert "In Laundry" in client.get(html.unescape(link)).content.decode()
+
+
 def test_search_by_time_alone_shows_what_was_worked_on_then(owner: User, client: Client) -> None:
     at = datetime(2024, 5, 14, 12, tzinfo=UTC)
     drafts = [
@@ -109,8 +136,10 @@ def test_time_that_is_none_or_far_away_breaks_nothing(owner: User, client: Clien
 
 
 def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: User, client: Client) -> None:
-    for address in ("q=capital+of+Peru", "agent=codex", "after=2025-01-01&before=2025-02-01", "q=Peru&space=99999"):
+    for address in ("q=capital+of+Peru", "agent=codex", "after=2025-01-01&before=2025-02-01"):
         assert client.post(f"/search/keep?{address}").status_code == 302
+    left = {"address": "q=Peru&space=99999", "text": "Peru", "used_at": timezone.now(), "saved_at": timezone.now()}
+    PastSearch.objects.create(archive_id=owner.pk, **left)
 
     def listed(person: Client = client) -> str:
         return person.get("/search/saved").content.decode()
@@ -132,6 +161,58 @@ def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: 
     other = Client()
     other.force_login(stranger)
     assert "Peru" not in listed(other)
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("q=x", "Go on: a query has at least 2 characters."),
+        ("q=lock&after=2024-05-01&before=2023-05-01", "after"),
+        ("q=lock&after=2024-02-30", "is not a date"),
+        ("q=lock+space:Nowhere", "You read no space “Nowhere” here."),
+        ("q=lock&mode=none", "mode"),
+        ("q=lock&space=99999", "not yours to see"),
+        ("after=never", "is not a date"),
+    ],
+)
+def test_search_that_cannot_work_is_not_saved(client: Client, address: str, sentence: str) -> None:
+    answer = client.post(f"/search/keep?{address}")
+    assert answer.status_code in (400, 404, 422)
+    assert sentence in html.unescape(answer.content.decode())
+    assert not PastSearch.objects.exists()
+
+
+def test_saved_searches_are_lanes_with_days_of_their_hits(owner: User, client: Client) -> None:
+    stranger = make_user()
+    client.post("/search/keep?q=capital+of+Peru")
+    for person in (owner, stranger):
+        said = (
+            user_says("What is the capital of Peru?", created_at=datetime(2024, 5, 14, tzinfo=UTC)),
+            assistant_says("The capital of Peru is Lima.", created_at=datetime(2024, 5, 14, tzinfo=UTC)),
+        )
+        index_conversation(conversation_id=make_conversation(person, said, title="Peru").pk)
+        count_changed(archive_id=person.pk)
+    (row,) = PastSearch.objects.all()
+    page = flat(client.get("/").content.decode())
+    assert 'hx-get="/search/saved?lanes"' in page
+    assert f'id="lane-{row.pk}" data-lane' in page
+    main = client.get("/", headers={"HX-Request": "true", "HX-Target": "main"}).content.decode()
+    assert 'hx-get="/search/saved?lanes"' in main
+
+    def lanes_of(person: Client = client) -> str:
+        return flat(person.get("/search/saved?lanes").content.decode())
+
+    (span,) = re.findall(rf'<span id="lane-{row.pk}" hx-swap-oob="innerHTML">(.*?)</span>', lanes_of())
+    assert span.count("<a ") == span.count('data-day="2024-05-14"') == 1
+    assert 'title="Peru · 14 May 2024"' in span
+    assert "is-new" not in span
+    assert "lane-" not in client.get("/search/saved").content.decode()
+    PastSearch.objects.update(used_at=datetime(2024, 5, 1, tzinfo=UTC))
+    assert f'<small id="new-{row.pk}" hx-swap-oob="innerHTML">1 new</small>' in lanes_of()
+    assert "is-hit is-new" in lanes_of()
+    other = Client()
+    other.force_login(stranger)
+    assert "Peru" not in lanes_of(other)
 
 
 def test_home_takes_few_queries_however_much_there_is(

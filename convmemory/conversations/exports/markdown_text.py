@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 
+from markdown_it import MarkdownIt
+
 from convmemory.conversations.exports.selection import ExportedMessage
 from convmemory.conversations.exports.turns import TurnPart, TurnParts
 from convmemory.conversations.messages.outcomes import Outcome
@@ -19,6 +21,7 @@ from convmemory.conversations.templatetags.outcomes import commands
 from convmemory.core.text import one_line
 
 SHORTEST_FENCE = 3
+_BLOCKS = MarkdownIt("commonmark").disable("inline")
 _SIGN = re.compile(r"[\\`*_~\[\]<>&]")
 
 
@@ -97,9 +100,9 @@ def _escaped(text: str) -> str:
 
 
 def part_as_markdown(part: Part) -> str:
-    """Return a part as Markdown: spoken text stays unchanged, other content is fenced."""
+    """Return a part as Markdown: spoken text stays as it is, with its last fence closed; other content is fenced."""
     if isinstance(part, TextPart):
-        return part.text.strip("\n")
+        return _with_closed_fence(part.text.strip("\n"))
     if isinstance(part, ThinkingPart):
         return "\n".join(f"> {line}" for line in part.text.strip("\n").split("\n"))
     if isinstance(part, ToolCallPart):
@@ -108,6 +111,17 @@ def part_as_markdown(part: Part) -> str:
     if isinstance(part, AttachmentPart):
         return f"**Attached: {one_line(part.name, 200)}**" + (f"\n\n{_fenced(part.text)}" if part.text else "")
     return f"**{'Error' if part.is_error else 'Output'}**\n\n{_fenced(part.text)}"
+
+
+def _with_closed_fence(text: str) -> str:
+    """Return the text with the end of a fence that it leaves open: what follows it would be code."""
+    if "```" not in text and "~~~" not in text:
+        return text
+    last = next(iter(_BLOCKS.parse(f"{text}\n")[-1:]), None)
+    if last is None or last.type != "fence" or last.map is None:
+        return text  # a fence in a list or a quotation ends with it
+    is_open = last.content.count("\n") == last.map[1] - last.map[0] - 1
+    return f"{text}\n{last.markup}" if is_open else text
 
 
 def _fenced(text: str, language: str = "") -> str:

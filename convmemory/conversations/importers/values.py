@@ -4,14 +4,14 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Literal
 
+from convmemory.conversations.messages.drafts import passed
 from convmemory.core.text import storable
 
 # Times before any chat program are defaults or wrong units.
 EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
-MAX_CLOCK_SKEW = timedelta(days=2)  # a later time is an error, not a clock that is ahead
 
 _MAX_TIME_CHARS = 64
 _EPOCH = re.compile(r"-?\d{9,}(\.\d+)?")
@@ -56,9 +56,7 @@ def time_of(value: object, order: DayOrder = "") -> datetime | None:
         time = _read_time(value, order)
     except (ValueError, OverflowError, OSError):
         return None
-    if time is None or not EARLIEST <= time <= datetime.now(UTC) + MAX_CLOCK_SKEW:
-        return None
-    return time
+    return passed(time) if time and time >= EARLIEST else None
 
 
 def seconds_of(value: object, order: DayOrder = "") -> float:

@@ -257,6 +257,7 @@ MADE_AFTER = (
     "convmemory_role_in_space(",
     "convmemory_spaces(",
     "convmemory_changes_of_spaces(",
+    "convmemory_messages_of_spaces(",
     "convmemory_invitations(",
     "convmemory_spaces_of_key(",
     "convmemory_archive_of(",

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
+from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest, responses
 from convmemory.conversations.messages.drafts import ConversationDraft, EventDraft, MessageDraft
@@ -17,9 +20,10 @@ from convmemory.conversations.messages.message_store import KEY_CHARS
 from convmemory.conversations.messages.numbering import renew_outcomes
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.signals import conversation_changed
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
-from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -36,6 +40,38 @@ def texts(conversation: Conversation) -> list[str]:
 
 def draft_of(messages: list[MessageDraft], **values: Any) -> ConversationDraft:
     return ConversationDraft(messages=messages, source="test", source_id="one", **values)
+
+
+def test_time_to_come_counts_as_none_and_leads_no_list(owner: User) -> None:
+    late = datetime(9999, 5, 14, tzinfo=UTC)
+    newest = make_conversation(owner, [user_says("now", created_at=timezone.now())])
+    older = make_conversation(owner, [user_says("then", created_at=NEW_YEAR), assistant_says("a", created_at=late)])
+    undated = make_conversation(owner, [user_says("late", created_at=late, source_key="u1")])
+    sent = ConversationDraft(exchange(("q", "a")), created_at=late, updated_at=late, written_at=late)
+    sent_now = ingest.create_conversation(caller=Caller.of(owner), draft=sent)
+    rows, _ = page_of_conversations(caller=Caller.of(owner), filters=EVERYTHING, limit=9)
+    assert {row.pk for row in rows[:2]} == {newest.pk, sent_now.pk}
+    assert {row.pk: row.updated_at for row in rows[2:]} == {older.pk: NEW_YEAR, undated.pk: NEW_YEAR}
+    assert not Message.objects.filter(created_at__gt=timezone.now()).exists()
+    again = [user_says("late", created_at=late, source_key="u1"), user_says("more", created_at=late)]
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=undated.pk, drafts=again[1:])
+    assert Conversation.objects.get(pk=undated.pk).updated_at <= timezone.now()
+
+
+def test_stored_time_to_come_is_taken_away_by_migration(owner: User) -> None:
+    late, may = datetime(9999, 5, 14, tzinfo=UTC), datetime(2024, 5, 14, tzinfo=UTC)
+    one = make_conversation(owner, [user_says("q", created_at=may), assistant_says("a", created_at=may)])
+    two = make_conversation(owner, [user_says("q", created_at=may)])
+    Message.objects.filter(conversation=one, role="assistant").update(created_at=late)
+    Conversation.objects.filter(pk=one.pk).update(updated_at=late)
+    before = Conversation.objects.get(pk=two.pk)
+    with connection.cursor() as cursor:
+        for statement in import_module("convmemory.conversations.migrations.0015_times_to_come").UNDATE:
+            cursor.execute(statement)
+    changed, same = (Conversation.objects.get(pk=row.pk) for row in (one, two))
+    assert (changed.updated_at, changed.turns_version) == (may, one.turns_version + 1)
+    assert list(changed.messages.order_by("position").values_list("created_at", flat=True)) == [may, None]
+    assert (same.updated_at, same.turns_version) == (before.updated_at, before.turns_version)
 
 
 def test_new_conversation_is_numbered_titled_and_counted() -> None:

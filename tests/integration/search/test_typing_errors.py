@@ -51,6 +51,14 @@ def test_words_with_typing_errors_are_corrected(typed: str, searched: str | None
     assert (correction and correction.text) == searched
 
 
+def test_letter_that_sounds_alike_is_likelier_than_one_left_out() -> None:
+    window = "Die Fenster im Haus sind alt, und nicht alle lassen sich noch öffnen."
+    owner = owner_with(FENCE, (window, window), (window, window))
+    correction = results(owner, "neigbour fense").correction
+    assert correction
+    assert correction.text == "neighbour fence"
+
+
 def test_word_that_resembles_the_stem_of_another_stays_as_typed() -> None:
     owner = owner_with(("Which probe does the kubelet run?", "The liveness probe, with autouse fixtures."))
     assert results(owner, "kubernetes probe").correction is None

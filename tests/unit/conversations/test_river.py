@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from django.utils.translation import override
 
-from convmemory.conversations.river import HALF, LABELS, Column, Period, River, drawing_of
+from convmemory.conversations.river import HALF, LABELS, Column, Period, River, _months, drawing_of
 
 YEAR, MAY = Period.of_year(2024), Period.of_month(2024, 5)
 DAY = Period(date(2024, 5, 14), date(2024, 5, 14))
@@ -66,7 +66,7 @@ def picture(period: Period, *, by_day: bool) -> River:
         numbers = range(12 * period.first.year + period.first.month - 1, 12 * period.last.year + period.last.month)
         spans = [Period.of_month(number // 12, number % 12 + 1) for number in numbers]
     columns = [Column(span, place % 3) for place, span in enumerate(spans)]
-    return River("project", period, "day" if by_day else "month", columns, (), 0)
+    return River("project", period, "day" if by_day else "month", columns, (), 0, {})
 
 
 @pytest.mark.parametrize("days", [1, 7, 28, 29, 30, 31, 59, 60, 61, 92, 100])
@@ -83,6 +83,16 @@ def test_labels_of_months_leave_room_between_them(years: int) -> None:
     labels = picture(Period(date(2026 - years, 3, 1), date(2026, 2, 28)), by_day=False).labels
     assert 1 <= len(labels) <= LABELS
     places = [float(label.at.rstrip("%")) for label in labels]
+    assert all(after - before >= 14 for before, after in pairwise(places))
+
+
+@pytest.mark.parametrize("years", [[2004, 2015, 2016], [1997, 2026], [2000, 2005, 2010, 2015, 2020, 2026]])
+def test_labels_next_to_empty_years_leave_room_between_them(years: list[int]) -> None:
+    spans = _months(Period(date(1997, 1, 1), date(2026, 12, 31)), set(years))
+    shown = River("project", Period.of_year(2026), "month", [Column(span, 1) for span in spans], (), 0, {})
+    assert shown.gaps
+    places = [float(label.at.rstrip("%")) for label in shown.labels]
+    assert 1 <= len(places) <= LABELS + 1
     assert all(after - before >= 14 for before, after in pairwise(places))
 
 
