@@ -34,9 +34,7 @@ from convmemory.tools.definition import (
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
-from search.results.matching import QueryStems
 from search.searching import TURNS_ALONE, SearchQuery, search
-from search.steering import is_steering
 
 PASTED_ERROR = "This looks like an error: the tool find_fix says how it was fixed, if a session fixed it."
 
@@ -97,10 +95,7 @@ SAME_CHARS = 40  # with which a text begins that is another one
 LEAD_CHARS = 100  # before the best sentence of an answer
 BOTH_CHARS = 190  # of a passage and of an answer in one line
 # Of the hits behind the first one, which is the likeliest: a question and a passage.
-LATER_LINE_CHARS, LATER_CHARS = 55, 120
-STEM_CHARS = 6  # words that begin alike are one
-# The items of a list, which a conclusion joins, begin with a capital or with code.
-_CLAUSE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[\u3002\uff01\uff1f])|(?<=[^,])\s(?=`|[A-Z][a-z])")
+LATER_LINE_CHARS, LATER_CHARS = 40, 120
 _LINK_TARGET = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _NO_BRACKETS = str.maketrans("[]", "()")
@@ -229,34 +224,19 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
     best = max((turn.relevance or 0 for turn in output.results), default=0)
     output.results = [turn for turn in output.results if (turn.relevance or best) >= TAIL_SHARE * best]
     output.next_cursor = None
-    words = QueryStems({word: 1.0 for word in arguments.query.lower().split() if not is_steering(word)})
-    for index, turn in enumerate(output.results):
-        if turn.outcome:
-            conclusion = _about(words, turn.outcome.get("conclusion", ""), LATER_CHARS if index else BOTH_CHARS)
-            turn.outcome |= {"conclusion": conclusion}
     if is_report(arguments.query):
         output.note = " ".join(filter(None, [output.note, PASTED_ERROR]))
     return output
 
 
-def _about(words: QueryStems, conclusion: str, room: int) -> str:
-    """Return the conclusion from where most of the query's words follow in so many characters, in whole clauses."""
-    if len(conclusion) <= room:
-        return conclusion
-    places = [(start, end, conclusion[start:end].lower()[:STEM_CHARS]) for start, end in words.places_in(conclusion)]
-
-    def named(start: int) -> int:
-        return len({stem for at, end, stem in places if start <= at and end <= start + room})
-
-    ends = (match.end() for match in _CLAUSE_END.finditer(conclusion))
-    starts = [0, *(end for end in ends if end <= len(conclusion) - room // 2)]
-    best = max(starts, key=lambda start: (named(start), not start, start))
-    return f"\u2026 {conclusion[best:]}" if best else conclusion
-
-
 def search_as_text(answer: dict[str, Any]) -> str:
-    """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to."""
-    lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in answer.get("titles", ())]
+    """Return one line of Markdown for each hit, and the notes. The likeliest hit also says what its turn came to.
+
+    Conversations named like the query come first, if no hit is of them.
+    """
+    hit_sources = {("conversation", turn["conversation_id"]) for turn in answer["results"]}
+    titles = (hit for hit in answer.get("titles", ()) if (hit["kind"], hit["id"]) not in hit_sources)
+    lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in titles]
     headed: dict[int, str] = {}
     for index, turn in enumerate(answer["results"]):
         copies = turn.get("copies", 0)
@@ -292,7 +272,10 @@ def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
     if conclusion and is_announcement(passage):
         passage = ""
     best = turn["passage"].lstrip("*#- \n")
-    begins, shown = (_bare(one_line(text, SAME_CHARS)) for text in (best, passage)), _bare(one_line(conclusion, room))
+    begins, shown = (
+        (_bare(one_line(text, SAME_CHARS)) for text in (best, passage)),
+        _bare(conclusion[:room]),
+    )
     of_best, of_excerpt = begins
     if of_best not in _bare(passage):
         of_best = of_excerpt

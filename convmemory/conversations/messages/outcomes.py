@@ -35,6 +35,7 @@ _PATHS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "ta
 _EXIT_CODE = re.compile(
     r"(?:exited with code|exit(?:ed)?[ _]?code[\"']?:?|exit status|returncode[\"']?:) ?(-?\d{1,5})", re.IGNORECASE
 )
+_CHANGES_FOLDER = re.compile(r"\A\s{0,4}+cd [^\s&|;]{1,300} ?&& ?")
 _CODE_CHARS = 2_000  # at both ends of an output, where its exit code stands
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _LINE_OF_CODE = re.compile(r"(?<=:)\n{1,2}```[^\n`]{0,20}\n([^\n`]{1,80})\n```")  # what the sentence before it names
@@ -180,8 +181,11 @@ def script_of(call: ToolCallPart) -> str:
 
 
 def command_of(call: ToolCallPart) -> str:
-    """Return the command that a call runs in a shell, in one line; "" for another tool."""
-    return one_line(script_of(call), COMMAND_CHARS)
+    """Return the command that a call runs in a shell, in one line; "" for another tool.
+
+    The folder that it changes to is left out: lines are too short for both.
+    """
+    return one_line(_CHANGES_FOLDER.sub("", script_of(call), count=1), COMMAND_CHARS)
 
 
 def changed_files(call: ToolCallPart) -> Iterator[str]:

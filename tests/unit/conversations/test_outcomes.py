@@ -32,7 +32,7 @@ def test_outcome_has_last_text_changed_files_and_last_commands() -> None:
         result("1", "go1.25.5"),
         call("2", "Edit", file_path="mise.toml", old_string="1.25.5", new_string="1.25.6"),
         result("2", "ok"),
-        call("3", "shell", command=["bash", "-lc", "mise run lint"]),
+        call("3", "shell", command=["bash", "-lc", "cd /srv/barn && mise run lint"]),
         result("3", "no such task\nProcess exited with code 1"),
         call("4", "apply_patch", input="*** Begin Patch\n*** Update File: go.mod\n@@\n"),
         result("4", "Success"),
