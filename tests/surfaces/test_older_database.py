@@ -166,9 +166,11 @@ def test_backups_before_updates_are_kept_until_the_last_update_has_served_for_a_
     for _ in range(2):
         installation.run("shell", "--no-imports", "-c", FAILING_UPDATE, ok=False)
     (first,) = set(backups.glob("convmemory-*.zip")) - {backups / name for name in earlier}
+    (backups / "convmemory-20250106T000000.zip.1.partial").touch()
+    os.utime(backups / "convmemory-20250106T000000.zip.1.partial", (1, 1))
     output = installation.run("shell", "--no-imports", "-c", UPDATE)
     assert f"Backup of an earlier attempt at this update: {first}" in output
-    assert f"To go back, install 0.1.0 again, then run `manage.py restore {first} --yes` and `manage.py up`." in output
+    assert f"To go back, install 0.1.0 again, then run `manage.py restore {first}` and `manage.py up`." in output
     assert {path.name for path in backups.iterdir()} == {*earlier, first.name}
     os.utime(first, (2, 2))
     installation.run("shell", "--no-imports", "-c", UPDATE)
