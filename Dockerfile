@@ -18,7 +18,7 @@ RUN python -m venv /venv \
 FROM python:3.11-slim
 
 RUN useradd --uid 10001 --create-home convmemory \
-    && install --directory --owner convmemory --group convmemory /data
+    && install --directory --mode 700 --owner convmemory --group convmemory /data
 COPY --from=packages /venv /venv
 COPY . /app
 RUN /venv/bin/python -m compileall -qq /app \

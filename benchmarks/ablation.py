@@ -23,7 +23,7 @@ from benchmarks.running import Observation, each_loaded, observe_haystack
 from benchmarks.runs import OWN_SETS, is_measured, named_paths, run_facts, say, write_result
 from convmemory.accounts.callers import Caller
 from search.pipeline import PIPELINE, Pipeline, Rankers
-from search.ranking.rankers import TABLES, BlendedRanker, LinearRanker, Weights, weights_of
+from search.ranking.rankers import BlendedRanker, LinearRanker, Weights, weights_of
 from search.retrieval.candidates import EXCHANGES, Feature
 
 FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items", "samples": "hybrid"}
@@ -154,7 +154,7 @@ def report(loaded: Loaded, parts: Sequence[Part], dataset: str) -> dict[str, Any
 def _newly_fitted(complete: Sequence[Observation], dataset: str) -> dict[str, Figures]:
     """Return figures with weights fitted on all questions, and with each fold left out; nothing for a small set."""
     table = FITTED.get(dataset)
-    fitted = fit_tables({dataset: list(complete)}, {table: TABLES[table]}) if table else {}
+    fitted = fit_tables({dataset: list(complete)}, {table: frozenset(weights_of(table))}) if table else {}
     return {how: fitted[table][how][dataset] for how in ("fitted", "left out")} if table and fitted else {}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.fitting import Example, Weights, fit_weights, leave_one_out
 from benchmarks.metrics import DEPTH, Row, means, measures, percentiles
 from benchmarks.running import Observation
-from search.ranking.rankers import TABLES, best_first, fuse, long_share
+from search.ranking.rankers import best_first, fuse, long_share, weights_of
 from search.retrieval.candidates import Feature, ItemKeys, split_keys
 
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
@@ -22,8 +22,11 @@ CONVERSATION_CUTOFFS = (1, 5, 10)
 Tables = Mapping[str, Collection[str]]
 """The features of each table of weights."""
 
-OF_MESSAGES: Tables = {name: TABLES[name] for name in ("messages", "messages_full_text")}
-OF_TURNS: Tables = {name: features for name, features in TABLES.items() if name not in (*OF_MESSAGES, "sections")}
+OF_MESSAGES: Tables = {name: frozenset(weights_of(name)) for name in ("messages", "messages_full_text")}
+OF_TURNS: Tables = {
+    name: frozenset(weights_of(name))
+    for name in ("first_stage", "hybrid", "hybrid_long_items", "hybrid_people", "full_text", "semantic")
+}
 
 Ranking = Callable[[Observation], ItemKeys]
 Observed = dict[str, list[Observation]]
@@ -114,7 +117,7 @@ def _of_long_turns(observed: Observed) -> Observed:
 
 def ablation(observed: Observed, table: str = "hybrid") -> dict[str, dict[str, Row]]:
     """Return the figures of a table fitted without each of its features in turn."""
-    examples, names = _examples(observed), sorted(TABLES[table])
+    examples, names = _examples(observed), sorted(weights_of(table))
     report = {}
     for left_out in names:
         weights = fit_weights(examples, [name for name in names if name != left_out])

@@ -21,7 +21,7 @@ def main() -> None:
     from django.core.management import execute_from_command_line
 
     from convmemory.core import acting
-    from convmemory.core.errors import SettingError
+    from convmemory.core.errors import ConvMemoryError
 
     acting.process_acts_as(acting.of_command(sys.argv[1] if len(sys.argv) > 1 else ""))
     try:
@@ -30,7 +30,9 @@ def main() -> None:
         gc.enable()
         _name_other_installation()
         execute_from_command_line(sys.argv)
-    except SettingError as error:  # the settings are read before any command runs
+    except ConvMemoryError as error:  # of the settings, which are read before any command runs, or of Django's commands
+        if "--traceback" in sys.argv:
+            raise
         sys.exit(str(error))
     except Exception as error:
         from django.db import ProgrammingError

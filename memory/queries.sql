@@ -32,10 +32,9 @@ WHERE r.status IN ('pending', 'failed') OR r.content_hash <> EXCLUDED.content_ha
 
 -- name: recall_passages
 -- Some passages, by their ids, with their token vectors, of messages at some positions that no context has.
-SELECT e.id, e.element_id, e.part_index, e."start", e."end", k.vectors, e.asks
+SELECT e.id, e.element_id, e.part_index, e."start", e."end", e.tokens, e.asks
 FROM search_passage AS e
 INNER JOIN conversations_message AS m ON m.id = e.element_id AND m.owner_id = e.owner_id
-LEFT JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
 WHERE
     e.id = ANY(%(ids)s::bigint[]) AND e.owner_id = %(owner)s AND e.space_id = %(space)s
     AND m.id <> ALL(%(alive)s) AND m."position" BETWEEN %(first_position)s AND %(last_position)s

@@ -64,7 +64,7 @@ class PassageAdmin(ContentAdmin):
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("code")
+        return super().get_queryset(request).filter(source__version__gt=0).defer("code", "tokens")
 
     def hash_condition(self, digest: bytes) -> Q:
         return Q(content_hash=UUID(bytes=digest[:16]))

@@ -6,6 +6,7 @@ only new blocks; the cache cannot be outdated.
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
@@ -20,6 +21,10 @@ NO_BLOCKS: Digest = (0, 0)
 
 class Cached(Protocol):
     """Data made from an owner's rows."""
+
+    @property
+    def digest(self) -> Digest:
+        """Return the digest of the blocks that it was made from."""
 
     @property
     def size(self) -> int:
@@ -57,16 +62,21 @@ class BlockCache(Generic[V]):
             self._evict()
             return entry.value
 
-    def put(self, archive_id: int, which: int, value: V) -> None:
-        """Cache the value; evict the owners not searched for longest, or for `EXPIRES_AFTER_S`."""
-        with self._lock:
-            self._entries[archive_id, which] = _Entry(value)
-            self._entries.move_to_end((archive_id, which))
-            self._evict()
+    def current(self, archive_id: int, which: int, digest: Digest, read: Callable[[V | None], V | None]) -> V | None:
+        """Return the data of the blocks with this digest, None if there are none; `read` renews what is cached.
 
-    def drop(self, archive_id: int, which: int) -> None:
+        A renewed entry evicts the owners not searched for longest, or for `EXPIRES_AFTER_S`.
+        """
+        cached = self.get(archive_id, which)
+        if cached is not None and cached.digest == digest:
+            return cached
+        renewed = None if digest == NO_BLOCKS else read(cached)
         with self._lock:
             self._entries.pop((archive_id, which), None)
+            if renewed is not None:
+                self._entries[archive_id, which] = _Entry(renewed)
+                self._evict()
+        return renewed
 
     def _evict(self) -> None:
         while len(self._entries) > 1 and self._is_too_much():

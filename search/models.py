@@ -14,14 +14,15 @@ from search.fields import words_of
 
 __all__ = [
     "BinaryCodeBlock", "Item", "ItemEmbedding", "Passage", "PastSearch", "PostingBlock", "RerankerWeight",
-    "SetAsidePassage", "Source", "SourceIndex", "TokenVectors",
+    "Source", "SourceIndex",
 ]  # fmt: skip
 
 
 class Source(models.Model):
     """An object with numbered items: a conversation, a document. The adapter of its kind reads it (`sources.py`).
 
-    `object_id` is its id in its own table. `version` grows whenever an item changes.
+    `object_id` is its id in its own table. `version` grows whenever an item changes; it is 0 while there is nothing to
+    find. The source of an object in the trash has version 0, and only its passages are left.
     """
 
     archive = models.ForeignKey(
@@ -212,7 +213,7 @@ class Passage(models.Model):
 
     `start` and `end` count characters of the part's text. `content_hash` is the first half of the
     SHA-256 of the embedded text: the table itself is the cache in which an owner's equal text is found again. Of its
-    vector only the code is stored.
+    vector only the code is stored, of the vectors of its tokens one bit a dimension (`token_codes`), token after token.
     """
 
     class Kind(models.IntegerChoices):
@@ -224,6 +225,7 @@ class Passage(models.Model):
         DOCUMENT = 5
         SYSTEM = 6, "System prompt"
         OUTSIDE = 7, "Outside of turns"
+        CARRIED = 8, "Of an object that came from another archive and is not indexed yet"
 
     archive = models.ForeignKey(
         "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
@@ -240,6 +242,7 @@ class Passage(models.Model):
     token_count = models.PositiveSmallIntegerField()
     asks = models.BooleanField(default=False, db_default=False, help_text="Whether it is a question.")
     code = models.BinaryField(help_text="Its vector's, see `search.vectors.codes`.")
+    tokens = models.BinaryField(null=True, help_text="The codes of its tokens' vectors.")
 
     class Meta:
         indexes = [
@@ -252,47 +255,6 @@ class Passage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} passage {self.pk} of element {self.element_id}"
-
-
-class TokenVectors(models.Model):
-    """The token vectors of one passage, coded by `convmemory.embeddings.token_codes`, for late interaction."""
-
-    passage = models.OneToOneField(Passage, on_delete=models.CASCADE, primary_key=True, related_name="tokens")
-    archive = models.ForeignKey("accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+")
-    vectors = models.BinaryField(help_text="one bit a dimension, token after token")
-
-    class Meta:
-        verbose_name_plural = "token vectors"
-
-    def __str__(self) -> str:
-        return f"tokens of passage {self.passage_id}"
-
-
-class SetAsidePassage(models.Model):
-    """The code of a passage's vector, of an object that is in the trash or moves, which no search reads.
-
-    When the object is indexed again, its passages get it instead of computing it.
-    """
-
-    archive = models.ForeignKey(
-        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
-    )
-    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
-    kind = models.CharField(max_length=20)
-    object_id = models.BigIntegerField()
-    content_hash = models.UUIDField()
-    token_count = models.PositiveSmallIntegerField()
-    code = models.BinaryField()
-    vectors = models.BinaryField(null=True, help_text="Its token vectors.")
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["archive", "kind", "object_id"], name="set_aside_object"),
-            models.Index(fields=["content_hash", "archive"], name="set_aside_content"),
-        ]
-
-    def __str__(self) -> str:
-        return f"set aside passage {self.pk} of {self.kind} {self.object_id}"
 
 
 class BinaryCodeBlock(models.Model):

@@ -41,6 +41,7 @@ from search.ranking.rankers import (
 )
 from search.ranking.relevance import relevance_of
 from search.ranking.repeated import answers_first
+from search.ranking.time_names import name_of_time
 from search.ranking.times.reading import Anchor
 from search.ranking.times.relative import DayRange
 from search.ranking.topics import one_of_each_source, topic_of
@@ -259,7 +260,6 @@ def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pi
     correction = correct_typing_errors(
         query.archive_id,
         query.text.text,
-        languages=state.query.languages,
         unmatched=lambda word: normal(word).lower() not in kept,
         is_word=is_word if embedder else None,
     )
@@ -286,7 +286,7 @@ def _listed_by_time(query: PreparedQuery) -> SearchState | None:
     keys, seconds = items_written_in(query, days, moments)
     if not len(keys):
         return None
-    sentence = gettext("Everything from %(time)s, the newest first.") % {"time": time.label}
+    sentence = gettext("Everything from %(time)s, the newest first.") % {"time": name_of_time(time)}
     return _listing(query, keys, seconds, sentence)
 
 
@@ -333,7 +333,6 @@ def _retrieve_and_rank(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     # The query is embedded while PostgreSQL looks up its words.
     # The first search ever creates the space, in a transaction, and none can begin inside the pipeline.
     query = prepare_query(query)
-    applying = [retriever for retriever in pipeline.retrievers if retriever.applies(query)]
     with pipelined():
         with_moments = query.time is not None and len(query.text.text) >= LONG_CHARS
         homes = [HOMES[column] for column in columns_of(query.scope)]
@@ -341,10 +340,10 @@ def _retrieve_and_rank(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
             query.archive_id, query.space, query.filters, homes=homes, with_moments=with_moments
         )
         query = query.looked_up(pending_corpus)  # after the corpus, so that it has seen each of its sources
-        pending = [r.send(query, pending_corpus) for r in applying if not r.needs_vector]
+        pending = [r.send(query, pending_corpus) for r in pipeline.retrievers if not r.needs_vector]
         query = embed_query(query)
         if query.space is not None:
-            pending += [r.send(query, pending_corpus) for r in applying if r.needs_vector]
+            pending += [r.send(query, pending_corpus) for r in pipeline.retrievers if r.needs_vector]
         corpus, state = pending_corpus.corpus, SearchState(query)
         for read_candidates in pending:
             read_candidates(state, corpus)

@@ -1,10 +1,9 @@
 -- name: bytes_per_passage
--- Bytes per passage of the table, its b-trees, the blocks of codes, and the token vectors.
+-- Bytes per passage of the table, its b-trees, and the blocks of codes.
 SELECT
     pg_table_size('search_passage')::float / n,
     pg_indexes_size('search_passage')::float / n,
-    pg_total_relation_size('search_binarycodeblock')::float / n,
-    pg_total_relation_size('search_tokenvectors')::float / n
+    pg_total_relation_size('search_binarycodeblock')::float / n
 FROM (SELECT greatest(count(*), 1) AS n FROM search_passage) AS passages
 
 -- name: embedding_estimate

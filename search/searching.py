@@ -436,7 +436,9 @@ def _page(
 
 def _has_vectors(archive_id: int, documents: frozenset[int] | None) -> bool:
     """Return whether any of these documents has passages in the active space. One query."""
-    rows = Passage.objects.filter(archive_id=archive_id, space=active_space(), kind=Passage.Kind.DOCUMENT)
+    rows = Passage.objects.filter(
+        archive_id=archive_id, space=active_space(), kind=Passage.Kind.DOCUMENT, source__version__gt=0
+    )
     if documents is not None:
         rows = rows.filter(source__kind=SECTIONS, source__object_id__in=documents)
     return rows.exists()

@@ -1,15 +1,16 @@
 """Background tasks of search: each loads rows by id, calls one function and returns a small dict."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue.fair_queue import end_more, enqueue_for, slice_end, take_more, task
+from convmemory.embeddings.spaces import building_space
 from search.indexing.active import IndexResult
 from search.indexing.batches import ITEMS_PER_BATCH
-from search.indexing.building import build_beside
+from search.indexing.building import build_archive, build_beside
 from search.indexing.packing import pack_owner
 from search.indexing.sweeping import INDEX
 from search.indexing.together import index_together
@@ -32,6 +33,22 @@ def enqueue_sources(source_ids: Collection[int]) -> None:
     chosen = Source.objects.filter(pk__in=source_ids).order_by("pk")
     for archive_id, source_id, updated_at in chosen.values_list("archive_id", "pk", "updated_at"):
         enqueue_index(archive_id=archive_id, source_id=source_id, as_of=updated_at)
+
+
+def enqueue_build(*, archive_id: int) -> None:
+    """Enqueue a task that embeds an archive in the space that is being built, after all other work of its owner."""
+    enqueue_for(archive_id, "search.tasks.build", group="build", as_of=datetime.min.replace(tzinfo=UTC))
+
+
+@task()
+def build(*, archive_id: int) -> dict[str, Any]:
+    """Embed sources of one archive in the space that is being built, until the slice ends."""
+    space = building_space()
+    if space is None:
+        return {}
+    result = build_archive(archive_id=archive_id, space=space, deadline=slice_end())
+    totals = {"items": result.items, "computed": result.computed, "failed": result.failed}
+    return totals if result.finished else totals | {"again_in_s": 0.0}
 
 
 @task()

@@ -1,17 +1,18 @@
 """The test run's own surroundings: a data folder and an embedded PostgreSQL apart from the product's.
 
 The server lives under `var/test` with fsync off and ends with the run; runs at the same time share it,
-each with a database of its own. With DATABASE_URL that server is used instead. No pool: dropping the
-test database waits for no connection.
+each with a database of its own. With DATABASE_URL that server is used instead. Only servers in threads have a pool.
 """
 
 import gc
+import importlib
 import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from convmemory.core import acting
 from convmemory.core.postgres import row_security
+from convmemory.core.postgres.base import close_pools
 from convmemory.embeddings import spaces
 from tests.support.remembering import open_with_memory
 from tests.support.run_database import empty_tables, migrated_template
@@ -89,6 +91,21 @@ def pytest_configure(config: pytest.Config) -> None:
     _list_static_files_once()
     if not config.getoption("reuse_db"):
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Let every second process of a run import the tests from the last to the first, as it collects all of them anyway.
+
+    In a new clone pytest rewrites the assertions of each module, for some 15 s of processor time, and keeps the result:
+    two processes in the same order would both rewrite every module.
+    """
+    if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2 == 0:
+        return
+    tests = Path(__file__).parent
+    for path in sorted(tests.rglob("test_*.py"), reverse=True):
+        with suppress(Exception):  # the collection reports it
+            importlib.import_module(".".join(path.relative_to(tests.parent).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
@@ -181,6 +198,7 @@ def django_db_setup(
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
     connection.settings_dict["ASSUME_ROLES"] = False
+    close_pools()
     if not django_db_keepdb:
         with django_db_blocker.unblock():
             teardown_databases(databases, verbosity=0)

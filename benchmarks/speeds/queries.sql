@@ -11,19 +11,14 @@ FROM synthetic_vector
 
 -- name: synthetic_passages
 -- Passages of the given elements with codes of their vectors and arbitrary token vectors.
-WITH passages AS (
-    INSERT INTO search_passage
-        (owner_id, source_id, space_id, element_id, content_hash, item_number, "start", "end", part_index, kind,
-         token_count, code)
-    SELECT
-        %(owner)s, %(source)s, %(space)s, e.element, gen_random_uuid(), e.item, e.start, e.start + 40, 0, e.kind,
-        %(tokens)s, e.code
-    FROM unnest(%(elements)s::bigint[], %(items)s::int[], %(starts)s::int[], %(kinds)s::int[], %(codes)s::bytea[])
-        AS e (element, item, start, kind, code)
-    RETURNING id
-)
-INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)
-SELECT id, %(owner)s, substring(%(random_bytes)s::bytea FROM 1 + (id %% 997)::int FOR %(size)s) FROM passages
+INSERT INTO search_passage
+    (owner_id, source_id, space_id, element_id, content_hash, item_number, "start", "end", part_index, kind,
+     token_count, code, tokens)
+SELECT
+    %(owner)s, %(source)s, %(space)s, e.element, gen_random_uuid(), e.item, e.start, e.start + 40, 0, e.kind,
+    %(tokens)s, e.code, substring(%(random_bytes)s::bytea FROM 1 + (e.n %% 997)::int FOR %(size)s)
+FROM unnest(%(elements)s::bigint[], %(items)s::int[], %(starts)s::int[], %(kinds)s::int[], %(codes)s::bytea[])
+    WITH ORDINALITY AS e (element, item, start, kind, code, n)
 
 -- name: empty_synthetic_vectors
 -- Makes room for the next synthetic vectors.

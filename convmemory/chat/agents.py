@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError, connection, transaction
 
@@ -67,18 +67,29 @@ def get_agent(*, caller: Caller, agent_id: int) -> Agent:
 
 def agent_for(*, caller: Caller, conversation_id: int | None, agent_id: int | None) -> Agent | None:
     """Return the requested agent, otherwise the usual one; None for the server's own (id 0). Raises: NotFound."""
-    chosen_id = usual_agent_id(caller=caller, conversation_id=conversation_id) if agent_id is None else agent_id
-    return get_agent(caller=caller, agent_id=chosen_id) if chosen_id else None
+    if agent_id is None:
+        agent_id = state_of_chat(caller=caller, conversation_id=conversation_id).agent_id
+    return get_agent(caller=caller, agent_id=agent_id) if agent_id else None
 
 
-def usual_agent_id(*, caller: Caller, conversation_id: int | None) -> int:
-    """Return the last agent that answered here, otherwise the owner's first one; 0 for the server's own."""
+class ChatState(NamedTuple):
+    """The agent that answers next in a conversation: the last one, otherwise the owner's first; 0 for the server's own.
+
+    `last_question` is the id of the last question, if it can be asked again.
+    """
+
+    agent_id: int
+    last_question: int | None
+    is_busy: bool
+
+
+def state_of_chat(*, caller: Caller, conversation_id: int | None) -> ChatState:
+    """Return the state of the conversation, or of a new one. One query."""
     with connection.cursor() as cursor:
         cursor.execute(
-            load_sql("convmemory.chat", "usual_agent"), {"owner": caller.archive_id, "conversation": conversation_id}
+            load_sql("convmemory.chat", "state_of_chat"), {"owner": caller.archive_id, "conversation": conversation_id}
         )
-        (agent_id,) = cursor.fetchone()
-    return int(agent_id)
+        return ChatState(*cursor.fetchone())
 
 
 def options_of(agent: Agent | None, *, caller: Caller) -> AgentOptions:

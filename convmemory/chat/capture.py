@@ -22,7 +22,6 @@ from convmemory.chat.deltas import (
     MAX_CALLS,
     MAX_PARTS,
     PARTS_CUT,
-    TOKEN_PARTS,
     CompletionDraft,
     MalformedChunk,
     usage_in,
@@ -37,6 +36,7 @@ from convmemory.conversations.importers.values import mapping_of, text_of
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart, part_text, spoken_text
+from convmemory.conversations.messages.usage import usage_of
 from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT, UNREADABLE, EventReader
 from convmemory.core.errors import ConversationBusy, InvalidInput, ResponseRefused
 from convmemory.core.postgres.locks import AdvisoryLock
@@ -176,7 +176,7 @@ class ReplyReader:
         self._draft = CompletionDraft()
         self._whole: MessageDraft | None = None
         self._whole_note = ""
-        self._usage: dict[str, int] = {}
+        self._usage: dict[str, Any] = {}
         self._response_id = ""
         self._is_complete = False
         self._unreadable = 0
@@ -208,10 +208,7 @@ class ReplyReader:
     def _note_whole(self, event: Mapping[str, Any]) -> None:
         """Keep the usage, the id, and the whole reply, if the event contains them."""
         for level in (event, mapping_of(event.get("message")), mapping_of(event.get("response"))):
-            usage = mapping_of(level.get("usage"))
-            self._usage |= {
-                name: usage[name] for name in (*TOKEN_PARTS, "total_tokens") if type(usage.get(name)) is int
-            }
+            self._usage |= mapping_of(level.get("usage"))
             if level.get("object") == "response":
                 self._response_id = text_of(level.get("id"))[:ID_CHARS]
         if (whole := self._wire.whole(event)) is None:
@@ -237,6 +234,7 @@ class ReplyReader:
             note = self._whole_note
         if self._unreadable and not note:
             note = UNREADABLE.format(count=self._unreadable)
+        reply = replace(reply, usage=usage_of(self._usage))
         return ReceivedReply(reply, is_complete, usage_in({"usage": self._usage}), note, self._response_id)
 
 

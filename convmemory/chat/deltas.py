@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from convmemory.conversations.messages.parts import Part, TextPart, ThinkingPart, ToolCallPart
 from convmemory.conversations.messages.thinking import ThinkingSplitter
+from convmemory.conversations.messages.usage import Usage, usage_of
 from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
 from convmemory.core.text import json_storable
 
@@ -104,6 +105,7 @@ class CompletionDraft:
         self.finish_reason = ""
         self.model = ""
         self.total_tokens: int | None = None
+        self.usage: Usage | None = None
         self.chars = chars
         self.call_count = call_count
         self.cut_note = ""
@@ -122,6 +124,7 @@ class CompletionDraft:
         chunk_values = _mapping(chunk)
         self.model = self.model or _text(chunk_values.get("model"))[:NAME_CHARS]
         self.total_tokens = usage_in(chunk_values) or self.total_tokens
+        self.usage = usage_of(chunk_values.get("usage")) or self.usage
         choices = chunk_values.get("choices")
         if not choices or self.cut_note:
             return []  # a chunk with usage, or with a content filter's verdict

@@ -229,7 +229,8 @@ def _require_complete(job: ReplyJob, draft: CompletionDraft, calls: list[Finishe
 def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: ReplyProgress, job: ReplyJob) -> None:
     parts = (*draft.spoken_parts, *(call.part for call in calls))
     model = draft.model or job.agent.endpoint.model
-    progress.messages.append(MessageDraft(role="assistant", parts=parts, model=model, created_at=timezone.now()))
+    now = timezone.now()
+    progress.messages.append(MessageDraft("assistant", parts, model=model, created_at=now, usage=draft.usage))
     progress.chars, progress.call_count = draft.chars, draft.call_count
     progress.current = None
 

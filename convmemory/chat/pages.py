@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from convmemory.accounts.callers import Caller
-from convmemory.chat.agents import DEFAULT_NAME, agents_of, model_of, usual_agent_id
+from convmemory.chat.agents import DEFAULT_NAME, agents_of, model_of, state_of_chat
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
 from convmemory.chat.replies import take_over
@@ -66,36 +66,23 @@ class Composer:
 def composer_for(
     *, caller: Caller, conversation: Conversation | None, written: ComposerContent = NOTHING_WRITTEN
 ) -> Composer:
-    """Return the form for the caller's conversation, or for a new one. Three queries."""
+    """Return the form for the caller's conversation, or for a new one. Two queries."""
     models = ((agent, model_of(agent, caller=caller)) for agent in [None, *agents_of(caller)])
     usable = [(agent, model) for agent, model in models if model is not None]
-    chosen = usual_agent_id(caller=caller, conversation_id=conversation.pk if conversation else None)
+    state = state_of_chat(caller=caller, conversation_id=conversation.pk if conversation else None)
     return Composer(
         conversation_id=conversation.pk if conversation else None,
         choices=tuple(
-            AgentChoice(value, " · ".join(filter(None, (name, model))), value == chosen)
+            AgentChoice(value, " · ".join(filter(None, (name, model))), value == state.agent_id)
             for value, name, model in (
                 (agent.pk if agent else 0, agent.name if agent else DEFAULT_NAME, model) for agent, model in usable
             )
         ),
         can_send=bool(usable),
-        is_busy=conversation is not None and _is_busy(conversation),
+        is_busy=state.is_busy and conversation is not None and conversation.status == Conversation.Status.PROCESSING,
         written=written,
-        last_question=_last_question(conversation) if conversation else None,
+        last_question=state.last_question,
     )
-
-
-def _last_question(conversation: Conversation) -> int | None:
-    """Return the conversation's last question, if it was asked in this server's chat."""
-    asked = conversation.messages.filter(is_real_user=True, superseded=False).order_by("-position")[:1]
-    replies = Reply.objects.filter(conversation=conversation, question__in=asked.values("pk"))
-    return replies.values_list("question_id", flat=True).first()
-
-
-def _is_busy(conversation: Conversation) -> bool:
-    if conversation.status != Conversation.Status.PROCESSING:
-        return False
-    return Reply.objects.filter(conversation=conversation, status=Reply.Status.RUNNING).exists()
 
 
 def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int, list[Note]]:

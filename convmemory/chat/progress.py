@@ -21,6 +21,7 @@ from convmemory.conversations.messages.parts import (
     part_text,
     part_to_json,
 )
+from convmemory.conversations.messages.usage import usage_of
 
 UNANSWERED = "The reply ended before this tool had answered."
 
@@ -46,7 +47,8 @@ class ReplyProgress:
         """Return the messages worth keeping if the reply ended now, with a result for each tool call."""
         kept = list(self.messages)
         if self.current is not None and (parts := self.current.spoken_parts):
-            kept.append(MessageDraft(role="assistant", parts=parts, model=self.current.model, created_at=now))
+            usage = self.current.usage
+            kept.append(MessageDraft("assistant", parts, model=self.current.model, created_at=now, usage=usage))
         return [*(self._linked(draft) for draft in kept), *_missing_results(kept, now)]
 
     def _linked(self, draft: MessageDraft) -> MessageDraft:
@@ -71,7 +73,8 @@ def draft_to_json(draft: MessageDraft) -> dict[str, Any]:
     """Return the contents of a reply's message as JSON values."""
     created_at = draft.created_at.isoformat() if draft.created_at else None
     parts = [part_to_json(part) for part in draft.parts]
-    return {"role": draft.role, "model": draft.model, "created_at": created_at, "parts": parts}
+    usage = draft.usage.to_json() if draft.usage else None
+    return {"role": draft.role, "model": draft.model, "created_at": created_at, "parts": parts, "usage": usage}
 
 
 def read_partial(values: Any) -> tuple[list[MessageDraft], bool]:
@@ -98,4 +101,5 @@ def draft_from_json(value: Mapping[str, Any]) -> MessageDraft:
         model=value["model"],
         created_at=datetime.fromisoformat(value["created_at"]) if value["created_at"] else None,
         parts=tuple(part_from_json(part) for part in value["parts"]),
+        usage=usage_of(value.get("usage")),
     )

@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-OUTCOME_VERSION = 4  # of what is read from turns, see `write_outcomes` in messages/numbering.py
+OUTCOME_VERSION = 5  # of what is read from turns, see `write_outcomes` in messages/numbering.py
 HAS_OLD_OUTCOMES = Q(outcome_version__isnull=True) | Q(outcome_version__lt=OUTCOME_VERSION)
 TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
 OWN_TITLE = 0  # the owner's, which nothing replaces
@@ -88,7 +88,7 @@ class Conversation(Trashable):
         null=True,
         default=OUTCOME_VERSION,
         help_text="Null: an older version stored its turns, without outcomes; 1: without edits of files; 2: without "
-        "a title made of what the session did; 3: with conclusions from the last text alone.",
+        "a title made of what the session did; 3: with conclusions from the last text alone; 4: without usages.",
     )
     additions = models.JSONField(
         default=dict, db_default={}, help_text="In a space, what persons added to it, by their numbers: [bytes, turns]."
@@ -220,8 +220,10 @@ class SeparateFolder(models.Model):
 class Figures(models.Model):
     """Statistics of one conversation, as of this version and length.
 
-    `days` holds messages and characters by day ("2026-05-01": [12, 3400]), `spoken_by` messages by model, `tools` calls
-    by name, `points` the newest turns that decide otherwise or were overturned; null: of an older version.
+    `days` holds messages and characters by day ("2026-05-01": [12, 3400]), `hours` messages by weekday and hour
+    ("1-09": from nine to ten on Mondays), `tools` calls by name. `spoken_by` holds by model and month ("2026-05") the
+    answers, those whose usage is reported, and their tokens: input, output, cached input. `points` are the newest turns
+    that decide otherwise or were overturned. `hours` and `points` are null until they are counted.
     """
 
     archive = models.ForeignKey(
@@ -232,6 +234,7 @@ class Figures(models.Model):
     message_count = models.PositiveIntegerField()
     days = models.JSONField(default=dict)
     tools = models.JSONField(default=dict)
+    hours = models.JSONField(null=True, help_text="Null: to be counted again.")
     spoken_by = models.JSONField(default=dict, db_column="models")
     points = models.JSONField(null=True)
 
@@ -283,6 +286,7 @@ class Message(models.Model):
     )
     turn_number = models.PositiveIntegerField(null=True, blank=True)
     outcome = models.JSONField(null=True, help_text="Of the turn that it opens: see messages/outcomes.py.")
+    usage = models.JSONField(null=True, help_text="Of the request that it answers: see messages/usage.py.")
     source_key = models.CharField(max_length=200, blank=True, default="")
     content_hash = models.BinaryField(max_length=32)
     created_at = models.DateTimeField(null=True, blank=True)

@@ -85,12 +85,12 @@ def nearest_names(archive_id: int, name: str, value: str) -> list[str] | None:
     if _exists(archive_id, name, value):
         return None
     names = _known(archive_id, name)
-    by_short: dict[str, str] = {}
+    by_form: dict[str, list[str]] = {}  # several projects may have the same last part
     for full in names:
-        by_short.setdefault(_short(full), full)
-        by_short.setdefault(full.casefold(), full)
-    near = get_close_matches(_short(value), by_short, n=2 * NEAREST, cutoff=LEAST_SIMILARITY)
-    return list(dict.fromkeys(by_short[short] for short in near))[:NEAREST]
+        for form in dict.fromkeys((_short(full), full.casefold())):
+            by_form.setdefault(form, []).append(full)
+    near = get_close_matches(_short(value), by_form, n=2 * NEAREST, cutoff=LEAST_SIMILARITY)
+    return list(dict.fromkeys(full for form in near for full in by_form[form]))[:NEAREST]
 
 
 def _meant(archive_id: int, name: str, value: str) -> str:

@@ -59,14 +59,14 @@ WHERE m.id = v.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversat
 -- Insert messages of one conversation, given as one JSON array, in the order of their positions; returns their ids.
 INSERT INTO conversations_message (
     owner_id, conversation_id, position, role, is_real_user, superseded, name, model, parts, source_key, content_hash,
-    created_at, turn_number
+    created_at, turn_number, usage
 )
 SELECT
     %(owner)s, %(conversation)s, v.position, v.role, v.is_real_user, v.superseded, v.name, v.model, v.parts,
-    v.source_key, decode(v.content_hash, 'hex'), v.created_at, v.turn_number
+    v.source_key, decode(v.content_hash, 'hex'), v.created_at, v.turn_number, v.usage
 FROM jsonb_to_recordset(%(messages)s::jsonb) AS v (
     position int, role text, is_real_user bool, superseded bool, name text, model text, parts jsonb, source_key text,
-    content_hash text, created_at timestamptz, turn_number int
+    content_hash text, created_at timestamptz, turn_number int, usage jsonb
 )
 ORDER BY v.position
 RETURNING position, id
@@ -111,6 +111,18 @@ WHERE
     m.id = v.message AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
     AND m.outcome IS DISTINCT FROM v.outcome
 
+-- name: set_usages
+-- Set the usages of messages of one conversation, given as one JSON array; its statistics are counted again.
+WITH recounted AS (
+    UPDATE conversations_figures SET hours = NULL
+    WHERE owner_id = %(owner)s AND conversation_id = %(conversation)s
+)
+
+UPDATE conversations_message AS m
+SET usage = v.usage
+FROM jsonb_to_recordset(%(usages)s::jsonb) AS v (message bigint, usage jsonb)
+WHERE m.id = v.message AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+
 -- name: stored_messages
 -- The owner's messages that meet a condition, as `StoredMessage` has their fields, in order, without superseded ones. How
 -- messages without a turn are placed: `with_home_turns`.
@@ -133,6 +145,28 @@ CROSS JOIN LATERAL (
 ) AS home (turn)
 WHERE m.owner_id = %(owner)s AND NOT m.superseded AND {condition}
 ORDER BY m."position"
+
+-- name: facts_of_conversation
+-- The tags of a conversation of one owner, the number of its hidden keys, and the marks of its turns as [turn, kind, note].
+SELECT
+    ARRAY(
+        SELECT t.name FROM conversations_tag AS t
+        WHERE t.owner_id = %(owner)s AND t.conversation_id = %(conversation)s
+        ORDER BY t.name
+    ),
+    (
+        SELECT count(*) FROM conversations_hiddenkey AS k
+        INNER JOIN conversations_message AS m ON m.id = k.message_id
+        WHERE k.owner_id = %(owner)s AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+    ),
+    (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(m.turn_number, k.kind, k.note) ORDER BY k.kind), '[]')
+        FROM conversations_turnmark AS k
+        INNER JOIN conversations_message AS m ON m.id = k.message_id
+        WHERE
+            k.owner_id = %(owner)s AND m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
+            AND m.turn_number IS NOT NULL
+    )
 
 -- name: outline
 -- The question that opens each turn of a conversation, from one turn on, shortened.
@@ -175,15 +209,15 @@ WHERE id = %(conversation)s AND owner_id = %(owner)s AND status <> 'processing' 
 RETURNING message_count - 1
 
 -- name: count_figures
--- Counts some of an owner's conversations that changed since they were counted: messages and characters by day, messages
--- by model, calls by tool. Returns which.
+-- Count some of an owner's conversations that changed since they were counted: messages and characters by day, messages
+-- by weekday and hour, answers and tokens by model and month, calls by tool. A request's tokens count once. Returns which.
 WITH chosen AS (
     SELECT c.id, c.turns_version, c.message_count, c.created_at
     FROM conversations_conversation c
     LEFT JOIN conversations_figures f ON f.owner_id = c.owner_id AND f.conversation_id = c.id
     WHERE c.owner_id = %(owner)s AND c.trashed_at IS NULL
       AND (
-        f.id IS NULL OR f.points IS NULL
+        f.hours IS NULL OR f.points IS NULL
         OR f.turns_version <> c.turns_version OR f.message_count <> c.message_count
       )
     ORDER BY c.id
@@ -191,7 +225,7 @@ WITH chosen AS (
     FOR KEY SHARE OF c
 ),
 elements AS (
-    SELECT m.conversation_id, m.id AS message_id, m.model, m.role, part,
+    SELECT m.conversation_id, m.id AS message_id, part,
            to_char(coalesce(m.created_at, chosen.created_at) AT TIME ZONE %(zone)s, 'YYYY-MM-DD') AS day
     FROM chosen
     JOIN conversations_message m ON m.owner_id = %(owner)s AND m.conversation_id = chosen.id
@@ -205,11 +239,40 @@ days AS (
         FROM elements GROUP BY conversation_id, day
     ) AS by_day GROUP BY conversation_id
 ),
-models AS (
-    SELECT conversation_id, jsonb_object_agg(model, messages) AS counted
+hours AS (
+    SELECT conversation_id, jsonb_object_agg(hour, messages) AS counted
     FROM (
-        SELECT conversation_id, model, count(DISTINCT message_id) AS messages
-        FROM elements WHERE role = 'assistant' AND model <> '' GROUP BY conversation_id, model
+        SELECT m.conversation_id, to_char(m.created_at AT TIME ZONE %(zone)s, 'ID-HH24') AS hour, count(*) AS messages
+        FROM chosen
+        JOIN conversations_message m ON m.owner_id = %(owner)s AND m.conversation_id = chosen.id
+        WHERE m.created_at IS NOT NULL
+        GROUP BY m.conversation_id, hour
+    ) AS by_hour GROUP BY conversation_id
+),
+answers AS (
+    SELECT m.conversation_id, m.model, m.usage IS NOT NULL AS is_reported,
+           to_char(coalesce(m.created_at, chosen.created_at) AT TIME ZONE %(zone)s, 'YYYY-MM') AS month,
+           coalesce((m.usage ->> 'input')::bigint, 0) AS input, coalesce((m.usage ->> 'output')::bigint, 0) AS output,
+           coalesce((m.usage ->> 'cached')::bigint, 0) AS cached,
+           row_number() OVER (
+               PARTITION BY m.conversation_id, coalesce(m.usage ->> 'request', m.id::text)
+               ORDER BY (m.usage ->> 'output')::bigint DESC NULLS LAST, m.id
+           ) = 1 AS counts
+    FROM chosen
+    JOIN conversations_message m ON m.owner_id = %(owner)s AND m.conversation_id = chosen.id
+    WHERE m.role = 'assistant'
+),
+models AS (
+    SELECT conversation_id, jsonb_object_agg(model, months) AS counted
+    FROM (
+        SELECT conversation_id, model, jsonb_object_agg(month, sums) AS months
+        FROM (
+            SELECT conversation_id, model, month, jsonb_build_array(
+                count(*), count(*) FILTER (WHERE is_reported), coalesce(sum(input) FILTER (WHERE counts), 0),
+                coalesce(sum(output) FILTER (WHERE counts), 0), coalesce(sum(cached) FILTER (WHERE counts), 0)
+            ) AS sums
+            FROM answers GROUP BY conversation_id, model, month
+        ) AS by_month GROUP BY conversation_id, model
     ) AS by_model GROUP BY conversation_id
 ),
 tools AS (
@@ -219,46 +282,86 @@ tools AS (
         FROM elements WHERE part ->> 'type' = 'tool_call' AND part ->> 'name' <> '' GROUP BY conversation_id, tool
     ) AS by_tool GROUP BY conversation_id
 )
-INSERT INTO conversations_figures (owner_id, conversation_id, turns_version, message_count, days, models, tools)
-SELECT %(owner)s, chosen.id, chosen.turns_version, chosen.message_count,
-       coalesce(days.counted, '{}'), coalesce(models.counted, '{}'), coalesce(tools.counted, '{}')
+INSERT INTO conversations_figures (owner_id, conversation_id, turns_version, message_count, days, hours, models, tools)
+SELECT %(owner)s, chosen.id, chosen.turns_version, chosen.message_count, coalesce(days.counted, '{}'),
+       coalesce(hours.counted, '{}'), coalesce(models.counted, '{}'), coalesce(tools.counted, '{}')
 FROM chosen
 LEFT JOIN days ON days.conversation_id = chosen.id
+LEFT JOIN hours ON hours.conversation_id = chosen.id
 LEFT JOIN models ON models.conversation_id = chosen.id
 LEFT JOIN tools ON tools.conversation_id = chosen.id
 ON CONFLICT (owner_id, conversation_id) DO UPDATE
 SET turns_version = excluded.turns_version, message_count = excluded.message_count,
-    days = excluded.days, models = excluded.models, tools = excluded.tools
+    days = excluded.days, hours = excluded.hours, models = excluded.models, tools = excluded.tools
 RETURNING conversation_id
 
--- name: models_of_owner
--- How often an owner's conversations have each of their models, the most frequent first.
-SELECT named.key, sum(named.value::bigint)::bigint AS times
-FROM conversations_figures AS figures
-CROSS JOIN LATERAL jsonb_each_text(figures.models) AS named
-WHERE figures.owner_id = %s
-GROUP BY named.key
-ORDER BY times DESC, named.key
-LIMIT %s
+-- name: figures_of_owner
+-- What is counted of an owner's conversations, summed: characters by month, messages by weekday and hour, calls by tool,
+-- answers and tokens by month, model and program. Of tools, models and programs the largest.
+WITH answers AS MATERIALIZED (
+    SELECT
+        CASE c.agent WHEN '' THEN c.source ELSE c.agent END AS program, model.key AS model, month.key AS month,
+        sum((month.value ->> 0)::bigint) AS answers, sum((month.value ->> 1)::bigint) AS reported,
+        sum((month.value ->> 2)::bigint) AS input, sum((month.value ->> 3)::bigint) AS output,
+        sum((month.value ->> 4)::bigint) AS cached
+    FROM conversations_figures AS f
+    INNER JOIN conversations_conversation AS c ON c.owner_id = f.owner_id AND c.id = f.conversation_id
+    CROSS JOIN LATERAL jsonb_each(f.models) AS model
+    CROSS JOIN LATERAL jsonb_each(model.value) AS month
+    WHERE f.owner_id = %(owner)s AND f.hours IS NOT NULL
+    GROUP BY program, model.key, month.key
+)
 
--- name: tools_of_owner
--- How often an owner's conversations have each of their tools, the most frequent first.
-SELECT named.key, sum(named.value::bigint)::bigint AS times
-FROM conversations_figures AS figures
-CROSS JOIN LATERAL jsonb_each_text(figures.tools) AS named
-WHERE figures.owner_id = %s
-GROUP BY named.key
-ORDER BY times DESC, named.key
-LIMIT %s
-
--- name: activity_of_owner
--- Characters of an owner's conversations by day, the days in order.
-SELECT day.key, sum((day.value ->> 1)::bigint)::bigint
-FROM conversations_figures AS figures
-CROSS JOIN LATERAL jsonb_each(figures.days) AS day
-WHERE figures.owner_id = %s
-GROUP BY day.key
-ORDER BY day.key
+SELECT 'characters' AS kind, left(day.key, 7) AS name, sum((day.value ->> 1)::bigint)::bigint AS count,
+    0::bigint AS reported, 0::bigint AS input, 0::bigint AS output, 0::bigint AS cached
+FROM conversations_figures AS f
+CROSS JOIN LATERAL jsonb_each(f.days) AS day
+WHERE f.owner_id = %(owner)s AND f.hours IS NOT NULL
+GROUP BY 2
+UNION ALL
+SELECT 'hour', hour.key, sum(hour.value::bigint)::bigint, 0, 0, 0, 0
+FROM conversations_figures AS f
+CROSS JOIN LATERAL jsonb_each(f.hours) AS hour
+WHERE f.owner_id = %(owner)s
+GROUP BY 2
+UNION ALL
+(
+    SELECT 'tool', tool.key, sum(tool.value::bigint)::bigint, 0, 0, 0, 0
+    FROM conversations_figures AS f
+    CROSS JOIN LATERAL jsonb_each(f.tools) AS tool
+    WHERE f.owner_id = %(owner)s AND f.hours IS NOT NULL
+    GROUP BY 2
+    ORDER BY 3 DESC, 2
+    LIMIT %(shown)s
+)
+UNION ALL
+SELECT
+    'month', month, sum(answers)::bigint, sum(reported)::bigint, sum(input)::bigint, sum(output)::bigint,
+    sum(cached)::bigint
+FROM answers
+GROUP BY 2
+UNION ALL
+(
+    SELECT
+        'model', model, sum(answers)::bigint, sum(reported)::bigint, sum(input)::bigint, sum(output)::bigint,
+        sum(cached)::bigint
+    FROM answers
+    WHERE model <> ''
+    GROUP BY 2
+    ORDER BY 3 DESC, 2
+    LIMIT %(shown)s
+)
+UNION ALL
+(
+    SELECT
+        'program', program, sum(answers)::bigint, sum(reported)::bigint, sum(input)::bigint, sum(output)::bigint,
+        sum(cached)::bigint
+    FROM answers
+    GROUP BY 2
+    HAVING sum(reported) > 0
+    ORDER BY sum(input) + sum(output) DESC, 2
+    LIMIT %(shown)s
+)
 
 -- name: messages_by_time
 -- Messages of an owner's conversations by month or day (the first characters of the day) and project, program or archive,

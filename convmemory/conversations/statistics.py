@@ -1,25 +1,29 @@
-"""Statistics of a person's own archive: activity over time, agents, projects, models and tools.
+"""Statistics of a person's own archive: activity over time and by hours, agents, projects, models, tokens and tools.
 
 Messages are counted once for each conversation (`count_changed`, in the background) and the counts stored in `Figures`.
-The page sums those, so it costs the same few queries for any number of messages.
+The page sums those in one query, so it costs the same few queries for any number of messages.
 """
 
 from calendar import monthrange
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from datetime import date
+from typing import Literal, NamedTuple
 
+from django.contrib.humanize.templatetags.humanize import intcomma
 from django.db import connection, transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 from django.utils import timezone
+from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from convmemory.accounts.callers import Caller
-from convmemory.conversations.models import Conversation, Figures
+from convmemory.conversations.models import Conversation, Figures, project_name
 from convmemory.conversations.signals import conversations_counted
 from convmemory.core.sql import load_sql
+from convmemory.core.templatetags.texts import short_count
 
 BATCH = 20  # conversations per statement
 SHOWN = 12  # bars of agents, projects, models and tools
@@ -29,12 +33,45 @@ CHARACTERS_A_TOKEN = 4  # an estimate, and the page says so
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """What requests to models cost, as far as transcripts say: `reported` of the `answers` say it.
+
+    `input` includes the `cached` tokens, which a server read from its cache.
+    """
+
+    answers: int = 0
+    reported: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+    @property
+    def sentence(self) -> str:
+        """Return the tokens as a line of the page; "" if no answer reports them."""
+        if not self.reported:
+            return ""
+        values = {
+            "input": short_count(self.input), "output": short_count(self.output),
+            "percent": round(100 * self.cached / self.input) if self.input else 0,
+            "reported": intcomma(self.reported), "answers": intcomma(self.answers),
+        }  # fmt: skip
+        text = gettext("%(input)s in, %(percent)s%% cached, %(output)s out, in %(reported)s of %(answers)s answers")
+        return text % values
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """A name and its number of occurrences; `share` is relative to the most frequent one, 0 to 100."""
 
     name: str
     count: int
     share: int
+    tokens: Tokens
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +83,35 @@ class Month:
     label: str
     tokens: int
     token_share: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The messages of an hour of a weekday; `share` is relative to the busiest one, 0 to 100."""
+
+    label: str
+    messages: int
+    share: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weekday:
+    """A weekday with its 24 hours."""
+
+    name: str
+    hours: Sequence[Hour]
+
+
+class Chart(NamedTuple):
+    """Bars with a heading; each opens a page, on which `field` chooses what it counts."""
+
+    id: str
+    title: str
+    unit: str
+    rows: Sequence[Named]
+    page: Literal["search", "library"]
+    field: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +124,25 @@ class Statistics:
     tokens: int
     uncounted: int
     months: Sequence[Month]
-    agents: Sequence[Named]
-    projects: Sequence[Named]
-    models: Sequence[Named]
-    tools: Sequence[Named]
+    months_used: Sequence[Month]
+    weekdays: Sequence[Weekday]
+    used: Tokens
+    charts: Sequence[Chart]
 
     @property
     def most_tokens(self) -> int:
         """Return the tokens of the busiest month that is shown."""
         return max(month.tokens for month in self.months)
+
+    @property
+    def most_used(self) -> int:
+        """Return the tokens of the month whose requests cost most, of those that are shown."""
+        return max(month.tokens for month in self.months_used)
+
+    @property
+    def time_zone(self) -> str:
+        """Return the time zone of days and hours, which is that of all pages."""
+        return timezone.get_default_timezone_name()
 
 
 def count_changed(*, archive_id: int) -> int:
@@ -87,6 +163,7 @@ def count_changed(*, archive_id: int) -> int:
 def uncounted(*, caller: Caller) -> int:
     """Return the number of the caller's conversations that changed since the last count."""
     same = Figures.objects.filter(
+        hours__isnull=False,
         archive_id=caller.archive_id,
         conversation=OuterRef("pk"),
         turns_version=OuterRef("turns_version"),
@@ -97,73 +174,107 @@ def uncounted(*, caller: Caller) -> int:
 
 
 def statistics_of(*, caller: Caller, today: date | None = None, months: int = MONTHS_SHOWN) -> Statistics:
-    """Return the caller's statistics, with the last `months` of activity. Six queries."""
+    """Return the caller's statistics, with the last `months` of activity. Five queries."""
     of_caller = Conversation.objects.filter(archive_id=caller.archive_id).order_by()
     totals = of_caller.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
-    activity = _activity(caller)
+    sums = _sums(caller)
+    characters = {month: counts.answers // CHARACTERS_A_TOKEN for month, counts in sums["characters"].items()}
+    used = sums["month"]
+    firsts = _firsts_of_months(today or timezone.localdate(), months)
     return Statistics(
         conversations=totals["count"],
         turns=totals["turns"] or 0,
         messages=totals["messages"] or 0,
-        tokens=sum(characters for _, characters in activity) // CHARACTERS_A_TOKEN,
+        tokens=sum(counts.answers for counts in sums["characters"].values()) // CHARACTERS_A_TOKEN,
         uncounted=uncounted(caller=caller),
-        months=_months(activity, today or timezone.localdate(), months),
-        agents=_most_frequent(caller, "agent", SHOWN),
-        projects=_most_frequent(caller, "project", SHOWN),
-        models=_named(_sums(caller, "models_of_owner")),
-        tools=_named(_sums(caller, "tools_of_owner")),
+        months=_months(firsts, characters, {}),
+        months_used=_months(
+            firsts,
+            {month: tokens.total for month, tokens in used.items()},
+            {month: tokens.sentence for month, tokens in used.items()},
+        ),
+        weekdays=_weekdays({name: tokens.answers for name, tokens in sums["hour"].items()}),
+        used=Tokens(*map(sum, zip(*map(astuple, used.values()), strict=True))),
+        charts=[chart for chart in _charts(caller, sums) if chart.rows],
     )
 
 
-def _most_frequent(caller: Caller, column: str, limit: int) -> list[Named]:
+def _charts(caller: Caller, sums: Mapping[str, Mapping[str, Tokens]]) -> Iterator[Chart]:
+    conversations = gettext("conversations")
+    agents, projects = _most_frequent(caller, "agent"), _most_frequent(caller, "project")
+    projects = [replace(row, label=project_name(row.name) or row.name) for row in projects]
+    yield Chart("by-agent", gettext("Programs"), conversations, agents, "search", "agent")
+    yield Chart("by-project", gettext("Projects"), conversations, projects, "search", "project")
+    models = _named((name, tokens.answers, tokens) for name, tokens in sums["model"].items())
+    yield Chart("by-model", gettext("Models"), gettext("messages"), models, "library", "model")
+    programs = _named((name, tokens.total, tokens) for name, tokens in sums["program"].items())
+    yield Chart("used-by-agent", gettext("Tokens of models by program"), gettext("tokens"), programs, "search", "agent")
+    tools = _named((name, tokens.answers, Tokens()) for name, tokens in sums["tool"].items())
+    yield Chart("by-tool", gettext("Tools"), gettext("calls"), tools, "library", "tool")
+
+
+def _most_frequent(caller: Caller, column: str) -> list[Named]:
     """Return the values of a column with the most conversations of the caller."""
     of_caller = Conversation.objects.filter(archive_id=caller.archive_id).exclude(**{column: ""})
-    return _named(of_caller.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:limit])
+    rows = of_caller.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:SHOWN]
+    return _named((name, count, Tokens()) for name, count in rows)
 
 
-def _activity(caller: Caller) -> list[tuple[date, int]]:
-    """Return days in order with their characters, without dates outside the calendar."""
+def _sums(caller: Caller) -> dict[str, dict[str, Tokens]]:
+    """Return what was counted, by kind and name, in order; of most kinds `answers` alone says something."""
+    kinds: dict[str, dict[str, Tokens]] = defaultdict(dict)
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "activity_of_owner"), [caller.archive_id])
-        rows = cursor.fetchall()
-    days = []
-    for text, characters in rows:
-        with suppress(ValueError):
-            days.append((date.fromisoformat(text), characters))
-    return days
+        parameters = {"owner": caller.archive_id, "shown": SHOWN}
+        cursor.execute(load_sql("convmemory.conversations", "figures_of_owner"), parameters)
+        for kind, name, *values in cursor.fetchall():
+            kinds[kind][name] = Tokens(*values)
+    return kinds
 
 
-def _sums(caller: Caller, statement: str) -> list[tuple[str, int]]:
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", statement), [caller.archive_id, SHOWN])
-        return list(cursor.fetchall())
-
-
-def _named(rows: Iterable[tuple[str, int]]) -> list[Named]:
-    pairs = list(rows)
-    most = max((count for _, count in pairs), default=0)
-    return [Named(name, count, _share(count, most)) for name, count in pairs]
+def _named(rows: Iterable[tuple[str, int, Tokens]]) -> list[Named]:
+    named = list(rows)
+    most = max((count for _, count, _ in named), default=0)
+    return [Named(name, count, _share(count, most), tokens, name) for name, count, tokens in named]
 
 
 def _share(count: int, most: int) -> int:
     return max(1, round(100 * count / most)) if count and most else 0
 
 
-def _months(activity: Iterable[tuple[date, int]], today: date, shown: int) -> list[Month]:
-    """Return the last months up to today, including empty ones."""
-    sums: Counter[tuple[int, int]] = Counter()
-    for day, characters in activity:
-        sums[day.year, day.month] += characters
+def _weekdays(messages: Mapping[str, int]) -> list[Weekday]:
+    """Return the week by hours ("1-09" is from nine to ten on Mondays); empty without a message."""
+    most = max(messages.values(), default=0)
+    if not most:
+        return []
+    return [
+        Weekday(
+            str(WEEKDAYS_ABBR[day]),
+            [
+                Hour(f"{hour:02}", count, _share(count, most))
+                for hour, count in ((hour, messages.get(f"{day + 1}-{hour:02}", 0)) for hour in range(24))
+            ],
+        )
+        for day in range(7)
+    ]
+
+
+def _firsts_of_months(today: date, count: int) -> list[date]:
+    """Return the first days of the last months up to today."""
     number = today.year * 12 + today.month - 1
-    months = [divmod(number - back, 12) for back in reversed(range(shown))]
-    counts = [sums[year, month + 1] for year, month in months]
+    return [date(year, month + 1, 1) for year, month in (divmod(number - back, 12) for back in reversed(range(count)))]
+
+
+def _months(firsts: Sequence[date], tokens: Mapping[str, int], sentences: Mapping[str, str]) -> list[Month]:
+    """Return the months that begin on these days, including empty ones; values are by month ("2026-05")."""
+    counts = [tokens.get(f"{first:%Y-%m}", 0) for first in firsts]
     return [
         Month(
-            first=date(year, month + 1, 1),
-            last=date(year, month + 1, monthrange(year, month + 1)[1]),
-            label=date_format(date(year, month + 1, 1), "SHORT_MONTH_FORMAT"),
-            tokens=characters // CHARACTERS_A_TOKEN,
-            token_share=_share(characters, max(counts)),
+            first=first,
+            last=first.replace(day=monthrange(first.year, first.month)[1]),
+            label=date_format(first, "SHORT_MONTH_FORMAT"),
+            tokens=count,
+            token_share=_share(count, max(counts)),
+            sentence=sentences.get(f"{first:%Y-%m}") or gettext("%(count)s tokens") % {"count": intcomma(count)},
         )
-        for (year, month), characters in zip(months, counts, strict=True)
+        for first, count in zip(firsts, counts, strict=True)
     ]

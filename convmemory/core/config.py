@@ -73,14 +73,18 @@ class Config(ServerSettings):
         ("local", "openai"),
         "what computes the vectors of texts: `local` (this machine), or `openai` (any OpenAI-compatible endpoint)",
     )
-    embedding_model = text("all-MiniLM-L6-v2", "the name of the model that computes the vectors of texts")
+    embedding_model = text(
+        "all-MiniLM-L6-v2-int8",
+        "the name of the model that computes the vectors of texts; `all-MiniLM-L6-v2` is the same in 32-bit floating "
+        "point",
+    )
     embedding_model_path = text(
         "", "with `local`: a folder with another model, or one of its graphs (`.onnx`): [models.md](models.md)"
     )
     embedding_token_model = text(
-        "all-MiniLM-L6-v2",
-        "the model of the vectors of single words, by which the best hits are ordered again: this one, a folder, or "
-        "`none`",
+        "all-MiniLM-L6-v2-int8",
+        "the model of the vectors of single words, by which the best hits are ordered again: this one, "
+        "`all-MiniLM-L6-v2`, a folder, or `none`",
     )
     hf_endpoint = address(
         "https://huggingface.co",
@@ -348,7 +352,7 @@ class Config(ServerSettings):
     import_memory_mb = whole(1024, 256, 1_048_576, "the most memory of one import in MB, at least 256")
     samples = boolean(
         f"1: the first start of `{COMMAND} up` on a new database loads sample conversations, as `make run` does; "
-        f"`{COMMAND} samples --remove` takes them out",
+        f"`{COMMAND} samples --user admin --remove` takes them out",
         default=False,
     )
     hide_keys = boolean(

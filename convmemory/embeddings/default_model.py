@@ -11,9 +11,9 @@ from convmemory.core.config import config
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.program import COMMAND
 from convmemory.embeddings import hub
-from convmemory.embeddings.model_folder import BERT_WEIGHTS, DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_SHA256
+from convmemory.embeddings.model_folder import BERT_WEIGHTS, DEFAULT_PACKAGE, DEFAULT_SHA256, EXACT_MODEL
 
-HUB_NAME = f"sentence-transformers/{DEFAULT_MODEL}"
+HUB_NAME = f"sentence-transformers/{EXACT_MODEL}"
 
 
 def default_folder() -> Path:
@@ -28,14 +28,14 @@ def default_folder() -> Path:
     if (downloaded_folder() / BERT_WEIGHTS).is_file():
         return downloaded_folder()
     raise EmbedderUnavailable(
-        f"The weights of {DEFAULT_MODEL} are missing: `{COMMAND} up` downloads them, and `make setup` installs them in "
+        f"The weights of {EXACT_MODEL} are missing: `{COMMAND} up` downloads them, and `make setup` installs them in "
         "a checkout. Or set EMBEDDING_MODEL_PATH to a folder that holds a sentence model."
     )
 
 
 def downloaded_folder() -> Path:
     """Return the folder into which `download_default` and `manage.py models --get` download the model."""
-    folder: Path = config.var_dir / hub.DOWNLOADED / DEFAULT_MODEL
+    folder: Path = config.var_dir / hub.DOWNLOADED / EXACT_MODEL
     return folder
 
 

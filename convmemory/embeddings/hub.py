@@ -154,5 +154,6 @@ def _explained(name: str, hub_url: str) -> Iterator[None]:
         raise EmbedderUnavailable(f"{hub_url} answered {status} for {name}: try later; it continues there.") from error
     except (HTTPError, OSError, ValueError) as error:
         raise EmbedderUnavailable(
-            f"{name} cannot be downloaded from {hub_url}: {str(error)[:200]} Run the command again to continue."
+            f"{name} cannot be downloaded from {hub_url}: {str(error)[:200].rstrip('.')}. "
+            "Run the command again to continue."
         ) from error

@@ -143,15 +143,20 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
         model = SentenceModel(files, recipe, run)
         kind = LocalEmbedder if model.facts.has_token_vectors else LocalSentenceEmbedder
         return kind(model, name=name)
-    if options.model != model_folder.DEFAULT_MODEL:
+    if options.model not in model_folder.INCLUDED_MODELS:
         raise EmbedderUnavailable(
             f"EMBEDDING_MODEL={options.model} is not a model that comes with convmemory: set EMBEDDING_MODEL_PATH "
             "to its folder, or EMBEDDING_PROVIDER=openai and EMBEDDING_BASE_URL to the server that has it."
         )
     files = ModelFiles.of_bert(default_folder())
-    run = ModelOptions(options.cache_folder, options.threads, expected_sha256=model_folder.DEFAULT_SHA256)
+    run = ModelOptions(
+        options.cache_folder,
+        options.threads,
+        expected_sha256=model_folder.DEFAULT_SHA256,
+        is_int8=options.model == model_folder.DEFAULT_MODEL,
+    )
     model = SentenceModel(files, read_recipe(files.folder), run)
-    return LocalEmbedder(model, name=model_folder.DEFAULT_MODEL, licence=model_folder.DEFAULT_LICENCE)
+    return LocalEmbedder(model, name=options.model, licence=model_folder.DEFAULT_LICENCE)
 
 
 def model_name(files: ModelFiles, recipe: SentenceRecipe, weights_sha256: str) -> str:

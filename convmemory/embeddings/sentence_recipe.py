@@ -1,7 +1,7 @@
 """The steps from a text to its vector around the network itself, as a sentence model's folder describes them.
 
 Reads the files of sentence-transformers: `modules.json`, the folders of its Pooling and Dense modules,
-`config_sentence_transformers.json` (prompts) and `sentence_bert_config.json` (length).
+`config_sentence_transformers.json` (prompts) and `sentence_*_config.json` (length).
 
 Source: https://sbert.net/docs/sentence_transformer/usage/custom_models.html
 """

@@ -7,7 +7,7 @@ threads and connections, so a forked child opens its own. See docs/adr/0015-buil
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -27,7 +27,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.tokens import encoding_for, likely_tokens
 from convmemory.embeddings.embedder import Embedder
 from convmemory.embeddings.local import LocalEmbedder, open_local
-from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.model_folder import DEFAULT_MODEL, EXACT_MODEL, INCLUDED_MODELS
 from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
 from convmemory.embeddings.options import LOCAL, NO_TOKENS, OPENAI, PROVIDERS, EmbeddingOptions
 from convmemory.embeddings.token_model import PairedEmbedder, background_mean
@@ -266,9 +266,21 @@ def space_key(options: EmbeddingOptions) -> dict[str, Any]:
     }
 
 
+def is_moved_by_workers(active: EmbeddingSpace, key: Mapping[str, Any]) -> bool:
+    """Return whether workers change over from the active space to the one with this key (ops/reembed/moving.py).
+
+    They differ by the form of the included model alone, and no administrator has given the new space up.
+    """
+    present = {name: getattr(active, name) for name in key}
+    in_default_form = {name: DEFAULT_MODEL if value == EXACT_MODEL else value for name, value in present.items()}
+    if present == key or in_default_form != key:
+        return False
+    return not EmbeddingSpace.objects.filter(**key).exclude(retired_at=None).exists()
+
+
 def can_be_named(space: EmbeddingSpace) -> bool:
     """Return whether settings can name the models of a space: not if an earlier version left its tokens uncentred."""
-    return space.is_centred or space.token_model in ("", DEFAULT_MODEL)
+    return space.is_centred or space.token_model in ("", *INCLUDED_MODELS)
 
 
 def with_same_sentences(space: EmbeddingSpace) -> QuerySet[EmbeddingSpace]:
@@ -279,10 +291,9 @@ def with_same_sentences(space: EmbeddingSpace) -> QuerySet[EmbeddingSpace]:
 def _is_centred(tokens: LocalEmbedder) -> bool:
     """Return whether the background's mean is subtracted from a model's token vectors.
 
-    The default model's stay as they are, so that no existing space has to be embedded again
-    (docs/adr/0089-token-model-of-its-own.md).
+    Those of the included weights do without (docs/adr/0089-token-model-of-its-own.md).
     """
-    return tokens.card.model != DEFAULT_MODEL
+    return tokens.card.model not in INCLUDED_MODELS
 
 
 def _joined(sentences: Embedder, tokens: LocalEmbedder | None) -> Embedder:
@@ -330,8 +341,8 @@ def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[Embed
 
 
 def _ways_to_local(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[EmbeddingOptions]:
-    if space.model == DEFAULT_MODEL:
-        yield replace(options, model_path=None)
+    if space.model in INCLUDED_MODELS:
+        yield replace(options, model=space.model, model_path=None)
         return
     paths = [options.model_path, Path(space.location) if space.location else None]
     for path in filter(None, dict.fromkeys(paths)):
@@ -364,6 +375,8 @@ def check_active_space(
     except DatabaseError:  # not migrated yet
         return []
     if active is None or all(getattr(active, name) == value for name, value in key.items()):
+        return []
+    if is_moved_by_workers(active, key):
         return []
     return [
         Warning(

@@ -31,8 +31,7 @@ from convmemory.core.sql import load_sql
 from convmemory.documents import library
 from convmemory.documents.models import Document, Section
 from convmemory.documents.signals import document_restored
-from search.indexing.tracking import vectors_of
-from search.models import SetAsidePassage
+from search.models import Passage, Source
 from summaries.models import ConversationSummary
 
 Kind = Literal["conversation", "document"]
@@ -41,7 +40,7 @@ Values = dict[str, int | str | None]
 
 OF_MESSAGES: tuple[type[models.Model], ...] = (MessageSource, TurnMark, FileEdit)
 OF_CONVERSATION: tuple[type[models.Model], ...] = (Conversation, Message, Tag, Event, ConversationSummary)
-CARRIED: tuple[type[models.Model], ...] = (*OF_CONVERSATION, *OF_MESSAGES, Document, Section, SetAsidePassage)
+CARRIED: tuple[type[models.Model], ...] = (*OF_CONVERSATION, *OF_MESSAGES, Document, Section, Passage)
 """The tables whose rows come along. Rows of other tables that name the object are deleted when it moves."""
 NUMBERS = sql.Identifier("taken_numbers")
 
@@ -100,7 +99,7 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
             ConversationSummary.objects.filter(of_conversation, status=ConversationSummary.Status.COMPLETED),
             *(model._default_manager.filter(of_messages) for model in OF_MESSAGES),
         )
-        _take_vectors("conversation", conversation_id, caller)
+        _take(_passages("conversation", conversation_id, caller))
         change = StorageChange()
         if not is_copy:
             change = ingest.delete_uncounted(caller=caller, conversation_id=conversation_id, moved_to=target.archive_id)
@@ -118,13 +117,12 @@ def _carry_conversation(caller: Caller, target: Access, conversation_id: int, is
             _run("number_messages", places, {"owner": target.archive_id, "conversation": new_id})
             for model in (*OF_CONVERSATION[2:], *OF_MESSAGES):
                 _put(model, values, is_copy)
-            # With keys of their own: the vectors were taken from the index.
-            _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
-            _forget(*OF_CONVERSATION, *OF_MESSAGES, SetAsidePassage)
+            _forget(*OF_CONVERSATION, *OF_MESSAGES)
             _run("forget_rows", {"taken": NUMBERS})
             link_children(caller=there)
             stored = Conversation.objects.get(archive_id=target.archive_id, pk=new_id)
             conversation_restored.send(Conversation, conversation=stored)
+            _put_passages("conversation", new_id, target)
             _record("conversation", conversation_id, new_id, caller, target, is_copy)
             count_changes(change)
     return new_id
@@ -155,7 +153,7 @@ def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: b
                 Document.objects.filter(archive_id=caller.archive_id, pk=document_id),
                 Section.objects.filter(archive_id=caller.archive_id, document_id=document_id),
             )
-            _take_vectors("document", document_id, caller)
+            _take(_passages("document", document_id, caller))
             change = StorageChange()
             if not is_copy:
                 change = library.delete_uncounted(caller=caller, document_id=document_id, moved_to=target.archive_id)
@@ -166,10 +164,10 @@ def _carry_document(caller: Caller, target: Access, document_id: int, is_copy: b
                 values: Values = {"owner_id": target.archive_id}
                 new_id = _put(Document, values | {"file": file_name, "added_by": adder}, is_copy)
                 _put(Section, values | {"document_id": new_id}, is_copy)
-                _put(SetAsidePassage, values | {"object_id": new_id}, is_copy=True)
-                _forget(Document, Section, SetAsidePassage)
+                _forget(Document, Section)
                 put = Document.objects.get(archive_id=target.archive_id, pk=new_id)
                 document_restored.send(Document, document=put)
+                _put_passages("document", new_id, target)
                 _record("document", document_id, new_id, caller, target, is_copy)
                 count_changes(change)
     except BaseException:
@@ -213,9 +211,17 @@ def _take(*tables: "models.QuerySet[Any, Any]") -> None:
         _run("take_rows", {"taken": _taken(rows.model), "rows": sql.SQL(query)}, values)
 
 
-def _take_vectors(kind: Kind, object_id: int, caller: Caller) -> None:
-    query, values = vectors_of(archive_id=caller.archive_id, kind=kind, object_id=object_id)
-    _run("take_rows", {"taken": _taken(SetAsidePassage), "rows": sql.SQL(query)}, values)
+def _passages(kind: Kind, object_id: int, caller: Caller) -> "models.QuerySet[Any, Any]":
+    return Passage.objects.filter(archive_id=caller.archive_id, source__kind=kind, source__object_id=object_id)
+
+
+def _put_passages(kind: Kind, object_id: int, target: Access) -> None:
+    """Store the taken passages with keys of their own; the indexer finds equal texts among them, and no search does."""
+    source = Source.objects.filter(archive_id=target.archive_id, kind=kind, object_id=object_id).first()
+    if source is not None:
+        values: Values = {"owner_id": target.archive_id, "source_id": source.pk, "kind": Passage.Kind.CARRIED.value}
+        _put(Passage, values, is_copy=True)
+    _forget(Passage)
 
 
 def _put(model: type[models.Model], changed: Values, is_copy: bool) -> int:

@@ -75,7 +75,7 @@ class Estimate:
 
 
 # Vectors are counted separately, so that other dimensions can be estimated: those of items 2 bytes a dimension, codes
-# of passages six bits; and so are the contents of blocks of codes.
+# of passages six bits, of tokens one; and so are the contents of blocks of codes.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
@@ -87,7 +87,6 @@ MEASURED: Mapping[str, Cost] = {
     "search_itemembedding": Cost(216, 132),
     "search_passage": Cost(143, 88),
     "search_binarycodeblock": Cost(764, 124),
-    "search_tokenvectors": Cost(98, 23),
 }
 TOKENS_PER_PASSAGE = 20
 POSTING_BYTES = 0.5  # per character of text in a block of postings
@@ -100,7 +99,6 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     passages = _rows(load, load.passages_per_turn)
     hot = {
         "search_passage", "search_binarycodeblock", "search_postingblock", "search_item", "search_itemembedding",
-        "search_tokenvectors",
     }  # fmt: skip
     working_set = sum(line.index_bytes + (line.table_bytes if line.table in hot else 0) for line in lines)
     return Estimate(lines, passages / load.texts_per_second / 3_600, working_set)
@@ -128,14 +126,13 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_sourceindex", conversations)
     yield _Size("search_item", load.turns, load.chars_per_turn * 2.1)
     yield _Size("search_itemembedding", chunks, 2.0 * load.dimensions)
-    yield _Size("search_passage", passages, code_bytes(load.dimensions))
+    tokens = TOKENS_PER_PASSAGE * load.token_dimensions / 8
+    yield _Size("search_passage", passages, code_bytes(load.dimensions) + tokens)
     blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
     words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
     yield _Size("search_postingblock", 2 * blocks, words)  # of spoken and of other text
     coded = (passages + chunks) / max(blocks, 1)
     yield _Size("search_binarycodeblock", blocks, coded * (short_bytes(load.dimensions) + ENTRY_BYTES))
-    if load.token_dimensions:
-        yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.token_dimensions / 8)
 
 
 def _rows(load: Load, per_turn: float) -> int:

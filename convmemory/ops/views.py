@@ -58,7 +58,7 @@ NAMES: tuple[tuple["StrOrPromise", tuple[str, ...]], ...] = (
         _("words and whatever else search needs"),
         (
             "search_source", "search_sourceindex", "search_item", "search_postingblock", "search_binarycodeblock",
-            "search_tokenvectors", "search_setasidepassage", "memory_messageembedding", "embeddings_cachedvector",
+            "memory_messageembedding", "embeddings_cachedvector",
             "embeddings_embeddingbatch",
         ),
     ),

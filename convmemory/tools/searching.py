@@ -6,6 +6,7 @@ an empty answer with a note instead of an error.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters, filters_of
 from convmemory.conversations.messages.errors import is_report
-from convmemory.conversations.messages.outcomes import Outcome
+from convmemory.conversations.messages.outcomes import Outcome, is_announcement
 from convmemory.conversations.models import project_name
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line, storable
@@ -33,7 +34,9 @@ from convmemory.tools.definition import (
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
+from search.results.matching import QueryStems
 from search.searching import TURNS_ALONE, SearchQuery, search
+from search.steering import is_steering
 
 PASTED_ERROR = "This looks like an error: the tool find_fix says how it was fixed, if a session fixed it."
 
@@ -90,10 +93,16 @@ QUESTION_CHARS = 300
 TAIL_SHARE = 0.06
 SNIPPET_CHARS = 200
 LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 120, 340
-SAME_CHARS = 80  # with which a text begins that is another one
+SAME_CHARS = 40  # with which a text begins that is another one
+LEAD_CHARS = 100  # before the best sentence of an answer
 BOTH_CHARS = 190  # of a passage and of an answer in one line
 # Of the hits behind the first one, which is the likeliest: a question and a passage.
 LATER_LINE_CHARS, LATER_CHARS = 55, 120
+STEM_CHARS = 6  # words that begin alike are one
+# The items of a list, which a conclusion joins, begin with a capital or with code.
+_CLAUSE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[\u3002\uff01\uff1f])|(?<=[^,])\s(?=`|[A-Z][a-z])")
+_LINK_TARGET = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")
+_NO_LETTERS = re.compile(r"[\W_]+")
 _NO_BRACKETS = str.maketrans("[]", "()")
 
 
@@ -144,9 +153,11 @@ class ConversationSearchOutput(TitledOutput):
 
 def found_turn(hit: Hit, index: int = 0) -> FoundTurn:
     """Return a hit as the tools list it, at its place of the page."""
-    excerpt = hit.turn.excerpt
+    excerpt, best = hit.turn.excerpt, hit.turn.excerpt_from
     if index:
-        excerpt = one_line(excerpt[hit.turn.excerpt_from :], LINE_CHARS)
+        excerpt = one_line(excerpt[best:], LINE_CHARS)
+    elif best > LEAD_CHARS:  # the line would end before it
+        excerpt = excerpt[best:]
     if hit.passage in excerpt and (index or hit.passage == excerpt):
         excerpt = ""
     return FoundTurn(
@@ -218,9 +229,29 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
     best = max((turn.relevance or 0 for turn in output.results), default=0)
     output.results = [turn for turn in output.results if (turn.relevance or best) >= TAIL_SHARE * best]
     output.next_cursor = None
+    words = QueryStems({word: 1.0 for word in arguments.query.lower().split() if not is_steering(word)})
+    for index, turn in enumerate(output.results):
+        if turn.outcome:
+            conclusion = _about(words, turn.outcome.get("conclusion", ""), LATER_CHARS if index else BOTH_CHARS)
+            turn.outcome |= {"conclusion": conclusion}
     if is_report(arguments.query):
         output.note = " ".join(filter(None, [output.note, PASTED_ERROR]))
     return output
+
+
+def _about(words: QueryStems, conclusion: str, room: int) -> str:
+    """Return the conclusion from where most of the query's words follow in so many characters, in whole clauses."""
+    if len(conclusion) <= room:
+        return conclusion
+    places = [(start, end, conclusion[start:end].lower()[:STEM_CHARS]) for start, end in words.places_in(conclusion)]
+
+    def named(start: int) -> int:
+        return len({stem for at, end, stem in places if start <= at and end <= start + room})
+
+    ends = (match.end() for match in _CLAUSE_END.finditer(conclusion))
+    starts = [0, *(end for end in ends if end <= len(conclusion) - room // 2)]
+    best = max(starts, key=lambda start: (named(start), not start, start))
+    return f"\u2026 {conclusion[best:]}" if best else conclusion
 
 
 def search_as_text(answer: dict[str, Any]) -> str:
@@ -257,10 +288,20 @@ def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
     outcome = Outcome.from_json(turn.get("outcome"))
     room = PASSAGE_CHARS if is_first else LATER_CHARS
     conclusion, passage = outcome.conclusion, turn.get("excerpt") or turn["passage"]
-    passage = passage.lstrip("*#- \n")
-    begins = [one_line(text, SAME_CHARS).rstrip("…") for text in (passage, turn["passage"])]
-    if begins[0] in one_line(turn["user_question"], QUESTION_CHARS) or any(each in conclusion for each in begins):
+    conclusion, passage = (_LINK_TARGET.sub(r"\1", text) for text in (conclusion, passage.lstrip("*#- \n")))
+    if conclusion and is_announcement(passage):
         passage = ""
+    best = turn["passage"].lstrip("*#- \n")
+    begins, shown = (_bare(one_line(text, SAME_CHARS)) for text in (best, passage)), _bare(one_line(conclusion, room))
+    of_best, of_excerpt = begins
+    if of_best not in _bare(passage):
+        of_best = of_excerpt
+    if of_best in _bare(turn["user_question"]) or of_best in shown:
+        passage = ""
+    elif of_excerpt in shown:
+        passage = passage[max(passage.find(best[:SAME_CHARS]), 0) :]
+    elif _bare(one_line(conclusion, SAME_CHARS)) in _bare(one_line(passage, BOTH_CHARS)):
+        conclusion = ""
     both = BOTH_CHARS if conclusion and is_first else room
     line = f" | found: {one_line(passage, both)}" if passage else ""
     if conclusion and (is_first or not passage):
@@ -271,6 +312,11 @@ def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
     if is_first and outcome.failed and not outcome.passed:
         line += f" | failed: {one_line(outcome.failed, LABEL_CHARS)}"
     return line
+
+
+def _bare(text: str) -> str:
+    """Return the letters and digits of a text, which are the same with and without markup."""
+    return _NO_LETTERS.sub("", text)
 
 
 def _overturned(turn: Mapping[str, Any]) -> str:

@@ -97,9 +97,11 @@ class ConversationAdapter:
     def reconcile(self) -> int:
         with connection.cursor() as cursor:
             cursor.execute(load_sql("search.adapters", "reconcile_conversations"))
-            count, gone = cursor.fetchone()
+            wrong, gone = cursor.fetchone()
+        for conversation in Conversation.objects.filter(pk__in=wrong or []):
+            put_source(facts_of(conversation), first_changed=None)
         delete_sources(gone or [])
-        return int(count) + len(gone or [])
+        return len(wrong or []) + len(gone or [])
 
 
 def source_of(*, archive_id: int, conversation_id: int) -> Source | None:
@@ -164,7 +166,7 @@ def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: An
 
 
 def on_conversation_trashed(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:
-    drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk, keeps_vectors=True)
+    drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk, keeps_passages=True)
 
 
 def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwargs: Any) -> None:

@@ -127,7 +127,7 @@ def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> No
 
 
 def on_document_trashed(sender: Any, *, document: Document, **kwargs: Any) -> None:
-    drop_source(archive_id=document.archive_id, kind=KIND, object_id=document.pk, keeps_vectors=True)
+    drop_source(archive_id=document.archive_id, kind=KIND, object_id=document.pk, keeps_passages=True)
 
 
 def on_document_restored(sender: Any, *, document: Document, **kwargs: Any) -> None:

@@ -60,54 +60,34 @@ ORDER BY id DESC
 LIMIT %(limit)s
 
 -- name: reconcile_conversations
--- Update sources from their conversations; how many differed, and the sources whose conversations are gone or in the
--- trash.
-WITH wrong AS (
-    INSERT INTO search_source AS s
-        (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
-         element_count, version, spoken_length, words_missing_from)
-    SELECT
-        c.owner_id, 'conversation', c.id, c.title, c.agent, c.project, c.source, c.archived_at IS NOT NULL, c.created_at,
-        c.updated_at, greatest(c.turn_count, least(c.message_count, 1)), c.message_count, c.turns_version, 0, 0
-    FROM conversations_conversation AS c
-    LEFT JOIN search_source AS known ON known.owner_id = c.owner_id AND known.kind = 'conversation' AND known.object_id = c.id
-    WHERE
-        c.trashed_at IS NULL
-        AND (
-            known.id IS NULL
-            OR (known.version, known.item_count, known.archived, known.title, known.agent, known.project, known.origin)
-                IS DISTINCT FROM
-                (c.turns_version, greatest(c.turn_count, least(c.message_count, 1)), c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
-        )
-    ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
-        title = EXCLUDED.title,
-        agent = EXCLUDED.agent,
-        project = EXCLUDED.project,
-        origin = EXCLUDED.origin,
-        archived = EXCLUDED.archived,
-        updated_at = EXCLUDED.updated_at,
-        item_count = EXCLUDED.item_count,
-        element_count = EXCLUDED.element_count,
-        version = EXCLUDED.version,
-        words_missing_from = CASE
-            WHEN (EXCLUDED.version, EXCLUDED.item_count) = (s.version, s.item_count) THEN s.words_missing_from
-            ELSE 0
-        END
-    RETURNING 1
-),
-gone AS (
-    SELECT s.id
-    FROM search_source AS s
-    WHERE s.kind = 'conversation'
-        AND NOT EXISTS (
-            SELECT FROM conversations_conversation AS c
-            WHERE c.id = s.object_id AND c.owner_id = s.owner_id AND c.trashed_at IS NULL
-        )
-)
-SELECT (SELECT count(*) FROM wrong), (SELECT array_agg(id) FROM gone)
+-- The conversations whose sources differ from them, and the sources whose conversations are gone, or in the trash and can be
+-- found.
+SELECT
+    (
+        SELECT array_agg(c.id)
+        FROM conversations_conversation AS c
+        LEFT JOIN search_source AS s ON s.owner_id = c.owner_id AND s.kind = 'conversation' AND s.object_id = c.id
+        WHERE c.trashed_at IS NULL
+            AND (
+                s.id IS NULL
+                OR (s.version, s.item_count, s.archived, s.title, s.agent, s.project, s.origin)
+                    IS DISTINCT FROM
+                    (c.turns_version, greatest(c.turn_count, least(c.message_count, 1)), c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
+            )
+    ),
+    (
+        SELECT array_agg(s.id)
+        FROM search_source AS s
+        WHERE s.kind = 'conversation'
+            AND NOT EXISTS (
+                SELECT FROM conversations_conversation AS c
+                WHERE c.id = s.object_id AND c.owner_id = s.owner_id AND (c.trashed_at IS NULL OR s.version = 0)
+            )
+    )
 
 -- name: reconcile_documents
--- The documents whose sources differ from them, and the sources whose documents are gone or in the trash.
+-- The documents whose sources differ from them, and the sources whose documents are gone, or in the trash and
+-- can be found.
 SELECT
     (
         SELECT array_agg(d.id)
@@ -122,6 +102,6 @@ SELECT
         WHERE s.kind = 'document'
             AND NOT EXISTS (
                 SELECT FROM documents_document AS d
-                WHERE d.id = s.object_id AND d.owner_id = s.owner_id AND d.trashed_at IS NULL
+                WHERE d.id = s.object_id AND d.owner_id = s.owner_id AND (d.trashed_at IS NULL OR s.version = 0)
             )
     )

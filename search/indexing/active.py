@@ -1,5 +1,8 @@
 """Brings the index of one source up to date: passages and item vectors, and words that no transaction stored.
 
+In a space that is built while another one is active it writes passages and vectors alone; a killed build continues
+(docs/adr/0015-build-new-embedding-space-online.md).
+
 Reads items through the source's adapter, writes passages, `ItemEmbedding` and `SourceIndex`. Unchanged items
 are recognised by content hash and space, and are not embedded again. Work is stored batch by batch, so that a killed
 run loses at most one batch. An advisory lock, which ends with its connection, keeps two workers from indexing the same
@@ -9,12 +12,14 @@ source at once.
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.db import connection, transaction
 from django.utils import timezone
+from psycopg.types.json import Jsonb
 
 from convmemory.core.errors import EmbeddingError
+from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import unknown_texts
 from convmemory.embeddings.models import EmbeddingSpace
@@ -25,7 +30,7 @@ from search.indexing.documents import bring_up_layout, drop_words, store_missing
 from search.indexing.packing import pack_source
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import derivation_lock, lock_for_writing, locked, unless_deleted
+from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, locked, unless_deleted
 from search.vectors.passages import (
     EmbeddingSteps,
     draft_passages,
@@ -53,33 +58,33 @@ class IndexResult:
     failed: int = 0
 
 
-def index_source(*, archive_id: int, source_id: int, deadline: float = float("inf")) -> IndexResult:
+def index_source(
+    *, archive_id: int, source_id: int, deadline: float = float("inf"), building: EmbeddingSpace | None = None
+) -> IndexResult:
     """Index one source alone, as `index_steps` describes."""
-    return run_alone(index_steps(archive_id=archive_id, source_id=source_id, deadline=deadline))
+    return run_alone(index_steps(archive_id=archive_id, source_id=source_id, deadline=deadline, building=building))
 
 
-def index_steps(*, archive_id: int, source_id: int, deadline: float) -> EmbeddingSteps[IndexResult]:
-    """Index each item of the source that is new, changed or missing in the active space.
+def index_steps(
+    *, archive_id: int, source_id: int, deadline: float, building: EmbeddingSpace | None = None
+) -> EmbeddingSteps[IndexResult]:
+    """Index each item of the source that is new, changed or missing in the active space, or in the one that is built.
 
-    Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable,
-    after the lexical documents are stored, so that full text search works without an embedder. A source that is deleted
-    meanwhile counts as finished.
+    Lexical documents belong to no space: a build leaves them alone. Processes at least one batch, then stops once
+    `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable, after the lexical documents are stored, so that
+    full text search works without an embedder. A source that is deleted meanwhile counts as finished.
     """
     result = IndexResult()
-    with derivation_lock(source_id) as is_locked, unless_deleted(archive_id, source_id):
+    lock = AdvisoryLock.BUILDING if building else AdvisoryLock.INDEXING
+    with derivation_lock(source_id, lock) as is_locked, unless_deleted(archive_id, source_id):
         if not is_locked:
             return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id, archive_id=archive_id).first()) is not None:
-            if source.layout < Source.LAYOUT:
-                bring_up_layout(source)
-            if source.words_missing_from is not None:
-                if not store_missing_words(source, deadline=deadline):
-                    result.finished = False
-                    break
-                source.refresh_from_db()
-            if source.unpacked_from is not None:
-                pack_source(source)
-            space = active_space()
+        of_archive = Source.objects.filter(pk=source_id, archive_id=archive_id, version__gt=0)
+        while (source := of_archive.first()) is not None:
+            if not building and not _complete_words(source, deadline):
+                result.finished = False
+                break
+            space = building or active_space()
             state = state_of(source, space)
             if state.indexed_version == source.version and not state.error:
                 break
@@ -92,10 +97,28 @@ def index_steps(*, archive_id: int, source_id: int, deadline: float) -> Embeddin
     return result
 
 
+def _complete_words(source: Source, deadline: float) -> bool:
+    """Store and pack the words that the source lacks; return False if time ran out."""
+    if source.layout < Source.LAYOUT:
+        bring_up_layout(source)
+    if source.words_missing_from is not None:
+        if not store_missing_words(source, deadline=deadline):
+            return False
+        source.refresh_from_db()
+    if source.unpacked_from is not None:
+        pack_source(source)
+    return True
+
+
 def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
-    """Return the state of the source in this space; in a new space no item is indexed."""
+    """Return the state of the source in this space; in a new space no item is indexed. Raises: SourceGone."""
+    if state := SourceIndex.objects.filter(source=source, space=space).first():
+        return state
     new = {"archive_id": source.archive_id, "noted_version": source.version, "dirty_from": 0}
-    return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
+    with transaction.atomic():
+        if locked(source) is None:
+            raise SourceGone
+        return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
 
 
 def _index_from(
@@ -105,14 +128,19 @@ def _index_from(
     # A change that is noted while this runs must not be overwritten: the next round indexes it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
     _drop_deleted_items(source, state)
-    every_change_noted = state.noted_version == source.version
-    first_dirty = state.dirty_from if every_change_noted and state.dirty_from is not None else 0
-    items_compared.send(Source, source=source, first_item=first_dirty)
+    first_dirty = 0
+    if space.is_active:
+        every_change_noted = state.noted_version == source.version
+        first_dirty = state.dirty_from if every_change_noted and state.dirty_from is not None else 0
+        items_compared.send(Source, source=source, first_item=first_dirty)
+    refused: dict[int, str] = {}
     try:
         for batch in batches_of_items(source, first_dirty):
             done = result.items
-            if not (yield from _index_items(source, space, batch, result, deadline)):
+            errors = yield from _index_items(source, space, batch, result, deadline)
+            if errors is None:
                 return "out of time"
+            refused |= errors
             if batch.last < source.item_count - 1:
                 unchanged.update(last_item=batch.last, dirty_from=batch.last + 1, updated_at=timezone.now())
             if result.items > done and batch.last < source.item_count - 1 and time.monotonic() > deadline:
@@ -123,7 +151,7 @@ def _index_from(
             error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
         )
         raise
-    parameters = {
+    parameters: dict[str, Any] = {
         "owner": source.archive_id,
         "source": source.pk,
         "space": space.pk,
@@ -131,6 +159,9 @@ def _index_from(
         "version": source.version,
         "noted_version": state.noted_version,
         "last_item": source.item_count - 1,
+        "is_active": space.is_active,
+        # Those of the active space stand at the items.
+        "refused": Jsonb({} if space.is_active else refused),
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "finish_index"), parameters)
@@ -158,23 +189,29 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
 
 def _index_items(
     source: Source, space: EmbeddingSpace, batch: ItemBatch, result: IndexResult, deadline: float
-) -> EmbeddingSteps[bool]:
-    """Index a batch; return False if it is one long item and time ran out within it."""
+) -> EmbeddingSteps[dict[int, str] | None]:
+    """Index a batch; return why the model refused items, None if it is one long item and time ran out within it."""
     texts = {item.number: item_texts(item) for item in batch.items}
-    stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
-    rows = list(stored.values_list("number", "content_hash", "error"))
-    digests = {number: digest for number, digest, _ in rows}
-    if any(bytes(digests.get(n, b"")) != text.content_hash for n, text in texts.items()):
-        repaired = _repair_words(source, batch)
-        if not adapter_of(source.kind).is_embedded:
-            result.items += repaired
-    if not adapter_of(source.kind).is_embedded:
-        return True
+    is_embedded = adapter_of(source.kind).is_embedded
+    failed_before: set[int] = set()
+    if space.is_active:
+        stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
+        rows = list(stored.values_list("number", "content_hash", "error"))
+        failed_before = {number for number, _, error in rows if error}
+        digests = {number: bytes(digest) for number, digest, _ in rows}
+        if any(digests.get(number) != text.content_hash for number, text in texts.items()):
+            repaired = _repair_words(source, batch)
+            result.items += 0 if is_embedded else repaired
+    if not is_embedded:
+        return {}
     outcomes = yield from embed_missing(source, space, batch.items, texts, result, deadline)
     if outcomes is None:
-        return False
-    _store_failures(source, outcomes, failed_before={number for number, _, error in rows if error})
-    return True
+        return None
+    errors = {number: error for number, error in outcomes.items() if error}
+    if space.is_active:
+        for number in errors.keys() | (failed_before & outcomes.keys()):
+            Item.objects.filter(source=source, number=number).update(error=errors.get(number, "")[:1000])
+    return errors
 
 
 def _repair_words(source: Source, batch: ItemBatch) -> int:
@@ -191,7 +228,7 @@ def embed_missing(
     items: Sequence[ItemText],
     texts: dict[int, ItemTexts],
     result: IndexResult,
-    deadline: float = float("inf"),
+    deadline: float,
 ) -> EmbeddingSteps[dict[int, str] | None]:
     """Embed those of `items` that the space lacks or has with other content.
 
@@ -211,17 +248,11 @@ def embed_missing(
     if not ahead.finished:
         return None
     hashes = {number: text.content_hash for number, text in missing.items()}
-    passages = yield from store_passages(source, space, unembedded, hashes, drafts)
-    result.computed += passages.computed
+    computed, errors = yield from store_passages(source, space, unembedded, hashes, drafts)
+    result.computed += computed
     result.items += len(missing)
-    result.failed += len(passages.errors)
-    return {number: passages.errors.get(number, "") for number in missing}
-
-
-def _store_failures(source: Source, outcomes: dict[int, str], *, failed_before: set[int]) -> None:
-    for number, error in outcomes.items():
-        if error or number in failed_before:
-            Item.objects.filter(source=source, number=number).update(error=error[:1000])
+    result.failed += len(errors)
+    return {number: errors.get(number, "") for number in missing}
 
 
 # Lists the texts of a source that a space lacks, for callers that embed them in advance.

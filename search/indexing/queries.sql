@@ -99,6 +99,7 @@ WITH stored AS (
     SELECT
         s.id,
         s.kind = 'document' AS is_document,
+        s.version,
         s.item_count,
         s.element_count,
         s.behind_since,
@@ -120,7 +121,7 @@ state AS (
     SELECT *, greatest(without_vectors, without_words) AS behind FROM stored
 )
 SELECT
-    count(*),
+    count(*) FILTER (WHERE version > 0),
     coalesce(sum(item_count), 0),
     coalesce(sum(element_count), 0),
     coalesce(sum(passages), 0),
@@ -177,17 +178,13 @@ INNER JOIN search_source AS s ON s.id = r.source_id
 INNER JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
 WHERE r.{number} >= s.item_count AND i.indexed_version = s.version
 
--- name: orphans
--- The numbers of a derived table's rows that are of deleted items.
-SELECT r.id
-FROM {table} AS r
-INNER JOIN search_source AS s ON s.id = r.source_id
-INNER JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
-WHERE r.{number} >= s.item_count AND i.indexed_version = s.version
-
--- name: delete_numbered
--- Delete the rows of a table with these numbers.
-DELETE FROM {table} WHERE {number} = ANY(%(numbers)s)
+-- name: delete_orphans
+-- Delete a derived table's rows that are of deleted items.
+DELETE FROM {table} AS r
+USING search_source AS s, search_sourceindex AS i
+WHERE
+    s.id = r.source_id AND i.source_id = r.source_id AND i.space_id = %(space)s
+    AND r.{number} >= s.item_count AND i.indexed_version = s.version
 
 -- name: lock_index_states
 -- Keeps other transactions from changing how far sources are indexed, until the transaction ends.
@@ -244,7 +241,7 @@ ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
     element_count = EXCLUDED.element_count,
     version = EXCLUDED.version,
     words_missing_from = CASE
-        WHEN %(first)s::int IS NULL AND EXCLUDED.version > s.version THEN 0
+        WHEN %(first)s::int IS NULL AND (EXCLUDED.version, EXCLUDED.item_count) <> (s.version, s.item_count) THEN 0
         WHEN s.words_missing_from < coalesce(%(first)s::int, EXCLUDED.item_count) THEN s.words_missing_from
     END,
     behind_since = CASE WHEN EXCLUDED.version > s.version THEN coalesce(s.behind_since, EXCLUDED.behind_since) ELSE s.behind_since END
@@ -260,34 +257,6 @@ SET
     error = ''
 WHERE source_id = %(source)s
 
--- name: vectors_of
--- The codes of one object's passages, each text once in a space.
-SELECT DISTINCT ON (p.space_id, p.content_hash)
-    p.owner_id, p.space_id, %(kind)s::varchar AS kind, %(object)s::bigint AS object_id, p.content_hash, p.token_count,
-    p.code, t.vectors
-FROM search_source AS s
-INNER JOIN search_passage AS p ON p.source_id = s.id AND p.owner_id = s.owner_id
-LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
-WHERE s.owner_id = %(owner)s AND s.kind = %(kind)s AND s.object_id = %(object)s
-
--- name: set_aside
--- Copies the vectors of one object (`vectors_of`) to where no search reads them.
-INSERT INTO search_setasidepassage
-    (owner_id, space_id, kind, object_id, content_hash, token_count, code, vectors)
-SELECT v.* FROM ({vectors}) AS v
-RETURNING 1
-
--- name: drop_used_set_aside
--- Delete the vectors that were set aside for objects whose index is up to date again.
-DELETE FROM search_setasidepassage AS a
-WHERE EXISTS (
-    SELECT FROM search_source AS s
-    INNER JOIN search_sourceindex AS i ON i.source_id = s.id AND i.owner_id = s.owner_id
-    WHERE
-        s.owner_id = a.owner_id AND s.kind = a.kind AND s.object_id = a.object_id AND i.space_id = a.space_id
-        AND i.indexed_version = s.version
-)
-
 -- name: rows_past_end
 -- Whether a source has words, vectors or passages of items that it no longer has, in any space.
 SELECT
@@ -300,14 +269,14 @@ SELECT
     )
 
 -- name: finish_index
--- Record that a version of a source is indexed in the active space, unless another change was noted meanwhile; and whether
--- it is still the current version.
+-- Record that a version of a source is indexed in a space, unless another change was noted meanwhile; and whether it is still
+-- the current version. While a change waits for the active space, the source is behind.
 WITH source AS (
     UPDATE search_source SET
         spoken_length = (
             SELECT coalesce(sum(length), 0) FROM search_item WHERE owner_id = %(owner)s AND source_id = %(source)s
         ),
-        behind_since = CASE WHEN version <> %(version)s THEN behind_since END
+        behind_since = CASE WHEN version <> %(version)s OR NOT %(is_active)s THEN behind_since END
     WHERE owner_id = %(owner)s AND id = %(source)s
     RETURNING version
 )
@@ -320,6 +289,7 @@ UPDATE search_sourceindex SET
         SELECT count(*) FROM search_passage
         WHERE owner_id = %(owner)s AND source_id = %(source)s AND space_id = %(space)s
     ),
+    refused = %(refused)s,
     attempts = 0,
     error = '',
     updated_at = now()

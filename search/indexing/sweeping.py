@@ -22,7 +22,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.indexing.building import sources_to_build
 from search.indexing.packing import find_lost_postings, pack_again
-from search.models import ItemEmbedding, Passage, Source, SourceIndex, TokenVectors
+from search.models import ItemEmbedding, Source, SourceIndex
 from search.sources import kinds_without_vectors, registered
 
 INDEX = "search.tasks.index"
@@ -88,15 +88,6 @@ def reconcile_sources() -> int:
     return sum(adapter.reconcile() for adapter in registered().values())
 
 
-def drop_used_set_aside() -> int:
-    """Delete the vectors that were set aside for objects in the trash and are in the index again; return their
-    number.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.indexing", "drop_used_set_aside"))
-        return int(cursor.rowcount)
-
-
 def count_orphans() -> dict[str, int]:
     """Return the number of orphaned rows by table, for tables that have any. Reads all derived rows."""
     counts = {}
@@ -112,22 +103,14 @@ def delete_orphans() -> int:
 
     Rows missing afterwards are found as damage and recreated; the sweep recreates postings.
     """
-    deleted = sum(_delete_orphans(table, number) for table, number in DERIVED_TABLES.items())
+    deleted = 0
+    with transaction.atomic(), connection.cursor() as cursor:
+        for table, number in DERIVED_TABLES.items():
+            cursor.execute(_statement("delete_orphans", table, number), {"space": active_space().pk})
+            deleted += cursor.rowcount
     if deleted:
         pack_again(find_lost_postings())
     return deleted
-
-
-def _delete_orphans(table: str, number: str) -> int:
-    """Delete the orphaned rows of one table; token vectors of deleted passages go first."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_statement("orphans", table, number), {"space": active_space().pk})
-        numbers = {"numbers": [row[0] for row in cursor.fetchall()]}
-        if table == Passage._meta.db_table:
-            cursor.execute(_statement("delete_numbered", TokenVectors._meta.db_table, "passage_id"), numbers)
-        cursor.execute(_statement("delete_numbered", table, "id"), numbers)
-        count: int = cursor.rowcount
-    return count
 
 
 def _statement(name: str, table: str, number: str) -> str:

@@ -8,8 +8,9 @@ from django.db import connection, transaction
 
 from convmemory.core.sql import load_sql
 from search.indexing.documents import drop_words, store_words
-from search.models import SetAsidePassage, Source
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock, Source, SourceIndex
 from search.sources import SourceFacts
+from search.vectors.locking import lock_for_deletion
 
 
 def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
@@ -33,26 +34,26 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
     return int(source_id)
 
 
-def drop_source(*, archive_id: int, kind: str, object_id: int, keeps_vectors: bool = False) -> None:
+def drop_source(*, archive_id: int, kind: str, object_id: int, keeps_passages: bool = False) -> None:
     """Delete a source and all rows derived from it.
 
-    With `keeps_vectors` its passages' vectors are copied to a table that no search reads; otherwise such copies are
-    deleted, too.
+    With `keeps_passages` the source stays without anything that a search finds, so that its object can be indexed again
+    without the model.
     """
-    if keeps_vectors:
-        vectors, parameters = vectors_of(archive_id=archive_id, kind=kind, object_id=object_id)
-        with connection.cursor() as cursor:
-            cursor.execute(load_sql("search.indexing", "set_aside").format(vectors=vectors), parameters)
-    else:
-        SetAsidePassage.objects.filter(archive_id=archive_id, kind=kind, object_id=object_id).delete()
-    delete_sources(
-        Source.objects.filter(archive_id=archive_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
-    )
-
-
-def vectors_of(*, archive_id: int, kind: str, object_id: int) -> tuple[str, dict[str, Any]]:
-    """Return the statement that selects the vectors of an object as rows of `SetAsidePassage`, and its parameters."""
-    return load_sql("search.indexing", "vectors_of"), {"owner": archive_id, "kind": kind, "object": object_id}
+    sources = Source.objects.filter(archive_id=archive_id, kind=kind, object_id=object_id)
+    if not keeps_passages:
+        delete_sources(sources.values_list("pk", flat=True))
+        return
+    with transaction.atomic():
+        for number in sources.values_list("pk", flat=True):
+            lock_for_deletion(number)
+        # First, so that who writes rows of it afterwards sees it.
+        sources.update(
+            version=0, item_count=0, element_count=0, spoken_length=0, title="", agent="", project="", origin="",
+            languages="", unpacked_from=None, words_missing_from=None, behind_since=None,
+        )  # fmt: skip
+        for table in (Item, ItemEmbedding, PostingBlock, BinaryCodeBlock, SourceIndex):
+            table._default_manager.filter(source__in=sources).delete()
 
 
 def delete_sources(source_ids: Collection[int]) -> int:

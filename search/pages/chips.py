@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Case, Count, F, When
 from django.http import QueryDict
+from django.utils.formats import date_format
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
@@ -16,6 +17,8 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.models import Conversation, project_name
 from convmemory.conversations.pages.search_box import SPOKEN, SearchBox
 from convmemory.core.folding import folded
+from search.ranking.time_names import name_of_range
+from search.ranking.times.relative import DayRange
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -136,15 +139,23 @@ def _listed(*words: "StrOrPromise") -> str:
 
 def time_label(box: SearchBox) -> str:
     """Return the box's period in words."""
-    if box.after and box.before:
-        return (
-            box.after
-            if box.after == box.before
-            else gettext("%(after)s to %(before)s") % {"after": box.after, "before": box.before}
-        )
+    first, last = _day(box.after), _day(box.before)
+    if first and last:
+        return name_of_range(DayRange(first, last))
     if box.after:
-        return gettext("Since %(day)s") % {"day": box.after}
-    return gettext("Until %(day)s") % {"day": box.before} if box.before else ""
+        return gettext("Since %(day)s") % {"day": date_format(first, "DATE_FORMAT") if first else box.after}
+    return (
+        gettext("Until %(day)s") % {"day": date_format(last, "DATE_FORMAT") if last else box.before}
+        if box.before
+        else ""
+    )
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def presets_of(box: SearchBox, today: date) -> list[Preset]:

@@ -7,6 +7,7 @@ from datetime import date
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
+from search.ranking.time_names import name_of_time
 from search.ranking.times.reading import Anchor, CalendarPeriod, NearEvent, TimeOrder, TimeReading
 
 
@@ -15,7 +16,7 @@ def sentence_of_time(time: TimeReading, days: Sequence[date], *, is_complete: bo
 
     If they are not all hits (`is_complete`), nothing is said about the others.
     """
-    values = {"words": time.words, "label": time.label, "all": len(days)}
+    values = {"words": time.words, "label": name_of_time(time), "all": len(days)}
     if isinstance(time.meaning, Anchor):
         return ""
     if isinstance(time.meaning, TimeOrder):

@@ -6,6 +6,7 @@ segment. Small segments are merged into one, so that there are never many.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import quoted_lexeme
-from search.block_cache import NO_BLOCKS, BlockCache, Digest
+from search.block_cache import BlockCache, Digest
 from search.models import PostingBlock, Source
 from search.retrieval.candidates import NO_ITEMS, Ints, ItemKeys, Scores, item_keys
 
@@ -208,15 +209,7 @@ def _unpacked(archive_id: int, home: int, lexemes: Sequence[str]) -> Occurrences
 
 def current_postings(archive_id: int, home: int, digest: Digest) -> Postings | None:
     """Return the owner's current postings, None if there are none. No query if the cached ones are current."""
-    if digest == NO_BLOCKS:
-        CACHE.drop(archive_id, home)
-        return None
-    cached = CACHE.get(archive_id, home)
-    if cached is None or cached.digest != digest:
-        cached = _renewed(archive_id, home, cached)
-        if cached is not None:
-            CACHE.put(archive_id, home, cached)
-    return cached
+    return CACHE.current(archive_id, home, digest, partial(_renewed, archive_id, home))
 
 
 def _renewed(archive_id: int, home: int, cached: Postings | None) -> Postings | None:

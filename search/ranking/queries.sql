@@ -21,5 +21,6 @@ WHERE d.owner_id = %(owner)s
 -- name: sources_begun
 -- Whether a conversation or document of the owner began within some days.
 SELECT EXISTS (
-    SELECT FROM search_source WHERE owner_id = %(owner)s AND created_at >= %(first)s AND created_at < %(after_last)s
+    SELECT FROM search_source
+    WHERE owner_id = %(owner)s AND version > 0 AND created_at >= %(first)s AND created_at < %(after_last)s
 )

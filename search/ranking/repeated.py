@@ -6,18 +6,21 @@ it would come before the turn that it found. Reads headings, and the links to tu
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from search.results.matching import QueryStems
 from search.results.rows import HitRow, PendingRows
 from search.retrieval.candidates import split_keys
-from search.retrieval.retriever import SearchState
+from search.retrieval.retriever import LITERAL_RELEVANCE, SearchState
 
 # The best items that are compared.
 BEST = 10
 # PostgreSQL reads the messages only of turns whose question has words that begin like the query's: endings differ.
 BEGINNING_CHARS = 4
+# A question with all words of the query and this cosine is the same question, perhaps in other words around.
+SAME_QUESTION = 0.95
 HERE = ("chat", "proxy")
 """The sources of conversations that were held here."""
 _WILD = re.compile(r"[%_\\]")
@@ -28,7 +31,8 @@ def answers_first(state: SearchState, shown: slice) -> None:
     """Put each of the best turns that only repeats the question right behind the best earlier turn that it links to.
 
     One that was asked here comes also behind an earlier turn from elsewhere with all words of the query. At most one
-    query, and none if no item has all words; it reads the rows of the items that will be `shown`, too.
+    query, and none if no item has all words; it reads the rows of the items that will be `shown`, too. A question that
+    was asked before is answered, however often: in an archive of a few turns its copies would speak against that.
     """
     top, query = state.order[:BEST], state.query
     asked = {word.written for word in query.words if not word.is_stop_word}
@@ -52,6 +56,9 @@ def answers_first(state: SearchState, shown: slice) -> None:
             order.insert(answer, order.pop(order.index(key)))
             state.repeated.add(key)
     places = {key: answer for answer, key in enumerate(keys.tolist())}
+    asked_before = [place for key, place in places.items() if key in repeating and key not in state.repeated]
+    if state.relevance.answerable is not None and (state.table.similarities[top[asked_before]] >= SAME_QUESTION).any():
+        state.relevance = replace(state.relevance, answerable=max(state.relevance.answerable, LITERAL_RELEVANCE))
     state.order = np.concatenate([top[[places[key] for key in order]], state.order[BEST:]])
 
 

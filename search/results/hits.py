@@ -18,18 +18,14 @@ from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
 from search.results.overturned import Overturning, Said, overturning
-from search.results.passages import (
-    ShownPassage,
-    best_passages,
-    near_places,
-    with_similarities,
-)
+from search.results.passages import ShownPassage, best_passages
 from search.results.rows import HitRow, PendingRows
 from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
 from search.retrieval.retriever import SearchState
 from search.retrieval.source_filters import source_conditions
 from search.sources import adapter_of
+from search.steering import is_steering
 
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
@@ -154,16 +150,13 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     turns_of = zip(zip(sources, items, strict=True), keys.tolist(), strict=True)
     rows = {turn: by_key[key] for turn, key in turns_of if key in by_key}
     compared = ranked.compared if query.space else None
-    candidates = near_places(compared, keys, query.shown_kinds) if compared else {}
     passages = best_passages(
         query,
-        candidates=candidates,
+        compared=compared,
         turns={turn: (row.kind, row.object_id) for turn, row in rows.items()},
         weights=ranked.word_weights,
         held=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
     )
-    if compared:
-        passages = with_similarities(compared, passages)
     # A feature is shown from this value on: a share of its best value in these results.
     columns = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in columns.items() if not np.isnan(values).all()}
@@ -326,10 +319,15 @@ class TitleHit:
 
 
 def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
-    """Return the owner's sources with matching titles, those that match most closely first. At most one query."""
-    lexemes = list(dict.fromkeys(word.title_lexeme or word.lexeme for word in words if not word.is_stop_word))
+    """Return the owner's sources with matching titles, those that match most closely first. At most one query.
+
+    A sentence that only directs an assistant names nothing ("now do the same for the other file").
+    """
+    named = {word.written: word.title_lexeme or word.lexeme for word in words if not word.is_stop_word}
+    lexemes = list(dict.fromkeys(named.values()))
     is_within_one = filters.conversation_id is not None or filters.turns is not None
-    if not lexemes or len(lexemes) > MAX_WORDS or is_within_one:
+    is_direction = all(map(is_steering, named)) and 2 * len(named) < len({word.written for word in words})
+    if not lexemes or len(lexemes) > MAX_WORDS or is_within_one or is_direction:
         return ()
     conditions, parameters = source_conditions(filters, "e")
     for name, how, value in filters.chosen(">=", "<="):

@@ -12,7 +12,7 @@ from convmemory.core.text import Span
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
-from search.retrieval.candidates import ItemKeys, item_keys, split_keys
+from search.retrieval.candidates import NO_ITEMS, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
 from search.vectors.blocks import ComparedVectors
@@ -71,13 +71,16 @@ class _Judged(NamedTuple):
         return self.phrases, self.rare, self.score, self.place[-1]
 
 
-def near_places(compared: ComparedVectors, keys: ItemKeys, kinds: Sequence[int]) -> dict[Turn, list[PassagePlace]]:
-    """Return where the nearest passages of some items stand, by turn, nearest first."""
-    near = compared.nearest_of_items(keys, kinds, PASSAGES_PER_HIT)
-    turns = zip(*split_keys(keys[near.of_item]), strict=True)
+def near_places(
+    compared: ComparedVectors, turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
+) -> dict[Turn, list[PassagePlace]]:
+    """Return where the nearest passages of some items stand, by item, nearest first."""
+    keys = item_keys(*zip(*turns, strict=True)) if turns else NO_ITEMS
+    near = compared.nearest_of_items(keys, kinds, limit)
+    turns_of = zip(*split_keys(keys[near.of_item]), strict=True)
     columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]
     places: dict[Turn, list[PassagePlace]] = {}
-    for turn, *column_values in zip(turns, *columns, near.cosines.tolist(), strict=True):
+    for turn, *column_values in zip(turns_of, *columns, near.cosines.tolist(), strict=True):
         places.setdefault(turn, []).append(tuple(column_values))
     return places
 
@@ -85,17 +88,18 @@ def near_places(compared: ComparedVectors, keys: ItemKeys, kinds: Sequence[int])
 def best_passages(
     query: PreparedQuery,
     *,
-    candidates: Mapping[Turn, Sequence[PassagePlace]],
+    compared: ComparedVectors | None,
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
     held: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
     """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
-    It is one of the item's candidates. If none of them contains a rare word that the item contains (`held` are the
+    It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`held` are the
     query's words in each item), it is one of all passages in elements with such a word. Further passages follow if the
-    item belongs to a document; the `_excerpt` if it is a turn. Without candidates, all passages of an item are judged.
-    One query for each kind of source, and up to two more if candidates are missing or lack a rare word.
+    item belongs to a document; the `_excerpt` if it is a turn. If no vectors are `compared`, all passages of an item
+    are judged. One query for each kind of source, and up to two more for items without nearest passages, or whose
+    nearest ones lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
     weighed = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
@@ -103,12 +107,12 @@ def best_passages(
     rare = {word for word, weight in weighed.items() if weight >= least}
     rare_stems = {turn: words.counted(rare.intersection(held.get(turn, ()))) for turn in turns}
     phrases = words.longest_of_phrases
-    near = {turn: candidates[turn] for turn in turns if turn in candidates}
+    near = near_places(compared, turns, query.shown_kinds) if compared else {}
     bare = {turn: home for turn, home in turns.items() if turn not in near}
     stems = {turn: words.counted(held.get(turn, ())) for turn in bare}
     # Judge all passages of items in elements with one of these stems. Text without stored
     # passages is split here.
-    places = {} if query.space else _all_places(query, list(bare), limit=None)
+    places = {} if query.space else _stored_places(query, list(bare))
     with_stems = frozenset(phrases).union(*stems.values())
     elements = _elements(query.archive_id, places, bare, with_stems=with_stems)
     judged_turns = {
@@ -120,7 +124,8 @@ def best_passages(
     unread = {turn: home for turn, home in bare.items() if turn not in is_whole}
     for turn, whole in _whole_items(query.archive_id, unread).items():
         judged_turns[turn] = _judged(_split(whole.values(), query), whole, words, rare_stems[turn]), whole
-    judged_turns = _found_near(query, near, turns, words, rare_stems) | judged_turns
+    if compared:
+        judged_turns |= _found_near(query, compared, near, turns, words, rare_stems)
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: (
@@ -134,6 +139,7 @@ def best_passages(
 
 def _found_near(
     query: PreparedQuery,
+    compared: ComparedVectors,
     known: Mapping[Turn, Sequence[PassagePlace]],
     turns: Mapping[Turn, Home],
     words: QueryStems,
@@ -148,11 +154,11 @@ def _found_near(
     missing = {turn: _missing(by_turn[turn], rare_stems[turn], phrases) for turn in known}
     lacking = [turn for turn, stems in missing.items() if stems]
     looked_into = lacking if query.text.phrases else lacking[:LOOKED_INTO]
-    more = _all_places(query, looked_into, limit=PLACES_PER_HIT)
+    more = near_places(compared, looked_into, query.shown_kinds, PLACES_PER_HIT)
     stems = frozenset().union(*(missing[turn] for turn in more))
     for turn, more_elements in _elements(query.archive_id, more, turns, known=elements, with_stems=stems).items():
         elements[turn] |= more_elements
-        again = _judged_again([*known[turn], *more[turn]], elements[turn], words, missing[turn])
+        again = _judged_again(more[turn], elements[turn], words, missing[turn])
         by_turn[turn] = again or by_turn[turn]
     return {turn: (by_turn[turn], elements[turn]) for turn in known}
 
@@ -208,19 +214,6 @@ def _parts(elements: Mapping[int, Element]) -> dict[tuple[int, int], ElementPart
     return {(number, part.index): part for number, element in elements.items() for part in element.parts}
 
 
-def with_similarities(
-    compared: ComparedVectors, shown: Mapping[Turn, tuple[ShownPassage, ...]]
-) -> dict[Turn, tuple[ShownPassage, ...]]:
-    """Return the passages, each first one with its cosine even if it was chosen by its words."""
-    similar = dict(shown)
-    for turn, (first, *rest) in shown.items():
-        if not first.similarity:
-            (key,) = item_keys([turn[0]], [turn[1]]).tolist()
-            cosine = compared.cosine_within(key, first.message_id, first.part_index, first.start, first.end)
-            similar[turn] = (replace(first, similarity=round(cosine or 0.0, 4)), *rest)
-    return similar
-
-
 def _missing(judged: Sequence[_Judged], stems: Collection[str], phrases: Sequence[str]) -> frozenset[str]:
     """Return those of the stems, and of those of the phrases, that the item contains and these passages lack."""
     if not judged:
@@ -230,17 +223,16 @@ def _missing(judged: Sequence[_Judged], stems: Collection[str], phrases: Sequenc
     return missing.union(phrases) if lacks_phrase else missing
 
 
-def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | None) -> dict[Turn, list[PassagePlace]]:
-    """Return the places of all passages of some items, a limited number per item. One query, or none for no items."""
+def _stored_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, list[PassagePlace]]:
+    """Return the places of the passages of some items in the active space. One query, or none for no items."""
     if not turns:
         return {}
     parameters = {
         "owner": query.archive_id,
-        "space": query.space.pk if query.space else None,
         "kinds": query.shown_kinds,
         "sources": [turn[0] for turn in turns],
         "items": [turn[1] for turn in turns],
-        "passages": limit,
+        "passages": PLACES_PER_HIT,
     }
     pending = PendingQuery(load_sql("search.results", "item_places"), parameters, keeps_plan=True)
     by_turn: dict[Turn, list[PassagePlace]] = {}

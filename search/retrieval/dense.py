@@ -9,7 +9,7 @@ from convmemory.core import acting
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.embedder import TokenEmbedding
-from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.model_folder import INCLUDED_MODELS
 from search.languages import is_foreign
 from search.retrieval.candidates import DENSE, Feature, ItemKeys, Scores, best_of_source
 from search.retrieval.corpus import PendingCorpus
@@ -39,7 +39,7 @@ def embed_query(prepared: PreparedQuery) -> PreparedQuery:
         embedding = query_embedding(space, prepared.text.text, archive_id=asker)
     except EmbedderUnavailable as error:
         return prepared.by_words_only(error)
-    if space.token_model == DEFAULT_MODEL != space.model and is_foreign(prepared.text.text):
+    if space.token_model in INCLUDED_MODELS and space.model not in INCLUDED_MODELS and is_foreign(prepared.text.text):
         embedding = TokenEmbedding.of_vector(embedding.vector)
     return prepared.with_embedding(embedding)
 
@@ -51,9 +51,6 @@ class DenseRetriever:
 
     features = DENSE
     needs_vector = True
-
-    def applies(self, query: PreparedQuery) -> bool:
-        return True
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         blocks = current_blocks(query.archive_id, query.active_space, corpus.corpus.codes)

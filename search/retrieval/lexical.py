@@ -48,9 +48,6 @@ class LexicalRetriever:
     features = LEXICAL
     needs_vector = False
 
-    def applies(self, query: PreparedQuery) -> bool:
-        return True  # a search by meaning alone needs the weights of the words too
-
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         return _add_candidates
 

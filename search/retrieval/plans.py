@@ -15,7 +15,6 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.models import BinaryCodeBlock, PostingBlock, SourceIndex
 
 POSTINGS_INDEX = "posting_block_owner"
-MOMENTS_INDEX = "item_moments"
 CODES_INDEX = "code_block_owner"
 # If fewer of a table's pages are vacuumed, an index-only scan saves nothing yet.
 VACUUMED_SHARE = 0.9
@@ -56,12 +55,6 @@ def corpus_plan(archive_id: int, space: EmbeddingSpace) -> str:
     parameters: dict[str, object] = {"owner": archive_id, "space": space.pk, "kinds": [], "homes": [0]}
     statement = load_sql("search.retrieval", "corpus").replace("{left_out}", "NULL")
     return plan_of(statement, parameters, BY_INDEX_ALONE, archive_id=archive_id)
-
-
-def moments_plan(archive_id: int) -> str:
-    """Return the plan of the query for the times of all of an owner's items."""
-    statement = load_sql("search.retrieval", "owner_moments")
-    return plan_of(statement, {"owner": archive_id}, BY_INDEX_ALONE, archive_id=archive_id)
 
 
 def plan_of(statement: str, parameters: object, forbidden: Sequence[str], *, archive_id: int) -> str:

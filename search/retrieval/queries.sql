@@ -149,6 +149,25 @@ CROSS JOIN unnest(%(dictionaries)s::text[]) AS dictionary
 CROSS JOIN LATERAL ts_lexize(dictionary::regdictionary, form) AS lexemes
 WHERE lexemes <> '{}'
 
+-- name: languages_of_owner
+-- The languages, other than English, of an owner's texts.
+SELECT DISTINCT language
+FROM search_source AS s, string_to_table(s.languages, ' ') AS language
+WHERE s.owner_id = %(owner)s AND s.languages <> ''
+
+-- name: stop_words
+-- Those of some words in lower case that are stop words of any language that PostgreSQL has a list of, or inflected.
+SELECT word
+FROM unnest(%(words)s::text[]) AS word
+WHERE EXISTS (
+    SELECT 1
+    FROM pg_catalog.pg_ts_dict AS d
+    CROSS JOIN LATERAL ts_lexize(d.oid::regdictionary, word) AS lexemes
+    WHERE
+        d.dictnamespace = 'pg_catalog'::regnamespace
+        AND (lexemes = '{}' OR ts_lexize(d.oid::regdictionary, lexemes[1]) = '{}')
+)
+
 -- name: unpacked_lexemes
 -- In how many of an owner's titles, and of some items whose postings are not packed yet, some lexemes occur.
 SELECT w.lexeme, count(*)

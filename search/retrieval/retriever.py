@@ -1,9 +1,10 @@
 """Defines the state of a search, which its stages fill, and a retriever, which finds candidates and describes them.
 
 A retriever's queries are sent before they are read: PostgreSQL works on one while this process computes another. To add
-one, write a class with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
+one, write a class with `features`, `needs_vector` and `send`, and name it in `search/pipeline.py`.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -37,7 +38,7 @@ from search.vectors.blocks import ComparedVectors, NearPassages
 RARE_SHARE = 0.5
 # One of the best items is about the query's subject if it contains words of it with this share of that idf together. Of
 # 102 questions of tests/retrieval with an answer it keeps all 38 with a probability of .9, .85 keeps 36.
-SUBJECT_SHARE, BEST = 0.7, 5
+SUBJECT_SHARE, BEST, LEAST_ITEMS = 0.7, 5, 50
 # The share of right ones among hits that contain all words of their query, a rare one among them: 21 of 22 in
 # tests/retrieval.
 LITERAL_RELEVANCE = 0.95
@@ -151,15 +152,23 @@ class SearchState:
         is_likely = np.isin(self.order, self.relevance.at_least(min(bar, RELATED_RELEVANCE), self.order, of_best))
         return self.table.keys[self.order[is_likely | self._are_literal(self.order)]]
 
-    def _subject(self) -> dict[str, float]:
-        """Return the idf of the query's words that name a subject, as a share of the idf of a word in no item."""
-        (in_none,) = inverse_document_frequency(np.zeros(1, np.int64), self.table.item_count).tolist()
+    def _subject(self, least_items: int = 0) -> dict[str, float]:
+        """Return the idf of the query's words that name a subject, as a share of the idf of a word in no item.
+
+        It is that of an archive of at least `least_items`.
+        """
+        count = self.table.item_count
+        (in_none,) = inverse_document_frequency(np.zeros(1, np.int64), count).tolist()
+        more = max(0.0, math.log((least_items + 1) / (count + 1)))  # by which further items raise each idf
         named = {word.written for word in self.query.words if not (word.is_stop_word or is_steering(word.written))}
-        return {word: self.word_weights.get(word, 0.0) / in_none for word in named}
+        return {word: (self.word_weights.get(word, 0.0) + more) / (in_none + more) for word in named}
 
     def _mentions_subject(self) -> bool:
-        """Return whether one of the best items contains words of the query's subject that are rare together."""
-        subject, best = self._subject(), self.table.keys[self.order[:BEST]]
+        """Return whether one of the best items contains words of the query's subject that are rare together.
+
+        In an archive of a few turns no word is rare: it counts as one of `LEAST_ITEMS`.
+        """
+        subject, best = self._subject(LEAST_ITEMS), self.table.keys[self.order[:BEST]]
         of_items = self.matched.of_items(best)
         return any(sum(subject.get(word, 0.0) for word in words) >= SUBJECT_SHARE for words in of_items)
 
@@ -198,9 +207,6 @@ class Retriever(Protocol):
         """Return whether it needs the query's vector: then it is sent after embedding, and not at all without a
         vector.
         """
-
-    def applies(self, query: PreparedQuery) -> bool:
-        """Return whether it can find items in the query's scope and mode."""
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
         """Send its queries; return the function that reads them.

@@ -32,6 +32,7 @@ _TOKEN, _WORD = re.compile(r"\S+"), re.compile(r"\w+")
 # A word in small letters or with a capital: no identifier, abbreviation or number.
 _PLAIN = re.compile(r"[\"'(\[]{0,4}+([^\W\d_][^\W\d_A-Z]++)[\"')\].,;:?!\u2026]*+")
 _VOWELS = "aeiou"
+_SOUND_ALIKE = ("cs", "ck", "sz", "fv", "dt", "bp", "gj", "iy")
 _ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyz",
     "".join(map(chr, [*range(0x430, 0x450), 0x454, 0x456, 0x457])),  # Cyrillic
@@ -61,14 +62,13 @@ def correct_typing_errors(
     archive_id: int,
     text: str,
     *,
-    languages: Sequence[str] = (),
     unmatched: Callable[[str], bool] = lambda word: True,
     is_word: Callable[[str], bool] | None = None,
 ) -> Correction | None:
     """Return the text with words corrected that the owner's index does not hold; None if there are none.
 
-    `languages` are those of the owner's texts other than English. Words that are not `unmatched`, or of which the
-    caller knows that they are words (`is_word`), stay. At most 28 queries.
+    Words that are not `unmatched`, of which the caller knows that they are words (`is_word`), or that are stop words of
+    any language, stay. At most 30 queries.
     """
     tokens = list(_TOKEN.finditer(text))
     if len(tokens) > (MAX_QUERY_WORDS if is_word else MAX_QUERY_WORDS_WITHOUT_MODEL):
@@ -81,10 +81,13 @@ def correct_typing_errors(
     words = [word for word in words if not (is_steering(word) or (is_word and is_word(word)))]
     if not words:
         return None
-    vocabulary = _Vocabulary(archive_id, languages)
     forms = {word: [word.lower(), *folded_forms(word.lower())] for word in words}
+    vocabulary = _Vocabulary(archive_id)
     counts = vocabulary.count(form for of_word in forms.values() for form in of_word)
     unknown = [word for word in words if not any(counts[form] for form in forms[word])]
+    lowered = {"words": [word.lower() for word in unknown]}
+    of_lists = {word for (word,) in PendingQuery(load_sql("search.retrieval", "stop_words"), lowered).rows()}
+    unknown = [word for word in unknown if word.lower() not in of_lists]
     meant = {}
     for word in sorted(unknown, key=len, reverse=True)[:MAX_WORDS]:
         if correction := _nearest(folded(word), vocabulary):
@@ -130,9 +133,15 @@ def _edits(word: str) -> dict[str, int]:
         for other in letters:
             edit(f"{before}{letter}{other}{after}", 1)
             if at >= kept:
-                edit(f"{before}{other}{after}", 1 if letter in _VOWELS and other in _VOWELS else 2)
+                edit(f"{before}{other}{after}", _cost_of_exchange(letter, other))
     edits.pop(word, None)
     return edits
+
+
+def _cost_of_exchange(letter: str, other: str) -> int:
+    if any(letter in pair and other in pair for pair in _SOUND_ALIKE):
+        return 0  # "fense" is rather an error for "fence" than for "fenste", which has the stem of German "Fenster"
+    return 1 if letter in _VOWELS and other in _VOWELS else 2
 
 
 def _two_edits(word: str, near: dict[str, int]) -> dict[str, int]:
@@ -150,9 +159,10 @@ def _two_edits(word: str, near: dict[str, int]) -> dict[str, int]:
 class _Vocabulary:
     """Counts in how many of an owner's items and titles words occur. Reads the owner's postings and titles alone."""
 
-    def __init__(self, archive_id: int, languages: Sequence[str]) -> None:
+    def __init__(self, archive_id: int) -> None:
         self._archive_id = archive_id
-        self._dictionaries = [f"{configuration_of('')}_stem", *map(configuration_of, languages)]
+        rows = PendingQuery(load_sql("search.retrieval", "languages_of_owner"), {"owner": archive_id}).rows()
+        self._dictionaries = [f"{configuration_of('')}_stem", *(configuration_of(language) for (language,) in rows)]
 
     def count(self, words: Iterable[str], *, inflected: str = "") -> Counter[str]:
         """Return the number of items and titles with each of the words. Four queries at most.

@@ -6,7 +6,7 @@ missing blocks are fetched. The cache cannot be outdated: a block that changed h
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
-from search.block_cache import NO_BLOCKS, BlockCache, Digest
+from search.block_cache import BlockCache, Digest
 from search.models import BinaryCodeBlock, Source
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, ranks_within
 from search.vectors.codes import HALF, Codes, LongCodes, ShortCodes, decoded, encode, rotated, short_bytes
@@ -175,14 +175,6 @@ class ComparedVectors:
         best = first_of_each(of_item, -cosines, blocks.entries["id"][places], limit)
         return NearPassages(blocks.entries[places[best]], of_item[best], cosines[best])
 
-    def cosine_within(self, key: int, element: int, part: int, start: int, end: int) -> float | None:
-        """Return the best cosine of the item's passages in this span of an element's part; None if it has none."""
-        places, _ = self.blocks.places_of(np.array([key], np.int64))
-        entries = self.blocks.entries[places]
-        inside = (entries["element"] == element) & (entries["part"] == part) & (entries["kind"] != OF_ITEM)
-        inside &= (entries["start"] >= start) & (entries["end"] <= end)
-        return float(self.blocks.codes.cosines(self.question, places[inside]).max()) if inside.any() else None
-
     def item_vectors(self, keys: ItemKeys) -> Vector:
         """Return the vector of each item's first chunk (n, dim), rotated; zeros for an item without a vector."""
         places, of_item = self.blocks.places_of(keys)
@@ -245,16 +237,7 @@ CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)
 
 def current_blocks(archive_id: int, space: EmbeddingSpace, digest: Digest) -> Blocks | None:
     """Return the owner's current blocks, None if there are none. No query if the cached ones have this digest."""
-    if digest == NO_BLOCKS:
-        CACHE.drop(archive_id, space.pk)
-        return None
-    cached = CACHE.get(archive_id, space.pk)
-    if cached is not None and cached.digest == digest:
-        return cached
-    current = _read(archive_id, space, cached)
-    if current is not None:
-        CACHE.put(archive_id, space.pk, current)
-    return current
+    return CACHE.current(archive_id, space.pk, digest, partial(_read, archive_id, space))
 
 
 def _read(archive_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Blocks | None:

@@ -5,8 +5,7 @@ several, each of a chunk of it, and the best counts (docs/adr/0116-vectors-of-it
 vectors of passages are decoded from their codes, so that equal items have equal vectors.
 """
 
-from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -17,7 +16,6 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from search.models import ItemEmbedding, Source
-from search.sources import ItemText
 from search.vectors.codes import decoded, rotated_back
 
 ITEM_TOKENS = 192
@@ -27,23 +25,21 @@ ITEM_TOKENS = 192
 def store_item_vectors(
     source: Source,
     space: EmbeddingSpace,
-    items: Sequence[ItemText],
     hashes: Mapping[int, bytes],
-    *,
-    without: Container[int] = (),
+    passages: Mapping[int, Sequence[tuple[int, bytes]]],
 ) -> None:
-    """Replace the vectors of the items, whose passages are stored; those of the numbers `without` are only deleted.
+    """Replace the vectors of items.
 
-    `hashes` are the items' content hashes by number. Call it in a transaction that has locked the vectors.
+    `hashes` are the content hashes of all of them, by number. `passages` are the numbers of tokens and the codes of
+    what was said in each, in the order of the text; an item that is missing in it gets no vector. Call it in a
+    transaction that has locked the vectors.
     """
-    kept = [item.number for item in items if item.number not in without]
-    chunks = _chunks(source, space, [item for item in items if item.number not in without])
     # An item in which nothing was said has one vector whose components are equal.
     nothing = unit_rows(np.ones((1, space.dimensions), np.float32))
     rows = [
         (number, chunk, hashes[number], tokens, vector_text(vector))
-        for number in kept
-        for chunk, (tokens, vector) in enumerate(chunks.get(number) or [(0, nothing[0])])
+        for number, spoken in passages.items()
+        for chunk, (tokens, vector) in enumerate(_chunks(spoken, space) if spoken else [(0, nothing[0])])
     ]
     numbers, chunk_numbers, row_hashes, tokens, vectors = map(list, zip(*rows, strict=True)) if rows else ([],) * 5
     parameters: dict[str, Any] = {
@@ -57,48 +53,16 @@ def store_item_vectors(
         "vectors": vectors,
     }
     with connection.cursor() as cursor:
-        replaced = [item.number for item in items]
-        ItemEmbedding.objects.filter(source=source, space=space, item_number__in=replaced).delete()
+        ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(hashes)).delete()
         cursor.execute(load_sql("search.vectors", "insert_item_vectors"), parameters)
 
 
-def _chunks(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> dict[int, list[tuple[int, Vector]]]:
-    """Return the number of tokens and the vector of each chunk of the items in which something was said. One query."""
-    spoken = [
-        (item.number, element.element_id, part.index)
-        for item in items
-        for element in item.elements
-        for part in element.parts
-        if part.in_vector
-    ]
-    if not spoken:
-        return {}
-    parameters: dict[str, Any] = {
-        "owner": source.archive_id,
-        "source": source.pk,
-        "space": space.pk,
-        "items": [item for item, _, _ in spoken],
-        "elements": [element for _, element, _ in spoken],
-        "parts": [part for _, _, part in spoken],
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "passages_of_items"), parameters)
-        rows = cursor.fetchall()
-    if not rows:
-        return {}
-    vectors = rotated_back(decoded(b"".join(bytes(code) for _, code, _ in rows), space.dimensions))
-    passages: dict[int, list[tuple[int, Vector]]] = defaultdict(list)
-    for (index, _, count), vector in zip(rows, vectors, strict=True):
-        passages[spoken[index][0]].append((max(count, 1), vector))
-    return {number: _chunks_of(of_item) for number, of_item in passages.items()}
-
-
-def _chunks_of(passages: Sequence[tuple[int, Vector]]) -> list[tuple[int, Vector]]:
+def _chunks(passages: Sequence[tuple[int, bytes]], space: EmbeddingSpace) -> list[tuple[int, Vector]]:
     """Return the number of tokens and the mean of each chunk; of equal length as far as passages allow."""
     counts = np.array([count for count, _ in passages], np.int64)
     total = int(counts.sum())
     chunk_of = (np.cumsum(counts) - counts) * ceil(total / ITEM_TOKENS) // total
-    vectors = np.array([vector for _, vector in passages], np.float32)
+    vectors = rotated_back(decoded(b"".join(code for _, code in passages), space.dimensions))
     chunks = []
     for chunk in np.unique(chunk_of):
         inside = chunk_of == chunk

@@ -25,10 +25,14 @@ def derivation_lock(source_id: int, lock: AdvisoryLock = AdvisoryLock.INDEXING) 
                 cursor.execute(load_sql("search.vectors", "unlock"), keys)
 
 
+class SourceGone(IntegrityError):
+    """The source was deleted, or its object put into the trash: nothing of it is written."""
+
+
 def lock_vectors(source_id: int, space_id: int) -> None:
     """Wait for other writers of vectors of this source in this space; the lock lasts until the transaction ends.
 
-    A task that still builds a space when it becomes the active one can meet another that indexes.
+    A task that still builds a space when it becomes the active one can meet another that indexes. Raises: SourceGone.
     """
     number = source_id % 2**31
     with connection.cursor() as cursor:
@@ -36,11 +40,16 @@ def lock_vectors(source_id: int, space_id: int) -> None:
             load_sql("search.vectors", "lock_vectors_with_others"),
             [AdvisoryLock.WRITING, number, AdvisoryLock.VECTORS + space_id, number],
         )
+    if not Source.objects.filter(pk=source_id, version__gt=0).exists():
+        raise SourceGone
 
 
 def locked(source: Source) -> Source | None:
-    """Return the source's current row, locked against the transactions that store its messages or sections."""
-    return Source.objects.select_for_update(no_key=True).filter(pk=source.pk).first()
+    """Return the source's current row, locked against the transactions that store its messages or sections.
+
+    None if it was deleted or put into the trash.
+    """
+    return Source.objects.select_for_update(no_key=True).filter(pk=source.pk, version__gt=0).first()
 
 
 def lock_for_writing(source_id: int) -> None:
@@ -63,9 +72,9 @@ def lock_for_deletion(source_id: int) -> None:
 
 @contextmanager
 def unless_deleted(archive_id: int, source_id: int) -> Iterator[None]:
-    """End the block quietly if its rows are refused because the source was deleted meanwhile."""
+    """End the block quietly if its rows are refused because the source was deleted or trashed meanwhile."""
     try:
         yield
     except IntegrityError:
-        if Source.objects.filter(pk=source_id, archive_id=archive_id).exists():
+        if Source.objects.filter(pk=source_id, archive_id=archive_id, version__gt=0).exists():
             raise

@@ -1,7 +1,7 @@
 """Creates and stores the passages of items: splits them, looks up equal texts, embeds the rest.
 
-Writes `Passage` and `TokenVectors`. If another passage of the same owner and space has the same text, its code and
-token vectors are copied, so that the same text is embedded once. Vectors and token vectors come from one forward pass.
+Writes `Passage`. If another passage of the same owner and space has the same text, its code and token vectors are
+copied, so that the same text is embedded once. Vectors and token vectors come from one forward pass.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from convmemory.embeddings.token_codes import encode_vectors
 from convmemory.embeddings.token_model import PairedEmbedder
 from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
-from search.sources import Element, ItemText, Kind
+from search.sources import Element, ElementPart, ItemText, Kind
 from search.vectors.blocks import drop_codes, pack_codes
 from search.vectors.codes import encode
 from search.vectors.item_vectors import store_item_vectors
@@ -51,9 +51,12 @@ class PassageDraft:
         object.__setattr__(self, "digest", passage_hash(self.text))
 
     @property
+    def part(self) -> ElementPart:
+        return next(part for part in self.element.parts if part.index == self.span.part_index)
+
+    @property
     def asks(self) -> bool:
-        part = next(part for part in self.element.parts if part.index == self.span.part_index)
-        return is_asking(self.span.kind, part.text[self.span.start : self.span.end])
+        return is_asking(self.span.kind, self.part.text[self.span.start : self.span.end])
 
 
 def passage_hash(text: str) -> UUID:
@@ -67,11 +70,6 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[PassageDraft]:
         parts = {part.index: part for part in element.parts}
         for span in split_parts(element.parts):
             yield PassageDraft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
-
-
-def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
-    """Return the embedded texts of the passages of some elements, by hash."""
-    return {draft.digest: draft.text for draft in draft_passages(elements)}
 
 
 KINDS: dict[Kind, int] = {
@@ -93,9 +91,9 @@ AHEAD = 256
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A passage's vector, or its code, its token count, and its coded token vectors, if any."""
+    """The code of a passage's vector, its token count, and its coded token vectors, if any."""
 
-    vector: Vector | bytes
+    code: bytes
     token_count: int
     tokens: bytes | None
 
@@ -134,15 +132,6 @@ def run_alone(steps: EmbeddingSteps[T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPassages:
-    """The number of passages that the items now have, the number computed, and the errors of failed items."""
-
-    passages: int
-    computed: int
-    errors: dict[int, str]
-
-
-@dataclass(frozen=True, slots=True)
 class StoredAhead:
     """The result of storing passages ahead: whether all of them are stored, and how many were computed."""
 
@@ -156,9 +145,9 @@ def store_passages(
     items: Sequence[ItemText],
     hashes: Mapping[int, bytes],
     drafts: Sequence[PassageDraft],
-) -> EmbeddingSteps[StoredPassages]:
+) -> EmbeddingSteps[tuple[int, dict[int, str]]]:
     """Replace the passages and the vectors of these items, and announce the outcome for each element, in one
-    transaction.
+    transaction; return the number of passages computed, and the errors of failed items.
 
     `hashes` are the items' content hashes by number, `drafts` their passages. Raises: EmbedderUnavailable if texts must
     be computed and the model is unavailable; that is announced too.
@@ -167,19 +156,25 @@ def store_passages(
     numbers = [item.number for item in items]
     item_of = {element.element_id: element.item_number for element in elements}
 
-    def store_vectors(failed: Collection[int]) -> None:
-        store_item_vectors(source, space, items, hashes, without={item_of[element_id] for element_id in failed})
+    def store_vectors(stored: Mapping[UUID, Embedded], failed: Collection[int]) -> None:
+        without = {item_of[element_id] for element_id in failed}
+        spoken: dict[int, list[tuple[int, bytes]]] = {number: [] for number in numbers if number not in without}
+        for draft in drafts:
+            if draft.element.item_number in spoken and draft.part.in_vector:
+                embedded = stored[draft.digest]
+                spoken[draft.element.item_number].append((max(embedded.token_count, 1), embedded.code))
+        store_item_vectors(source, space, hashes, spoken)
 
-    passages, computed, errors = yield from _replace(
+    computed, errors = yield from _replace(
         source, space, elements, drafts, Q(item_number__in=numbers), numbers, store_vectors
     )
-    return StoredPassages(passages, computed, {item_of[element_id]: error for element_id, error in errors.items()})
+    return computed, {item_of[element_id]: error for element_id, error in errors.items()}
 
 
 def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
     """Replace the passages of these elements alone, like `store_passages`; return the errors of failed ones."""
     stale = Q(element_id__in=[element.element_id for element in elements])
-    return run_alone(_replace(source, space, elements, list(draft_passages(elements)), stale))[2]
+    return run_alone(_replace(source, space, elements, list(draft_passages(elements)), stale))[1]
 
 
 def store_ahead(
@@ -248,11 +243,12 @@ def _replace(
     drafts: Sequence[PassageDraft],
     stale: Q,
     items: Collection[int] = (),
-    store_vectors: Callable[[Collection[int]], None] | None = None,
-) -> EmbeddingSteps[tuple[int, int, dict[int, str]]]:
-    """Replace passages; return how many there are now, how many were computed, and the errors of failed elements.
+    store_vectors: Callable[[Mapping[UUID, Embedded], Collection[int]], None] | None = None,
+) -> EmbeddingSteps[tuple[int, dict[int, str]]]:
+    """Replace passages; return how many were computed, and the errors of failed elements.
 
-    `store_vectors` is called in the same transaction with the failed elements; it stores the vectors of `items`.
+    `store_vectors` is called in the same transaction with the embeddings and the failed elements; it stores the vectors
+    of `items`.
     """
     texts = {draft.digest: draft.text for draft in drafts}
     stored = _look_up(source.archive_id, space, list(texts))
@@ -274,15 +270,14 @@ def _replace(
     with transaction.atomic():
         lock_vectors(source.pk, space.pk)
         gone = Passage.objects.filter(stale, source=source, space=space)
-        with_gone = set(gone.values_list("item_number", flat=True))
-        if with_gone:
-            gone.delete()
+        changed = set(items) or set(gone.values_list("item_number", flat=True))
+        gone.delete()
         _insert(source, space, kept, stored)
         if store_vectors is not None:
-            store_vectors(errors)
-        pack_codes(source, space, with_gone.union(items, (element.item_number for element in elements)))
+            store_vectors(stored, errors)
+        pack_codes(source, space, changed.union(element.item_number for element in elements))
         _announce_outcomes(source, space, elements, token_counts, errors)
-    return len(kept), len(missing), errors
+    return len(missing), errors
 
 
 def _announce_outcomes(
@@ -319,8 +314,6 @@ def _insert(
     if not drafts:
         return
     embedded = [embedded_texts[draft.digest] for draft in drafts]
-    vectors = [item.vector for item in embedded if not isinstance(item.vector, bytes)]
-    encoded = iter(encode(np.array(vectors, np.float32)))
     parameters: dict[str, Any] = {
         "owner": source.archive_id,
         "source": source.pk,
@@ -333,7 +326,7 @@ def _insert(
         "parts": [draft.span.part_index for draft in drafts],
         "kinds": [KINDS[draft.span.kind] for draft in drafts],
         "token_counts": [item.token_count for item in embedded],
-        "codes": [item.vector if isinstance(item.vector, bytes) else next(encoded) for item in embedded],
+        "codes": [item.code for item in embedded],
         "tokens": [item.tokens for item in embedded],
         "asks": [draft.asks for draft in drafts],
     }
@@ -343,7 +336,7 @@ def _insert(
 
 def new_passage_texts(archive_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
     """Return the texts of the elements' passages that the owner has with no vector of the space's sentence model."""
-    texts = passage_texts(elements)
+    texts = {draft.digest: draft.text for draft in draft_passages(elements)}
     stored = _equal_sentences(archive_id, space, list(texts))
     return [text for digest, text in texts.items() if digest not in stored]
 
@@ -370,18 +363,20 @@ def _equal_sentences(archive_id: int, space: EmbeddingSpace, digests: list[UUID]
         return {digest: bytes(code) for digest, code in cursor.fetchall()}
 
 
-def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
-    """Yield the embeddings in the order of the texts.
+def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> list[Embedded | EmbeddingError]:
+    """Return the embeddings in the order of the texts.
 
     If the sentence model runs apart from the token model, the codes of known vectors are copied: those of spaces that
     differ in the token model alone. Vectors that a provider computed beforehand are read.
     """
     embedder = embedder_for(space)
+    rows: list[tuple[Vector | bytes | EmbeddingError, int, bytes | None]]
     if isinstance(embedder, TokenEmbedder) and not isinstance(embedder, PairedEmbedder):
-        for embedding in embedder.embed_passages_with_tokens(texts):
-            tokens = coded_words(embedder, embedding)
-            yield Embedded(embedding.vector, len(embedding.token_ids), tokens)
-        return
+        rows = [
+            (embedding.vector, len(embedding.token_ids), coded_words(embedder, embedding))
+            for embedding in embedder.embed_passages_with_tokens(texts)
+        ]
+        return _encoded(rows)
     digests = {passage_hash(text): text for text in texts}
     stored = {digests[digest]: code for digest, code in _equal_sentences(archive_id, space, list(digests)).items()}
     ahead = vectors_ahead(space, [text for text in texts if text not in stored], archive_id=archive_id)
@@ -389,12 +384,24 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iter
     coded: Iterator[bytes | None] = repeat(None, len(texts))
     if isinstance(embedder, PairedEmbedder):
         coded = (coded_words(embedder, embedded) for embedded in embedder.tokens.embed_passages_with_tokens(texts))
-    for text, count, tokens in zip(texts, embedder.count_tokens(texts), coded, strict=True):
-        if text in stored:
-            yield Embedded(stored[text], count, tokens)
-            continue
-        result = ahead[text] if text in ahead else next(others)
-        yield result if isinstance(result, EmbeddingError) else Embedded(result, count, tokens)
+    rows = [
+        (stored[text] if text in stored else ahead[text] if text in ahead else next(others), count, tokens)
+        for text, count, tokens in zip(texts, embedder.count_tokens(texts), coded, strict=True)
+    ]
+    return _encoded(rows)
+
+
+def _encoded(
+    rows: Sequence[tuple[Vector | bytes | EmbeddingError, int, bytes | None]],
+) -> list[Embedded | EmbeddingError]:
+    """Return the embeddings of vectors, which are encoded together, of codes, or of refusals."""
+    codes = iter(encode(np.array([vector for vector, _, _ in rows if isinstance(vector, np.ndarray)], np.float32)))
+    return [
+        vector
+        if isinstance(vector, EmbeddingError)
+        else Embedded(vector if isinstance(vector, bytes) else next(codes), count, tokens)
+        for vector, count, tokens in rows
+    ]
 
 
 # The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.

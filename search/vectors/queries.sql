@@ -30,9 +30,8 @@ FROM (
     SELECT
         array_agg(c.id ORDER BY c.id) AS ids,
         string_agg(c.code, ''::bytea ORDER BY c.id) AS codes,
-        array_agg(coalesce(k.vectors, '') ORDER BY c.id) AS tokens
+        array_agg(coalesce(c.tokens, '') ORDER BY c.id) AS tokens
     FROM search_passage AS c
-    LEFT JOIN search_tokenvectors AS k ON k.passage_id = c.id AND k.owner_id = c.owner_id
     WHERE c.id = ANY(%(passages)s::bigint[]) AND c.owner_id = %(owner)s
 ) AS p,
 (
@@ -123,41 +122,17 @@ FROM unnest(%(old)s::int[], %(new)s::int[]) AS moved (old, new)
 WHERE p.source_id = %(source)s AND p.owner_id = %(owner)s AND p.space_id = %(space)s AND p.item_number = moved.old
 
 -- name: insert_passages
--- Insert passages of one source with the token vectors of those that have any. The sequence is the table's, or one that
--- several tables share.
-WITH given AS MATERIALIZED (
-    SELECT nextval(coalesce(pg_get_serial_sequence('search_passage', 'id'), 'search_passage_id_seq')) AS id, t.*
-    FROM unnest(
-        %(elements)s::bigint[], %(hashes)s::uuid[], %(items)s::int[], %(starts)s::int[], %(ends)s::int[],
-        %(parts)s::smallint[], %(kinds)s::smallint[], %(token_counts)s::smallint[], %(codes)s::bytea[],
-        %(tokens)s::bytea[], %(asks)s::boolean[]
-    ) AS t (
-        element_id, content_hash, item_number, "start", "end", part_index, kind, token_count, code, tokens, asks
-    )
-),
-passages AS (
-    INSERT INTO search_passage
-        (id, owner_id, source_id, element_id, content_hash, space_id, item_number, "start", "end", part_index,
-         kind, token_count, code, asks)
-    SELECT
-        id, %(owner)s, %(source)s, element_id, content_hash, %(space)s, item_number, "start", "end", part_index,
-        kind, token_count, code, asks
-    FROM given
-    RETURNING id
-)
-INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)
-SELECT id, %(owner)s, tokens FROM given WHERE tokens IS NOT NULL
-RETURNING passage_id
-
--- name: passages_of_items
--- The codes of the passages of some parts of elements of a source in a space: by the place of the part, in the order of the
--- text, with the number of its tokens.
-SELECT t.place - 1, p.code, p.token_count
-FROM unnest(%(items)s::int[], %(elements)s::bigint[], %(parts)s::smallint[])
-    WITH ORDINALITY AS t (item_number, element_id, part_index, place)
-INNER JOIN search_passage AS p USING (item_number, element_id, part_index)
-WHERE p.owner_id = %(owner)s AND p.source_id = %(source)s AND p.space_id = %(space)s
-ORDER BY t.place, p."start"
+-- Insert passages of one source.
+INSERT INTO search_passage
+    (owner_id, source_id, space_id, element_id, content_hash, item_number, "start", "end", part_index, kind, token_count,
+     code, tokens, asks)
+SELECT %(owner)s, %(source)s, %(space)s, t.*
+FROM unnest(
+    %(elements)s::bigint[], %(hashes)s::uuid[], %(items)s::int[], %(starts)s::int[], %(ends)s::int[],
+    %(parts)s::smallint[], %(kinds)s::smallint[], %(token_counts)s::smallint[], %(codes)s::bytea[], %(tokens)s::bytea[],
+    %(asks)s::boolean[]
+) AS t
+RETURNING id
 
 -- name: insert_item_vectors
 -- Store the vectors of chunks of some items.
@@ -169,18 +144,10 @@ FROM unnest(%(numbers)s::int[], %(chunks)s::int[], %(hashes)s::bytea[], %(tokens
 RETURNING id
 
 -- name: equal_passages
--- Codes of texts that the owner already has as passages in the space, or that are set aside for objects in the trash.
-SELECT DISTINCT ON (content_hash) content_hash, code, token_count, vectors
-FROM (
-    SELECT p.content_hash, p.code, p.token_count, t.vectors
-    FROM search_passage AS p
-    LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id
-    WHERE p.content_hash = ANY(%(digests)s::uuid[]) AND p.owner_id = %(owner)s AND p.space_id = %(space)s
-    UNION ALL
-    SELECT a.content_hash, a.code, a.token_count, a.vectors
-    FROM search_setasidepassage AS a
-    WHERE a.content_hash = ANY(%(digests)s::uuid[]) AND a.owner_id = %(owner)s AND a.space_id = %(space)s
-) AS equal
+-- Codes of texts that the owner already has as passages in the space, also of objects in the trash.
+SELECT DISTINCT ON (content_hash) content_hash, code, token_count, tokens
+FROM search_passage
+WHERE content_hash = ANY(%(digests)s::uuid[]) AND owner_id = %(owner)s AND space_id = %(space)s
 
 -- name: equal_sentences
 -- Codes of texts that the owner already has as passages in some spaces, which have the same sentence model.
@@ -190,6 +157,6 @@ WHERE p.content_hash = ANY(%s::uuid[]) AND p.owner_id = %s AND p.space_id = ANY(
 
 -- name: token_vectors
 -- The token vectors of some passages of one owner, by their ids.
-SELECT passage_id, vectors
-FROM search_tokenvectors
-WHERE passage_id = ANY(%(ids)s::bigint[]) AND owner_id = %(owner)s
+SELECT id, coalesce(tokens, '')
+FROM search_passage
+WHERE id = ANY(%(ids)s::bigint[]) AND owner_id = %(owner)s

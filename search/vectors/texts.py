@@ -70,11 +70,6 @@ class ItemTexts:
         return languages_of({weight: text for weight, text in self.lexical.items() if weight != IN_ENGLISH})
 
     @property
-    def has_pairs(self) -> bool:
-        """Return whether any text is in a script without spaces."""
-        return any(next(pairs_of(text), None) for text in self.lexical.values())
-
-    @property
     def content_hash(self) -> bytes:
         """Return SHA-256 over all indexed texts: 32 bytes."""
         return content_hash("\x1f".join([self.embedded, *(self.lexical[key] for key in sorted(self.lexical))]))

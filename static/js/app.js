@@ -152,6 +152,13 @@
 
   const items = () => all("#results .item, #results a.more, .library-title").filter((item) => item.checkVisibility());
 
+  /** The result that is open or shown, out of the fold that hides it. */
+  function currentItem() {
+    const item = one("#results .item[aria-current]");
+    for (let fold = item?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    return item;
+  }
+
   function focusFirst() {
     wantsFirst = false;
     items()[0]?.focus();
@@ -168,7 +175,7 @@
   /** From the selected result to the next one (j) or the one before (k), wherever the focus is. */
   function stepFromSelected(by) {
     const active = document.activeElement;
-    const at = active?.closest("#results .item, .library-title") ?? one('#results .item[aria-current]');
+    const at = active?.closest("#results .item, .library-title") ?? currentItem();
     if (at || by > 0) step(at, by);
   }
 
@@ -190,7 +197,7 @@
     } else if (active.closest("#results")) {
       query().focus();
     } else {
-      (one("#results [aria-current]") ?? query()).focus();
+      (currentItem() ?? query()).focus();
     }
   }
 
@@ -285,6 +292,14 @@
     }
     const button = event.target.closest("[data-copy]");
     if (button) copy(button);
+  });
+
+  /* A new link is copied while the click that made it still allows that. */
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const button of all("[data-copy]")) button.hidden = false;
+    const made = one("[data-copy-now]");
+    made?.removeAttribute("data-copy-now");
+    if (made) copy(made);
   });
 
   async function copy(button) {

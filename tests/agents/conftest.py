@@ -15,8 +15,8 @@ from tests.support.chat_server import MODEL, ChatServer, running_chat_server
 from tests.support.installation import Installation, running_installation
 
 STEPS = (
-    *("connect", "hook", "tool call", "end", "import", "resume", "same start", "namesake", "steering", "Chinese"),
-    *("failure", "no client", "disconnect", "proxy"),
+    *("connect", "hook", "tool call", "end", "import", "resume", "same start", "sub-folder", "worktree"),
+    *("machine", "namesake", "steering", "Chinese", "failure", "no client", "disconnect", "proxy"),
 )
 RESULTS: dict[str, dict[str, str]] = defaultdict(dict)
 

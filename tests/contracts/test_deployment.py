@@ -151,6 +151,14 @@ def test_image_holds_every_package_of_product() -> None:
     assert not {"benchmarks", "tests"} & kept
 
 
+def test_image_is_built_from_files_that_its_context_holds() -> None:
+    kept = {line[1:].strip() for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M)
+    names = {name for line in copied for name in line.split()} - {"."}
+    assert len(names) == 3
+    assert names <= kept
+
+
 def test_containers_run_without_root() -> None:
     assert "\nUSER 10001\n" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
     for container in containers():

@@ -12,6 +12,7 @@ from convmemory.core.web.asgi_types import with_bearer
 from convmemory.core.web.handler import Handler
 from tests.support.asgi_thread import running_application
 from tests.support.patience import ANSWER_S
+from tests.support.pooling import pooled_connections
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -28,12 +29,13 @@ def running_site() -> Iterator[str]:
         else:
             await django(dict(with_bearer(scope)), receive, send)
 
-    try:
-        with running_application(application, lifespan="on") as address:
-            yield address
-    finally:
-        for name, pool in (("database", threads._threads), ("tools", threads._tools)):
-            asyncio.run(_until_idle(name, pool))
+    with pooled_connections():
+        try:
+            with running_application(application, lifespan="on") as address:
+                yield address
+        finally:
+            for name, pool in (("database", threads._threads), ("tools", threads._tools)):
+                asyncio.run(_until_idle(name, pool))
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

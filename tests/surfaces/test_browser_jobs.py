@@ -1,4 +1,4 @@
-"""Count the keystrokes and clicks of ten common jobs, and compare them with the product that is best at each.
+"""Count the keystrokes and clicks of twelve common jobs, and compare them with the product that is best at each.
 
 A typed text counts as one, because its length is the user's choice; so does choosing a file in the system's dialog.
 """
@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Locator, Page, expect
 
+from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
@@ -88,7 +89,7 @@ def work(visit: Callable[..., None], newest: Conversation) -> Work:
     return run
 
 
-def test_jobs_of_search_cost_few_keystrokes_and_clicks(work: Work, newest: Conversation) -> None:
+def test_jobs_of_search_cost_few_keystrokes_and_clicks(work: Work, owner: User, newest: Conversation) -> None:
     def jobs(hands: Hands, page: Page) -> None:
         with hands.job("/", 3, "Raycast: its key, text, Enter", 3):
             hands.press("/")
@@ -110,7 +111,17 @@ def test_jobs_of_search_cost_few_keystrokes_and_clicks(work: Work, newest: Conve
             expect(page.locator("[data-find]")).to_be_focused()
             hands.type("twice")
             expect(page.locator("#turn-1 ~ .message #passage, #turn-1 #passage")).to_be_in_viewport()
+        with hands.job(f"{newest.get_absolute_url()}", 2, "ChatGPT: Share, Create link", 2):
+            hands.click(page.get_by_role("link", name="Share", exact=True))
+            hands.click(page.get_by_role("button", name="Make a link"))
+            expect(page.get_by_role("button", name="Copied")).to_be_visible()
+            assert "/shared/" in page.evaluate("navigator.clipboard.readText()")
+        with hands.job("/", 2, "Notion: the switcher, the workspace", 2):
+            hands.click(page.get_by_label("Archive: Your own archive"))
+            hands.click(page.get_by_role("button", name="Bakers"))
+            expect(page.get_by_label("Archive: Bakers")).to_be_visible()
 
+    create_space(person=owner, name="Bakers")
     work(jobs)
     assert Conversation.objects.filter(starred_at__isnull=False).count() == 1
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -23,6 +22,7 @@ from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.chat_server import Call, ChatServer, Cut, Hold, Pause, Raw, Say, Script, Think, calls, fails, says
 from tests.support.chatting import Talker, names, said
+from tests.support.pooling import connections_in_use
 from tests.support.site import running_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -389,16 +389,7 @@ def test_reply_being_written_keeps_no_database_connection(
     ):
         assert next(by_key)[0] == "message_started"
         assert next(by_session.iter_lines()) == "event: message_started"
-        eventually(lambda: other_connections() == 0, "both streams have given their connections back")
-
-
-def other_connections() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        found: int = cursor.fetchone()[0]
-    return found
+        eventually(lambda: connections_in_use() == 0, "both streams have given their connections back")
 
 
 def test_client_that_goes_away_does_not_lose_reply(ada: Talker, held: threading.Event) -> None:

@@ -100,10 +100,3 @@ def test_models_command_prints_next_step(shelf: Path) -> None:
     assert "prompts: 'the cat: ' before questions" in text
     assert f"manage.py reembed --model {shelf / 'prompted'}" in text
     assert "cannot be used" in listed(str(shelf / "broken"))
-
-
-def test_default_model_is_written_at_eight_bits_and_listed(tmp_path: Path) -> None:
-    text = listed("--write-quantized", str(tmp_path / "small"))
-    assert f"manage.py reembed --model {tmp_path / 'small'}" in text
-    with pytest.raises(CommandError, match="exists already"):
-        listed("--write-quantized", str(tmp_path / "small"))

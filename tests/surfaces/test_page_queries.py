@@ -1,5 +1,7 @@
 """A page asks the database as often for many rows as for one."""
 
+from urllib.parse import quote
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
@@ -14,11 +16,12 @@ from convmemory.conversations.importing.links import link_children
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
-from convmemory.conversations.models import Conversation, Import
+from convmemory.conversations.models import EXTRACTED_TITLE, Conversation, FileEdit, Import
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.support.documents import GUIDE, indexed, upload
+from tests.support.ten_years import make_ten_years
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
@@ -31,7 +34,7 @@ OF_A_CONVERSATION = (
     "/documents",
 )  # fmt: skip
 COUNTS_EVERY_TABLE = "/settings/data"
-MANY, MOST = 5, 25
+MANY, MOST = 3, 25
 
 
 def worked_turn(number: int) -> list[MessageDraft]:
@@ -86,3 +89,33 @@ def test_page_costs_same_for_one_and_for_many(owner: User) -> None:
     of_many = {address: queries_of(client, address) for address in addresses}
     assert {address: count for address, count in of_many.items() if count > of_one[address]} == {}
     assert {address for address, count in of_many.items() if count > MOST} <= {COUNTS_EVERY_TABLE}
+
+
+WALK = {
+    "/": 14, "/search?q=deadlock": 24, "/library": 12, "/documents": 7, "/statistics": 9, "/files": 5,
+    "/files?project={project}": 8, "/files/one?project={project}&path={path}": 12,
+    "/documents/{document}": 8, "/conversations/{conversation}": 14, "/conversations/{conversation}?turn=0": 14,
+    "/conversations/{conversation}?turn=0&show=questions": 14, "/conversations/{child}?turn=0": 14,
+}  # fmt: skip
+"""Pages, in the order in which a person comes from one to the next, and the most statements of each."""
+
+
+@pytest.mark.slow
+def test_pages_of_ten_years_send_few_statements(owner: User) -> None:
+    client = Client()
+    client.force_login(owner)
+    make_ten_years(owner, 16)
+    edited = FileEdit.objects.filter(archive_id=owner.pk).values("conversation_id")[:1]
+    worked = Conversation.objects.get(pk__in=edited)
+    curating.add_tag(caller=Caller.of(owner), conversation_ids=[worked.pk], name="soil")
+    child = make_conversation(owner, worked_turn(1), source="made-up", parent_source_id=worked.source_id)
+    link_children(caller=Caller.of(owner))
+    Conversation.objects.filter(pk__in=[worked.pk, child.pk]).update(title_version=EXTRACTED_TITLE)
+    index_conversation(conversation_id=worked.pk)
+    names = {
+        "path": quote(FileEdit.objects.filter(conversation=worked).values_list("path", flat=True)[0]),
+        "project": quote(worked.project), "conversation": worked.pk, "child": child.pk,
+        "document": upload(owner, GUIDE, "guide.md").pk,
+    }  # fmt: skip
+    counts = {address: queries_of(client, address.format(**names)) for address in WALK}
+    assert {address: count for address, count in counts.items() if count > WALK[address]} == {}

@@ -139,11 +139,11 @@ def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     client.force_login(owner)
     path = f"/conversations/{conversation.pk}?turn=2500"
     # session, user, conversation, place of the turn, messages, children, tags, list; agents, the usual one, replies
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(13):
         assert client.get(path).status_code == 200
-    with django_assert_num_queries(14):  # no list
+    with django_assert_num_queries(11):  # no list
         assert client.get(path, headers=IN_MAIN).status_code == 200
-    with django_assert_num_queries(7):  # session, user, archive, conversation, messages, marks, replies
+    with django_assert_num_queries(7):  # session, user, archive, conversation, messages, facts, replies
         client.get(f"/conversations/{conversation.pk}?later=7000", headers=HTMX)
 
 

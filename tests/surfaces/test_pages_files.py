@@ -6,6 +6,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from convmemory.accounts.callers import Caller
+from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
 from tests.factories import make_conversation, make_user, user_says
 from tests.integration.conversations.test_file_edits import agent_edits, write
@@ -84,6 +86,24 @@ def test_conversation_leads_to_its_files_and_back(page: Client, well: Conversati
     shown = text_of(page, f"/conversations/{well.pk}/files/one?path={ROOT}/src/pump.py")
     assert "<code>rate = 25" in shown
     assert f"/conversations/{well.pk}?turn=1" in shown
+
+
+def test_outcome_of_turn_leads_to_the_files_of_the_turn_and_back(page: Client, well: Conversation) -> None:
+    later = [user_says("And the hose?"), *agent_edits(write(f"{ROOT}/hose.py", "length = 3"))]
+    ingest.append_messages(caller=Caller.of(User.objects.get()), conversation_id=well.pk, drafts=later)
+    at = f"/conversations/{well.pk}/files?turn=2"
+    read = flat(text_of(page, f"/conversations/{well.pk}"))
+    assert f'<a href="{at}" title="/home/ada/well/hose.py">hose.py</a>' in read
+    listed = text_of(page, at)
+    assert "<code>hose.py" in listed
+    assert "<code>src/pump.py" not in listed
+    assert f'href="/conversations/{well.pk}?turn=2#turn-2"' in listed
+    assert f'<a href="/conversations/{well.pk}/files">' in listed
+    assert '<input type="hidden" name="turn" value="2">' in listed
+    assert "<code>src/pump.py" in text_of(page, f"/conversations/{well.pk}/files")
+    for turn in (9, 10**12):
+        shown = text_of(page, f"/conversations/{well.pk}/files?turn={turn}")
+        assert "No archived session edited a file here." in shown
 
 
 def test_unknown_parameters_and_files_are_refused_or_ignored(page: Client, well: Conversation) -> None:

@@ -198,12 +198,12 @@ def test_words_are_found_in_conversation_alone_before_it_is_indexed(owner: User,
     assert f"/conversations/{elsewhere.pk}" not in found
     assert "1 turn with" in page(f"{path}?find=umber+ochre")
     assert "1 turn with" in page(f"{path}?find=50%25_verm")
-    assert "does not stand here" in page(f"{path}?find=50_verm")
-    assert "does not stand here" in page(f"{path}?find=tool_call")
+    assert "does not occur here" in page(f"{path}?find=50_verm")
+    assert "does not occur here" in page(f"{path}?find=tool_call")
     (address,) = re.findall(r'href="(/conversations/[^"]+m=[^"]+)"', page(f"{path}?find=umber"))
     opened = page(address.replace("&amp;", "&"))
     assert re.search(r'<details class="part fold call step"\s+data-part="0" open>', opened)
-    assert "does not stand here" in page(f"{path}?find=obsidian")
+    assert "does not occur here" in page(f"{path}?find=obsidian")
     assert "at least 2 characters" in page(f"{path}?find=x")
     page(f"/conversations/{make_conversation(make_user()).pk}/outline", status=404)
 

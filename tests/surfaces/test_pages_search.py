@@ -237,7 +237,7 @@ def test_filters_are_in_form_and_in_every_link(owner: User, pages: Pages) -> Non
     assert 'value="/src/geo"' in text
     assert 'value="/src/else"' not in text, "no conversation of this agent is in that project"
     assert '<span id="chip-agent">tutor</span>' in text
-    assert 'aria-label="Remove the filter Until 2026-12-31"' in text
+    assert 'aria-label="Remove the filter Until 31 Dec 2026"' in text
 
 
 def test_several_agents_and_projects_are_chosen_and_told_apart(owner: User, pages: Pages) -> None:
@@ -322,7 +322,7 @@ def test_past_searches_name_their_filters_as_chips_do(owner: User, pages: Pages)
     indexed(owner, PERU)
     address = "q=Peru&mode=full_text&scope=thinking&project=/home/ada/atlas&project=b&after=2025-01-01&archived=1"
     assert pages.client.post(f"/search/keep?{address}").status_code == 302
-    said = "atlas +1, Since 2025-01-01, Thinking, archived, By words"
+    said = "atlas +1, Since 1 Jan 2025, Thinking, archived, By words"
     assert f"<small>{said}</small>" in pages.get("/search")
     assert said in pages.get("/palette", {"go": "Peru"})
 

@@ -140,8 +140,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         house.process.wait()
 
 
-@pytest.mark.essential
 class TestOneLife:
+    @pytest.mark.essential
     def test_port_in_use_is_said_before_anything_starts(self, house: House) -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", house.port))
@@ -153,6 +153,7 @@ class TestOneLife:
         assert f"PORT={house.port + 1} make run" in result.stderr
         assert not (house.folder / "postgres").exists()
 
+    @pytest.mark.essential
     def test_first_start_answers_and_shows_password_once(self, house: House) -> None:
         house.start()
 
@@ -162,6 +163,7 @@ class TestOneLife:
             rf"convmemory: http://127\.0\.0\.1:{house.port}\nuser:       admin\npassword:   \S{{16}} ", output
         )
 
+    @pytest.mark.essential
     def test_first_start_writes_a_backup(self, house: House) -> None:
         house.wait_until(lambda: "Backup written and verified: " in house.output(), START_TIMEOUT_S)
         (backup,) = (house.folder / "backups").glob("convmemory-*.zip")
@@ -203,6 +205,7 @@ class TestOneLife:
         house.wait_until(lambda: (again := house.child("qcluster")) and again.pid != worker.pid, START_TIMEOUT_S)
         assert not [process for process in family if process.is_running() and process.status() != "zombie"]
 
+    @pytest.mark.essential
     def test_sigint_to_group_ends_everything_in_time(self, house: House) -> None:
         took_s = house.stop(signal.SIGINT, group=True)
 

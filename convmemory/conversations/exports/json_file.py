@@ -47,6 +47,7 @@ class JsonWriter:
                 "created_at": _time(message.row.created_at),
                 "parts": [part_to_json(part) for part in message.parts],
                 **({"mark": asdict(message.mark)} if message.mark else {}),
+                **({"usage": message.row.usage} if message.row.usage else {}),
             }
         )
         between = "" if self._written == 0 else ","

@@ -178,7 +178,8 @@ class RecordReader:
         gone = superseded or str(self._prompts) in self._superseded
         at = time_of(record.value.get("timestamp")) or first_time(record.value)
         for draft in drafts:
-            yield replace(self._tools.added_to(draft), created_at=at, raw=record.raw, superseded=gone)
+            usage = self.scan.usages.get(record.number) if draft.role == "assistant" else None
+            yield replace(self._tools.added_to(draft), created_at=at, raw=record.raw, superseded=gone, usage=usage)
 
     def _drafts(self, kind: str, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
         prompt = prompt_of(kind, payload)

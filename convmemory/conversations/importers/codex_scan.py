@@ -18,6 +18,7 @@ from convmemory.conversations.importers.lines import JsonObject, OnIssue, ignore
 from convmemory.conversations.importers.threads import Timeline
 from convmemory.conversations.importers.values import list_of, mapping_of, short_hash, text_of
 from convmemory.conversations.messages.drafts import TITLE_CHARS
+from convmemory.conversations.messages.usage import Usage, usage_of
 from convmemory.core.text import one_line
 
 _NOT_READ = re.compile(rb'"type"\s*:\s*"(?:compacted|world_state)"')
@@ -77,6 +78,7 @@ class Scan:
     openings: dict[UserKind, str] = field(default_factory=dict)  # the first prompt of each kind
     recovered: list[Recovered] = field(default_factory=list)
     first_recovered: str = ""  # if no prompt precedes it
+    usages: dict[int, Usage] = field(default_factory=dict)  # by the numbers of the records that a request answered
 
     @cached_property
     def user_kind(self) -> UserKind:
@@ -127,6 +129,7 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
     """Read the file once. Raises: InvalidInput."""
     scan = Scan()
     seen: set[str] = set()
+    counter = _TokenCounter(scan.usages)
     for record in read_objects(path, on_issue=report.line_issue, passing_over=_STATE, passing_over_long=_COMPACTED):
         kind, payload = parted(record.value)
         if kind == "compacted":
@@ -150,6 +153,7 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
             if payload.get("type") == "thread_rolled_back" and type(turns) is int:
                 scan.steps.append(_RollBack(turns))
         inner = payload.get("type")
+        counter.read(record, payload)
         if kind == "turn_context":
             scan.cwd = scan.cwd or text_of(payload.get("cwd"))
         if kind in ("response_item", "bare"):
@@ -164,6 +168,27 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
             seen.add(_digest(prompt[1]))
             scan.openings.setdefault(prompt[0], one_line(prompt[1], TITLE_CHARS))
     return scan
+
+
+@dataclass
+class _TokenCounter:
+    """Assigns a count of tokens to the records before it, which answered one request."""
+
+    usages: dict[int, Usage]
+    _answers: list[int] = field(default_factory=list)
+    _total: object = 0
+
+    def read(self, record: JsonObject, payload: Mapping[str, Any]) -> None:
+        if payload.get("type") != "token_count":
+            self._answers.append(record.number)
+            return
+        counts = mapping_of(payload.get("info"))
+        total = mapping_of(counts.get("total_token_usage")).get("total_tokens")
+        request = f"{record.value.get('timestamp')} {record.number}"
+        usage = usage_of(counts.get("last_token_usage"), request=request)
+        if usage and total != self._total:  # a count is repeated when a limit changes
+            self.usages |= dict.fromkeys(self._answers, usage)
+        self._total, self._answers = total, []
 
 
 def _recover(scan: Scan, number: int, payload: Mapping[str, Any], seen: set[str]) -> None:

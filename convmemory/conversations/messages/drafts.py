@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from convmemory.conversations.messages.parts import Part, Role, TextPart, part_size
+from convmemory.conversations.messages.usage import Usage, usage_in_lines
 from convmemory.core.errors import InvalidInput
 from convmemory.core.marks import Mark
 from convmemory.core.text import json_storable, storable
@@ -44,6 +45,7 @@ class MessageDraft:
     echoes, compaction notices). `superseded` marks a message that its thread has abandoned (an edited prompt, another
     answer, a rewind): it belongs to no turn. `is_copy` marks a message that was read from a copy elsewhere in the
     source: it is stored only if the conversation has no message with its text. `raw` holds the unchanged source lines.
+    `usage` is what the request cost whose answer it is, if the lines do not say it.
     `hidden_keys` are the keys whose marks are in the parts. `mark` is the owner's mark of the turn that it opens, in an
     export of this product.
     """
@@ -60,6 +62,7 @@ class MessageDraft:
     raw: bytes = b""
     hidden_keys: tuple[HiddenKeyDraft, ...] = ()
     mark: Mark | None = None
+    usage: Usage | None = None
 
     def __post_init__(self) -> None:
         _make_storable(self, "name", "model", "source_key")
@@ -68,6 +71,11 @@ class MessageDraft:
     def weight(self) -> int:
         """The approximate size of the message in bytes."""
         return len(self.raw) + sum(map(part_size, self.parts))
+
+    @property
+    def reported_usage(self) -> Usage | None:
+        """The usage of an answer, as the source reports it."""
+        return self.usage or (usage_in_lines(self.raw) if self.role == "assistant" else None)
 
 
 def in_batches(drafts: Iterable[MessageDraft], *, count: int, size: int) -> Iterator[list[MessageDraft]]:

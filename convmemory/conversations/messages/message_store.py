@@ -19,7 +19,7 @@ from convmemory.conversations.messages import hidden_keys
 from convmemory.conversations.messages.drafts import MessageDraft, TurnDraft, in_batches, passed
 from convmemory.conversations.messages.echo import with_echoes_named
 from convmemory.conversations.messages.hidden_keys import without_keys
-from convmemory.conversations.messages.numbering import finish_change
+from convmemory.conversations.messages.numbering import finish_change, set_usages
 from convmemory.conversations.messages.parts import (
     Part,
     Role,
@@ -32,6 +32,7 @@ from convmemory.conversations.messages.parts import (
 )
 from convmemory.conversations.messages.storage_quota import ROW_BYTES, bytes_of_messages, count_stored
 from convmemory.conversations.messages.turns import TurnCounter, TurnMessage, is_real_user_message, merge_order
+from convmemory.conversations.messages.usage import Usage
 from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
@@ -61,6 +62,7 @@ class MessageRow:
     turn_number: int | None = None
     pk: int = 0
     stored_bytes: int = 0  # set when it is stored
+    usage: Usage | None = None  # likewise
 
     @property
     def content_hash(self) -> bytes:
@@ -83,6 +85,7 @@ class MessageRow:
             "turn_number": self.turn_number,
             "content_hash": self.content_hash.hex(),
             "created_at": self.created_at.isoformat() if self.created_at else None,
+            "usage": self.usage.to_json() if self.usage else None,
         }
         return f'{to_canonical_json(values)[:-1]}, "parts": {self.parts_json}}}'
 
@@ -135,8 +138,8 @@ def insert_messages(
         )
         for row, number in zip(rows, counter.number(unnumbered), strict=True):
             row.turn_number = number
-    for position, row in enumerate(rows, first_position):
-        row.position = position
+    for position, (row, draft) in enumerate(zip(rows, drafts, strict=True), first_position):
+        row.position, row.usage = position, draft.reported_usage
     home: dict[str, Any] = {"owner": archive_id, "conversation": conversation_id}
     with connection.cursor() as cursor:
         # psycopg escapes an array element by element, which cost a fifth of an import.
@@ -191,7 +194,8 @@ def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: 
     before = bytes_of_messages(archive_id=conversation.archive_id, message_ids=[pk])
     lines = pack_lines(draft.raw)
     values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
-    conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
+    reported = {"usage": usage.to_json()} if (usage := draft.reported_usage) else {}
+    conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values}, **reported)
     if lines:
         MessageSource.objects.update_or_create(
             message_id=pk, archive_id=conversation.archive_id, defaults={"data": lines}
@@ -236,6 +240,8 @@ class Merged:
     lost: int = 0  # stored messages of people, models and tools that are not among the drafts
     first_id: int | None = None
     last_id: int | None = None
+    without_usage: set[int] = field(default_factory=set)  # ids of stored answers
+    usages: dict[int, Usage] = field(default_factory=dict)  # of these, by their ids
 
     def touch(self, position: int) -> None:
         """Record that the message at this position has changed."""
@@ -273,11 +279,11 @@ def merge_messages(
 def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
     """Update the stored messages from `drafts` with keys hidden. Numbers no turns, announces and counts nothing."""
     drafts = map(hidden_keys.without_keys, with_echoes_named(drafts))
-    fields = ("id", "source_key", "content_hash", "role")
+    fields = ("id", "source_key", "content_hash", "role", "usage")
     is_read = conversation.message_count > 0 and not append_only
     stored = list(conversation.messages.order_by("position").values_list(*fields)) if is_read else []
-    by_key = {key: (index, pk, bytes(digest)) for index, (pk, key, digest, _) in enumerate(stored) if key}
-    merged = Merged()
+    by_key = {key: (index, pk, bytes(digest)) for index, (pk, key, digest, *_) in enumerate(stored) if key}
+    merged = Merged(without_usage={pk for pk, *_, role, usage in stored if role == "assistant" and not usage})
     drafts, copies = _with_copies(conversation, drafts, by_key)
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
@@ -300,7 +306,8 @@ def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, ap
             next_position += len(rows)
         created = iter(rows)
         incoming.extend(next(created).pk if isinstance(item, MessageDraft) else item for item in fresh)
-    merged.lost = len({pk for pk, key, _, role in stored if key and role != "system"}.difference(incoming))
+    set_usages(conversation, merged.usages)
+    merged.lost = len({pk for pk, key, _, role, _ in stored if key and role != "system"}.difference(incoming))
     if stored and merged.added:
         _restore_order(conversation, [pk for pk, *_ in stored], incoming, merged)
     merged.message_count = next_position
@@ -422,6 +429,8 @@ def _split_batch(
         row = row_of(draft)
         if row.content_hash == digest or is_older_copy(conversation, pk, row):
             merged.unchanged += 1
+            if pk in merged.without_usage and (usage := draft.reported_usage):
+                merged.usages[pk] = usage
         else:
             merged.stored_bytes += update_message(conversation, pk, row, draft)
             merged.updated += 1

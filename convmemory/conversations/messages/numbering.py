@@ -4,6 +4,7 @@ Works on a locked conversation inside a transaction, and sends `conversation_cha
 """
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -15,10 +16,18 @@ from django.utils import timezone
 
 from convmemory.conversations.messages.edits import edits_in, path_in_project
 from convmemory.conversations.messages.outcomes import Spoken, first_commit, outcome_of
-from convmemory.conversations.messages.parts import part_from_json
+from convmemory.conversations.messages.parts import part_from_json, unpack_lines
 from convmemory.conversations.messages.titling import Work, choose_title
 from convmemory.conversations.messages.turns import TurnMessage, number_turns
-from convmemory.conversations.models import HAS_OLD_OUTCOMES, OUTCOME_VERSION, Conversation, Figures
+from convmemory.conversations.messages.usage import Usage, usage_in_lines
+from convmemory.conversations.models import (
+    HAS_OLD_OUTCOMES,
+    OUTCOME_VERSION,
+    Conversation,
+    Figures,
+    Message,
+    MessageSource,
+)
 from convmemory.conversations.signals import conversation_changed
 from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable
@@ -130,8 +139,35 @@ def write_outcomes(conversation: Conversation, *, from_turn: int = 0) -> Work:
     return Work(commit, tuple(dict.fromkeys(edit["name"] for edit in edits)))
 
 
+def set_usages(conversation: Conversation, usages: Mapping[int, Usage]) -> None:
+    """Store the usages of messages, by their ids, and have the statistics of the conversation counted again."""
+    if not usages:
+        return
+    rows = [{"message": pk, "usage": usage.to_json()} for pk, usage in usages.items()]
+    home: dict[str, Any] = {"owner": conversation.archive_id, "conversation": conversation.pk}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "set_usages"), home | {"usages": json.dumps(rows)})
+
+
+def _usages_of_sources(conversation: Conversation) -> dict[int, Usage]:
+    """Return the usages that the source lines of a conversation's answers report, by the ids of the messages."""
+    sources = MessageSource.objects.filter(
+        archive_id=conversation.archive_id,
+        message__archive_id=conversation.archive_id,
+        message__conversation_id=conversation.pk,
+        message__role=Message.Role.ASSISTANT,
+        message__usage__isnull=True,
+    )
+    rows = sources.values_list("message_id", "data").iterator(chunk_size=MESSAGES_AT_ONCE)
+    reported = ((pk, usage_in_lines(unpack_lines(bytes(data)) or b"")) for pk, data in rows)
+    return {pk: usage for pk, usage in reported if usage}
+
+
 def renew_outcomes(*, limit: int) -> int:
-    """Make outcomes, edits and titles of conversations that an older version stored; return how many were looked at."""
+    """Make outcomes, edits, titles and usages of conversations that an older version stored.
+
+    Returns how many were looked at.
+    """
     old = Conversation.objects.filter(HAS_OLD_OUTCOMES).order_by("pk")
     ids = list(old.values_list("pk", flat=True)[:limit])
     for number in ids:
@@ -140,6 +176,7 @@ def renew_outcomes(*, limit: int) -> int:
             if conversation is not None:
                 before = conversation.title
                 choose_title(conversation, write_outcomes(conversation), has_begun=True)
+                set_usages(conversation, _usages_of_sources(conversation))
                 conversation.outcome_version = OUTCOME_VERSION
                 conversation.save(update_fields=["outcome_version", "title", "title_version"])
                 if conversation.title != before:

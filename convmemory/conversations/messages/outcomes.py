@@ -37,6 +37,7 @@ _EXIT_CODE = re.compile(
 )
 _CODE_CHARS = 2_000  # at both ends of an output, where its exit code stands
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_LINE_OF_CODE = re.compile(r"(?<=:)\n{1,2}```[^\n`]{0,20}\n([^\n`]{1,80})\n```")  # what the sentence before it names
 _BLOCK = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _MARKUP = re.compile(r"^(?:#+ +|[-*] +|> +)|\*\*|__|^[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f ]+")
@@ -62,6 +63,11 @@ _ANNOUNCES = re.compile(
     r"|certainly|of course|okay[,.]|you['\u2019]re (?:absolutely )?right|if you (?:want|like|need)|ich werde|lass mich"
     r"|soll ich|voy a|d\u00e9jame|je vais|souhaitez)(?!\w)",
     re.IGNORECASE,
+)
+
+
+_DOES = re.compile(
+    r"(?:(?:now|next)[,:]? )?(?:i['\u2019]m|i am) (?:doing|checking|going|making|running|looking|now)\b", re.I
 )
 
 
@@ -141,6 +147,11 @@ def outcome_of(messages: Iterable[Spoken]) -> Outcome:
             elif isinstance(part, TextPart) and message.role == "assistant" and said_text(part).strip():
                 texts.append(said_text(part))
     return Outcome(_conclusion(texts), tuple(files)[-MAX_FILES:], passed, failed)
+
+
+def is_announcement(text: str) -> bool:
+    """Return whether a text begins with what is to be done next, or is just done: it says no outcome."""
+    return bool(_LOOKS.match(text) or _ANNOUNCES.match(text) or _DOES.match(text))
 
 
 def first_commit(messages: Iterable[Spoken]) -> str:
@@ -225,7 +236,7 @@ def _conclusion(texts: list[str]) -> str:
 
 def _telling(text: str, announces: re.Pattern[str]) -> list[str]:
     """Return the sentences of a text that say something, those under the heading of its conclusion first."""
-    plain = _FENCED.sub("\n", text)
+    plain = _FENCED.sub("\n", _LINE_OF_CODE.sub(r" `\1`\n", text))
     if heading := _CONCLUDES.search(plain):
         plain = f"{plain[heading.start() :]}\n\n{plain[: heading.start()]}"
     sentences = [

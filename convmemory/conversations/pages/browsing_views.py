@@ -90,6 +90,7 @@ def library(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "shelves": shelves,
         "next_cursor": following,
+        "more_url": f"{reverse('library')}?{keep}&cursor={following}".replace("?&", "?"),
         "choice": choice,
         "keep": keep,
         "last_shelf": request.GET.get("shelf", ""),
@@ -291,11 +292,7 @@ def statistics(request: PageRequest) -> HttpResponse:
     figures = statistics_of(caller=request.caller, months=asked if asked in RANGES else MONTHS_SHOWN)
     if figures.uncounted:
         enqueue_count(request.caller.archive_id)
-    context = {
-        "statistics": figures,
-        "ranges": RANGES,
-        "projects": [(row, project_name(row.name) or row.name) for row in figures.projects],
-    }
+    context = {"statistics": figures, "ranges": RANGES}
     is_part = request.htmx and request.htmx.target != "main"
     template = "conversations/statistics.html#figures" if is_part else "conversations/statistics.html"
     return render(request, template, context)

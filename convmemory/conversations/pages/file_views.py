@@ -58,8 +58,9 @@ class ShownLine:
 @require_safe
 @in_archive
 def files(request: PageRequest, conversation_id: int | None = None) -> HttpResponse:
-    """Render the files that a project or a conversation edited; without either, the projects to choose from."""
+    """Render the files that a project, a conversation or a `turn` of it edited; without any, the projects."""
     project, conversation = _asked(request, conversation_id)
+    turn = parse_number(request.GET.get("turn", "")) if conversation else None
     contains = request.GET.get("contains", "").strip()[:300]
     context: dict[str, Any] = {"project": project, "conversation": conversation, "contains": contains}
     context["project_name"] = project_name(project) or project
@@ -67,18 +68,24 @@ def files(request: PageRequest, conversation_id: int | None = None) -> HttpRespo
         named = ((name, project_name(name) or name, count) for name, count in projects_of(caller=request.caller))
         return render(request, "conversations/files.html", context | {"projects": list(named)})
     offset = min(parse_number(request.GET.get("from", "")) or 0, MAX_OFFSET)
-    rows, following = files_in(
-        _edits(request, project, conversation), contains=contains, limit=FILES_SHOWN, offset=offset
-    )
-    keep = {"project": project if conversation is None else "", "contains": contains, "from": following}
+    edits = _edits(request, project, conversation)
+    if turn is not None:
+        edits = edits.filter(turn_number=turn)
+    rows, following = files_in(edits, contains=contains, limit=FILES_SHOWN, offset=offset)
+    kept: dict[str, Any] = {"project": project} if conversation is None else {"turn": turn} if turn is not None else {}
+    keep = kept | {"contains": contains, "from": following}
     address = reverse("conversation-files", args=[conversation.pk]) if conversation else reverse("files")
     of_project = {} if conversation else {"project": project}
     one = reverse("conversation-file", args=[conversation.pk]) if conversation else reverse("file")
     context |= {
         "rows": rows,
         "address": address,
+        "turn": turn,
+        "kept": kept.items(),
         "file_address": f"{one}?{urlencode({**of_project, 'path': ''})}",
-        "next": f"{address}?{urlencode({name: value for name, value in keep.items() if value})}" if following else "",
+        "next": f"{address}?{urlencode({name: value for name, value in keep.items() if value != ''})}"
+        if following
+        else "",
     }
     return render(request, "conversations/files.html", context)
 

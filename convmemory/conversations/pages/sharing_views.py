@@ -81,12 +81,13 @@ def share(request: PageRequest, conversation_id: int) -> HttpResponse:
         request.POST or None, initial={"turn": None if turn is None else turn + 1}, turn_count=row.turn_count
     )
     if request.method == "POST" and form.is_valid():
-        sharing.create_link(caller=request.caller, conversation_id=row.pk, **form.values())
+        made, _token = sharing.create_link(caller=request.caller, conversation_id=row.pk, **form.values())
         messages.success(request, _("The link is made: copy it from the list."))
-        return redirect("share-conversation", row.pk)
+        return redirect(f"{reverse('share-conversation', args=[row.pk])}?made={made.id}")
     context = {
         "conversation": row,
         "form": form,
+        "made": parse_number(request.GET.get("made", "")),
         "links": _with_addresses(request, sharing.links_of(caller=request.caller, conversation_id=row.pk)),
         "is_off": config.sharing == "off",
         "rule": rule_of_server(),

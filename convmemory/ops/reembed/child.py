@@ -46,7 +46,6 @@ def step(space_id: int, source_id: int) -> StepResult:
     from convmemory.core.logs import safe_message
     from convmemory.embeddings.models import EmbeddingSpace
     from search.indexing.active import index_source
-    from search.indexing.building import build_source
     from search.models import Source
 
     deadline = time.monotonic() + SLICE_S
@@ -56,10 +55,8 @@ def step(space_id: int, source_id: int) -> StepResult:
         if archive_id is None:  # the source was deleted meanwhile
             return StepResult(finished=True)
         with acting_for(archive_id):
-            if space.is_active:
-                done = index_source(archive_id=archive_id, source_id=source_id, deadline=deadline)
-            else:
-                done = build_source(archive_id=archive_id, source_id=source_id, space=space, deadline=deadline)
+            building = None if space.is_active else space
+            done = index_source(archive_id=archive_id, source_id=source_id, deadline=deadline, building=building)
     except EmbedderUnavailable as error:
         return StepResult(finished=False, unavailable=str(error))
     except Exception as error:  # one bad source must not stop the others; it is reported

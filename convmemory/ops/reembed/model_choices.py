@@ -11,18 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.embeddings.default_model import default_folder
 from convmemory.embeddings.embedder import Embedder, ModelCard
 from convmemory.embeddings.local import LocalSentenceEmbedder
 from convmemory.embeddings.model_folder import (
     BERT_WEIGHTS,
-    DEFAULT_MODEL,
     GRAPH_FOLDER,
     GRAPH_SUFFIX,
-    ModelFiles,
+    INCLUDED_MODELS,
 )
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.onnx_graph import write_int8
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.spaces import active_space, open_embedder, space_key
 from convmemory.ops import capacity
@@ -36,7 +33,6 @@ VECTOR_TABLES = frozenset(
         "search_itemembedding",
         "search_passage",
         "search_binarycodeblock",
-        "search_tokenvectors",
     }
 )
 
@@ -68,7 +64,7 @@ class Choice:
 
 
 def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
-    """Yield the default model, the active one, and those at `paths`, each a model or a folder of models."""
+    """Yield the included models, the active one, and those at `paths`, each a model or a folder of models."""
     active = active_space()
     settings = EmbeddingOptions.from_settings()
     places = [settings.model_path] if settings.provider == LOCAL and settings.model_path else []
@@ -79,15 +75,9 @@ def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
         places += [each for each in inside if looks_like_a_model(each) or each == path]
     chosen = [target_options(model=str(folder)) for folder in dict.fromkeys(places)]
     endpoint = [settings] if settings.provider != LOCAL else []
-    default = replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=None, dimensions=0)
-    for options in [*endpoint, default, *chosen]:
+    included = [target_options(provider=LOCAL, model=name) for name in INCLUDED_MODELS]
+    for options in [*endpoint, *included, *chosen]:
         yield _choice(options, active)
-
-
-def write_int8_default(target: Path) -> None:
-    """Write the default model with 8-bit weights as a folder. Raises: like `write_int8`."""
-    files = ModelFiles.of_bert(default_folder())
-    write_int8(files, target.expanduser(), cache_folder=EmbeddingOptions.from_settings().cache_folder)
 
 
 def looks_like_a_model(path: Path) -> bool:

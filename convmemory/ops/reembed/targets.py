@@ -13,7 +13,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import masked
 from convmemory.embeddings import openai_models
 from convmemory.embeddings.embedder import Embedder, TokenEmbedder
-from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.model_folder import DEFAULT_MODEL, INCLUDED_MODELS
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_models import KNOWN_MODELS
 from convmemory.embeddings.options import LOCAL, NO_TOKENS, OPENAI, EmbeddingOptions
@@ -44,14 +44,20 @@ def target_options(
             )
         if not model and settings.provider == LOCAL:
             return replace(settings, dimensions=dimensions or settings.dimensions)
-        if folder is None and model not in ("", DEFAULT_MODEL):
+        if folder is None and model not in ("", *INCLUDED_MODELS):
             raise InvalidInput(
-                f"--model {model} is neither a folder nor {DEFAULT_MODEL}: give the path of a model's folder, "
-                f"or --provider {OPENAI} for a model behind an endpoint."
+                f"--model {model} is neither a folder nor {' or '.join(INCLUDED_MODELS)}: give the path of a model's "
+                f"folder, or --provider {OPENAI} for a model behind an endpoint."
             )
         same_model = settings.provider == LOCAL and folder == settings.model_path
         kept = settings.dimensions if same_model else 0
-        return replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=folder, dimensions=dimensions or kept)
+        return replace(
+            settings,
+            provider=LOCAL,
+            model=model if model in INCLUDED_MODELS and not folder else DEFAULT_MODEL,
+            model_path=folder,
+            dimensions=dimensions or kept,
+        )
     if folder:
         raise InvalidInput(f"--model {model} is a folder: leave --provider out, or use --provider {LOCAL}.")
     same_model = settings.provider == OPENAI and model in ("", settings.model)
@@ -94,11 +100,13 @@ def try_models(embedder: Embedder) -> None:
 
 def settings_for(space: EmbeddingSpace) -> list[str]:
     """Return the environment variables that would configure the models of `space`."""
-    tokens = DEFAULT_MODEL if space.token_model == DEFAULT_MODEL else space.token_location or NO_TOKENS
+    tokens = space.token_model if space.token_model in INCLUDED_MODELS else space.token_location or NO_TOKENS
     lines = [f"EMBEDDING_PROVIDER={space.provider}"]
     if space.provider == LOCAL:
-        lines += [f"EMBEDDING_MODEL={DEFAULT_MODEL}", f"EMBEDDING_MODEL_PATH={space.location}"]
-        if space.model != DEFAULT_MODEL:
+        is_included = space.model in INCLUDED_MODELS
+        model = space.model if is_included else DEFAULT_MODEL
+        lines += [f"EMBEDDING_MODEL={model}", f"EMBEDDING_MODEL_PATH={space.location}"]
+        if not is_included:
             lines.append(f"EMBEDDING_DIMENSIONS={space.dimensions}")
     else:
         lines += [f"EMBEDDING_MODEL={space.model}", f"EMBEDDING_DIMENSIONS={space.dimensions}"]
@@ -108,7 +116,7 @@ def settings_for(space: EmbeddingSpace) -> list[str]:
 
 
 def _provider_of(model: str, folder: Path | None, base_url: str, settings: EmbeddingOptions) -> str:
-    if folder or model == DEFAULT_MODEL:
+    if folder or model in INCLUDED_MODELS:
         return LOCAL
     if base_url or model in KNOWN_MODELS:
         return OPENAI

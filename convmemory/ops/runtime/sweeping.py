@@ -4,6 +4,7 @@ The quick sweep checks index states only and runs every minute; the deep one rea
 once on several machines: all they do is conditional or idempotent.
 """
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from convmemory.accounts.sessions import forget_expired_sessions
 from convmemory.accounts.space_invitations import forget_old_invitations
 from convmemory.conversations.messages.numbering import renew_outcomes
 from convmemory.conversations.messages.responses import release_abandoned_responses
+from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.files.work_folders import sweep_work_folders
 from convmemory.core.measuring import Measurement, report
 from convmemory.core.postgres.archives import for_all_archives
@@ -24,11 +26,11 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from convmemory.ops.privacy.storage_sums import MAX_S, reconcile_added, reconcile_storage
 from convmemory.ops.privacy.stored_files import sweep_orphans
+from convmemory.ops.reembed.moving import move_to_default
 from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
     delete_orphans,
-    drop_used_set_aside,
     find_damage,
     mark_damage,
     reconcile_sources,
@@ -38,6 +40,8 @@ from search.indexing.sweeping import (
 BATCH = 200
 KEPT_RUNS = 3_000  # two days of quick sweeps
 KEPT_FAILURES = 1_000  # django-q itself never deletes failed tasks
+
+logger = logging.getLogger(__name__)
 
 Enqueue = Callable[[Collection[int]], None]
 
@@ -53,7 +57,13 @@ class Swept:
 def sweep(*, enqueue: Enqueue) -> SweepRun:
     """Find missed and stuck work; `enqueue` enqueues the indexing of sources."""
     missed = _in_all_archives(lambda: _enqueue_all(sources_to_index(limit=BATCH), enqueue))
-    return _run({"missed": missed, "stuck": _in_all_archives(_stuck), "work folders": _work_folders}, deep=False)
+    kinds = {
+        "missed": missed,
+        "stuck": _in_all_archives(_stuck),
+        "work folders": _work_folders,
+        "archives to move": _move,
+    }
+    return _run(kinds, deep=False)
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
@@ -92,7 +102,7 @@ def _stuck() -> Swept:
 
 
 def _orphaned() -> Swept:
-    reconciled = reconcile_sources() + drop_used_set_aside()
+    reconciled = reconcile_sources()
     orphans = sum(count_orphans().values())
     return Swept(orphans + reconciled, reconciled + (delete_orphans() if orphans else 0))
 
@@ -143,6 +153,15 @@ def _files() -> Swept:
 def _work_folders() -> Swept:
     deleted = sweep_work_folders()
     return Swept(deleted, deleted)
+
+
+def _move() -> Swept:
+    try:
+        archives = move_to_default()
+    except EmbedderUnavailable as error:
+        logger.warning("No archive can be moved to the default model: %s", error)
+        return Swept()
+    return Swept(archives, archives)
 
 
 def _storage() -> Swept:

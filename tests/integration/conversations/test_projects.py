@@ -7,6 +7,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import ConversationDraft
 from convmemory.conversations.messages.ingest import create_conversation
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.names import nearest_names
 from convmemory.conversations.projects import current_name, projects_of, rename_project, undo_rename
 from convmemory.core.errors import InvalidInput, NotFound
 from search.models import Source
@@ -62,3 +63,9 @@ def test_renaming_of_unknown_or_foreign_project_is_refused(owner: User) -> None:
     for name in ("", "stove", "\x00"):
         with pytest.raises(InvalidInput):
             rename_project(caller=Caller.of(owner), project="/srv/stove", name=name)
+
+
+def test_nearest_names_are_all_projects_with_the_last_part(owner: User) -> None:
+    for project in ("/home/ada/barn", "/srv/bill/barn", "/srv/bar"):
+        stored(owner, project)
+    assert nearest_names(owner.pk, "project", "barn") == ["/home/ada/barn", "/srv/bill/barn", "/srv/bar"]

@@ -1,6 +1,7 @@
 """Statistics: what is counted of messages, when it is counted again, and what the page adds up."""
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,11 +11,14 @@ from pytest_django import DjangoAssertNumQueries
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.browsing import LibraryChoice, page_of_shelves
 from convmemory.conversations.messages import ingest
-from convmemory.conversations.messages.drafts import MessageDraft
+from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.messages.numbering import renew_outcomes, set_usages
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart
-from convmemory.conversations.models import Figures
-from convmemory.conversations.statistics import count_changed, statistics_of, uncounted
+from convmemory.conversations.messages.usage import Usage
+from convmemory.conversations.models import Conversation, Figures, Message
+from convmemory.conversations.statistics import Tokens, count_changed, statistics_of, uncounted
 from convmemory.conversations.tasks import count_for_statistics
+from convmemory.core.acting import acting_for
 from convmemory.core.queue.fair_queue import asked_for
 from convmemory.core.templatetags.texts import short_count
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
@@ -40,10 +44,12 @@ def test_messages_models_and_tools_are_counted_and_added_up(owner: User) -> None
     assert count_changed(archive_id=owner.pk) == 2
     found = statistics_of(caller=Caller.of(owner), today=TODAY)
     assert (found.conversations, found.turns, found.messages, found.uncounted) == (2, 3, 6, 0)
-    assert [(row.name, row.count, row.share) for row in found.models] == [("large", 2, 100), ("small", 1, 50)]
-    assert [(row.name, row.count) for row in found.tools] == [("Bash", 3)]
-    assert [(row.name, row.count) for row in found.agents] == [("codex", 2)]
-    assert [(row.name, row.count) for row in found.projects] == [("/src/mill", 1)]
+    charts = {chart.id: chart.rows for chart in found.charts}
+    assert [(row.name, row.count, row.share) for row in charts["by-model"]] == [("large", 2, 100), ("small", 1, 50)]
+    assert [(row.name, row.count) for row in charts["by-tool"]] == [("Bash", 3)]
+    assert [(row.name, row.count) for row in charts["by-agent"]] == [("codex", 2)]
+    assert [(row.name, row.label, row.count) for row in charts["by-project"]] == [("/src/mill", "mill", 1)]
+    assert "used-by-agent" not in charts  # nothing reports tokens
     characters = 6 * len("twelve chars") + 3 * len('{"a": "b"}')
     assert found.tokens == characters // 4
     march = found.months[-1]
@@ -73,6 +79,93 @@ def test_task_counts_everything_and_can_run_twice(owner: User) -> None:
         make_conversation(owner, exchange(("q", "a")))
     assert count_for_statistics(archive_id=owner.pk) == {"counted": 25}
     assert count_for_statistics(archive_id=owner.pk) == {"counted": 0}
+
+
+def spent(day: int, hour: int, usage: Usage | None, model: str = "large") -> list[MessageDraft]:
+    at = datetime(2026, 3, day, hour, tzinfo=UTC)
+    return [user_says("q", created_at=at), assistant_says("a", created_at=at, model=model, usage=usage)]
+
+
+def test_tokens_are_summed_by_model_program_and_month_and_tell_how_many_answers_report_them(owner: User) -> None:
+    make_conversation(owner, [*spent(1, 9, Usage(100, 10, 80)), *spent(2, 9, None)], agent="codex")
+    make_conversation(owner, spent(2, 9, Usage(1_000, 20), model="small"), source="chatgpt")
+    make_conversation(owner, spent(3, 9, None), agent="silent")
+    # Two messages of one request: an answer that a tool's result divides.
+    make_conversation(owner, spent(4, 9, Usage(7, 1, 0, "r")) + spent(4, 9, Usage(7, 5, 0, "r")), agent="codex")
+    make_conversation(make_user(), spent(3, 9, Usage(9_999, 9_999)), agent="codex")
+    count_changed(archive_id=owner.pk)
+    shown = statistics_of(caller=Caller.of(owner), today=TODAY)
+    assert shown.used == Tokens(answers=6, reported=4, input=1_107, output=35, cached=80)
+    assert shown.used.sentence == "1.1k in, 7% cached, 35 out, in 4 of 6 answers"
+    assert [month.tokens for month in shown.months_used][-2:] == [0, 1_142]
+    assert shown.months_used[-1].sentence == shown.used.sentence
+    charts = {chart.id: chart.rows for chart in shown.charts}
+    assert [(row.name, row.tokens) for row in charts["by-model"]] == [
+        ("large", Tokens(5, 3, 107, 15, 80)),
+        ("small", Tokens(1, 1, 1_000, 20, 0)),
+    ]
+    assert [(row.name, row.count, row.tokens.answers) for row in charts["used-by-agent"]] == [
+        ("chatgpt", 1_020, 1),
+        ("codex", 122, 4),
+    ]
+
+
+def test_hours_are_those_of_time_zone_of_pages(owner: User, settings: Any) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    make_conversation(owner, [*spent(1, 23, None), *spent(4, 9, None), *spent(4, 9, None)])  # a Sunday, a Wednesday
+    make_conversation(owner, exchange(("no date", "none")))
+    count_changed(archive_id=owner.pk)
+    week = statistics_of(caller=Caller.of(owner), today=TODAY).weekdays
+    busy = [(day.name, hour.label, hour.messages, hour.share) for day in week for hour in day.hours if hour.messages]
+    dated = [row for row in busy if row[:2] in (("Mon", "00"), ("Wed", "10"))]
+    assert dated == [("Mon", "00", 2, 50), ("Wed", "10", 4, 100)]
+
+
+def test_counts_of_older_version_are_left_out_until_they_are_renewed(owner: User) -> None:
+    make_conversation(owner, spent(1, 9, Usage(100, 10)))
+    count_changed(archive_id=owner.pk)
+    Figures.objects.update(hours=None, spoken_by={"large": 1})
+    before = statistics_of(caller=Caller.of(owner), today=TODAY)
+    assert (before.uncounted, before.used.reported, before.weekdays) == (1, 0, [])
+    assert count_changed(archive_id=owner.pk) == 1
+    assert statistics_of(caller=Caller.of(owner), today=TODAY).used.input == 100
+
+
+def test_usages_are_read_from_source_lines_of_older_versions_and_from_later_imports(owner: User) -> None:
+    line = b'{"type": "assistant", "message": {"id": "m", "usage": {"input_tokens": 3, "output_tokens": 4}}}'
+    draft = ConversationDraft(
+        [user_says("q", source_key="1"), assistant_says("a", source_key="2", raw=line)], source="s", source_id="1"
+    )
+    stored = ingest.create_conversation(caller=Caller.of(owner), draft=draft)
+    reported = {"input": 3, "output": 4, "request": "m"}
+    answers = Message.objects.filter(conversation=stored, role="assistant")
+    assert answers.get().usage == reported
+
+    def forget() -> None:
+        count_changed(archive_id=owner.pk)
+        answers.update(usage=None)
+
+    forget()
+    Conversation.objects.update(outcome_version=4)
+    assert renew_outcomes(limit=5) == 1
+    assert answers.get().usage == reported
+    assert uncounted(caller=Caller.of(owner)) == 1
+
+    forget()
+    assert ingest.sync_conversation(caller=Caller.of(owner), draft=draft).unchanged == 2
+    assert answers.get().usage == reported
+    assert uncounted(caller=Caller.of(owner)) == 1
+
+
+def test_database_shows_no_other_owner_s_figures(owner: User) -> None:
+    make_conversation(owner, spent(1, 9, Usage(100, 10)), agent="secret", project="/secret")
+    count_changed(archive_id=owner.pk)
+    with acting_for(make_user().pk):  # a caller of the wrong archive: policies are what is left
+        shown = statistics_of(caller=Caller.for_archive(owner.pk), today=TODAY)
+        assert (shown.conversations, shown.messages, shown.used, shown.weekdays) == (0, 0, Tokens(), [])
+        assert shown.charts == []
+        set_usages(Conversation(pk=1, archive_id=owner.pk), {1: Usage(1, 1)})
+    assert statistics_of(caller=Caller.of(owner), today=TODAY).used.input == 100
 
 
 def test_damaged_dates_and_empty_conversations_do_no_harm(owner: User) -> None:

@@ -23,7 +23,7 @@ from convmemory.documents.models import Document, Section
 from convmemory.moving.carrying import CARRIED, carry
 from convmemory.ops.privacy.ownership import foreign_keys, owned_tables
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, Source, TokenVectors
+from search.models import Item, ItemEmbedding, Passage, Source
 from search.query import SearchQuery
 from search.searching import search
 from summaries.models import ConversationSummary
@@ -53,8 +53,7 @@ MESSAGES = [
 ]
 VECTORS = (
     (ItemEmbedding, ("item_number", "chunk_number", "embedding")),
-    (Passage, ("item_number", "start", "part_index", "content_hash", "code")),
-    (TokenVectors, ("passage__item_number", "passage__start", "passage__part_index", "vectors")),
+    (Passage, ("item_number", "start", "part_index", "kind", "content_hash", "code", "tokens")),
 )
 
 
@@ -292,4 +291,4 @@ def test_every_table_of_conversation_or_document_is_carried_or_dropped_on_purpos
         "conversations.HiddenKey", "conversations.ImportedConversation", "conversations.KeptConversation",
         "documents.ConversationDocument", "memory.MessageEmbedding",
     }  # fmt: skip
-    assert carried - naming == {"search.SetAsidePassage"}
+    assert carried - naming == {"search.Passage"}

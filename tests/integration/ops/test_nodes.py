@@ -37,7 +37,7 @@ from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, TokenVectors
+from search.models import Item, ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.factories import add_member, exchange, make_user
 from tests.support.nodes import CITUS_URL, Place, database_with_nodes, nodes_in_use
@@ -184,7 +184,7 @@ def test_sweeps_and_doctor_reach_every_group(before: Before) -> None:
         list(for_all_archives(renumber))
         run = deep_sweep(enqueue=lambda ids: None)
         assert run.fixed["orphaned"] >= len(NAMES)
-        assert 70 not in set(TokenVectors.objects.values_list("passage__item_number", flat=True))
+        assert 70 not in set(Passage.objects.values_list("item_number", flat=True))
         while work():
             pass
         areas = (database_area.DATABASE, database_area.INDEXES, rows_area.AREA)

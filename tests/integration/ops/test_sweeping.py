@@ -13,7 +13,7 @@ from convmemory.ops import tasks
 from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules, sweeping
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, SourceIndex, TokenVectors
+from search.models import Item, ItemEmbedding, Passage, SourceIndex
 from tests.factories import caller_for, exchange, make_conversation, make_user, source_id, user_says
 from tests.support.queue import drop_all, queued
 
@@ -84,7 +84,7 @@ def test_rows_of_turns_that_are_gone_are_deleted() -> None:
     passages = Passage.objects.filter(item_number=7).count()
     run = deep()
     assert run.fixed["orphaned"] == 1 + 1 + passages
-    assert set(TokenVectors.objects.values_list("passage__item_number", flat=True)) == {0}
+    assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
     assert Item.objects.filter(source=source_id(conversation)).count() == 1
 
 
@@ -121,8 +121,8 @@ def test_sweeps_are_scheduled_and_find_missed_work() -> None:
     make_conversation(make_user(), exchange(*PAIRS))
     drop_all()
     assert tasks.sweep() == {
-        "found": {"missed": 1, "stuck": 0, "work folders": 0},
-        "fixed": {"missed": 1, "stuck": 0, "work folders": 0},
+        "found": {"missed": 1, "stuck": 0, "work folders": 0, "archives to move": 0},
+        "fixed": {"missed": 1, "stuck": 0, "work folders": 0, "archives to move": 0},
     }
     assert len(queued("search.tasks.index")) == 1
     assert tasks.deep_sweep()["found"]["orphaned"] == 0

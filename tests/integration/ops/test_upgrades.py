@@ -70,8 +70,8 @@ COLUMNS = {"accounts_spacemember": {"space_id": "archive_id"}}
 NEW: dict[str, dict[str, Any]] = {
     "core_ownertask": {"person_id": None},
     "conversations_conversation": {"additions": {}, "repository": "", "worktree": "", "outcome_version": None},
-    "conversations_figures": {"points": None},
-    "conversations_message": {"outcome": None},
+    "conversations_figures": {"hours": None, "points": None},
+    "conversations_message": {"outcome": None, "usage": None},
     "conversations_keptupload": {"added_by": None},
     "conversations_storeduse": {"added_bytes": 0, "added_turns": 0, "added_documents": 0},
     "documents_document": {"added_by": None, "coverage": [], "folder": "", "tags": []},
@@ -85,6 +85,8 @@ NEW: dict[str, dict[str, Any]] = {
 NOT_KEPT = {
     "accounts_sharedspace": "rows of accounts_archive, compared apart",
     "search_binarycodeblock": "packed anew, of the codes of passages and items",
+    "search_tokenvectors": "in the rows of passages, compared apart",
+    "search_setasidepassage": "of objects in the trash, which are embedded again when they are put back",
     "core_ownerposition": "gone: a task waits in one table alone",
     "core_ownerservice": "whose turn it is: begins anew, by persons and archives",
     "django_q_ormq": "tasks of the installation, which schedules and sweeps enqueue again",
@@ -181,8 +183,7 @@ def stored_rows() -> Rows:
 MADE_ANEW = {
     "conversations_message": {"contents"},
     "search_source": {"title_words"},
-    "search_passage": {"embedding", "code"},
-    "search_setasidepassage": {"embedding", "code"},
+    "search_passage": {"embedding", "code", "tokens"},
     "search_itemembedding": {"code"},
     "search_sourceindex": {"newest_vector"},
 }
@@ -277,10 +278,11 @@ def assert_upgraded(before: Rows, made_from_nothing: Shape) -> None:
         for key, row in spaces.items()
     ]
     assert sorted(after["accounts_archive"], key=lambda row: int(row["id"])) == [*own[:4], *shared, *own[4:]]
-    for table in ("search_passage", "search_setasidepassage"):
-        codes = {row["id"]: bytes.fromhex(row["code"].removeprefix("\\x")) for row in after[table]}
-        vectors = np.array([json.loads(row["embedding"]) for row in before[table]], np.float32)
-        assert [codes[row["id"]] for row in before[table]] == encode(vectors)
+    codes = {row["id"]: bytes.fromhex(row["code"].removeprefix("\\x")) for row in after["search_passage"]}
+    vectors = np.array([json.loads(row["embedding"]) for row in before["search_passage"]], np.float32)
+    assert [codes[row["id"]] for row in before["search_passage"]] == encode(vectors)
+    tokens = {row["id"]: row["tokens"] for row in after["search_passage"] if row["tokens"]}
+    assert tokens == {row["passage_id"]: row["vectors"] for row in before["search_tokenvectors"]}
     packed = b"".join(bytes(code) for (code,) in rows("SELECT codes FROM search_binarycodeblock"))
     assert len(packed) == (len(before["search_passage"]) + len(before["search_itemembedding"])) * short_bytes(384)
     built = shape()

@@ -26,8 +26,8 @@ from convmemory.documents import library
 from convmemory.documents.models import Document
 from convmemory.retention import tasks, trash
 from search.adapters.conversations import index_conversation
-from search.indexing.sweeping import drop_used_set_aside, reconcile_sources
-from search.models import Passage, SetAsidePassage, Source
+from search.indexing.sweeping import reconcile_sources
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source
 from search.query import SearchQuery
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
@@ -77,7 +77,8 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     assert not Conversation.objects.exists()
     assert curating.tag_counts(caller=Caller.of(owner)) == []
     assert statistics_of(caller=Caller.of(owner)).messages == 0
-    assert (Source.objects.count(), Passage.objects.count(), Figures.objects.count()) == (0, 0, 0)
+    assert [model.objects.count() for model in (Item, ItemEmbedding, BinaryCodeBlock, Figures)] == [0, 0, 0, 0]
+    assert (Source.objects.get().title, Source.objects.get().version, Passage.objects.count()) == ("", 0, passages)
     assert reconcile_sources() == 0  # the sweep does not bring it back
     assert count_changed(archive_id=owner.pk) == 0
     (row,), following = trash.page_of_trash(caller=Caller.of(owner), limit=10)
@@ -93,8 +94,7 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     assert list(Message.objects.values_list("pk", "turn_number")) == messages
     assert curating.tag_counts(caller=Caller.of(owner)) == [("clay", 1)]
     assert trash.page_of_trash(caller=Caller.of(owner), limit=10) == ([], None)
-    assert drop_used_set_aside() > 0
-    assert not SetAsidePassage.objects.exists()
+    assert reconcile_sources() == 0
 
 
 def test_trash_is_listed_latest_first_in_pages_that_end(owner: User) -> None:
@@ -173,7 +173,8 @@ def test_due_things_are_deleted_with_their_bytes(
         assert tasks.delete_due(archive_id=owner.pk) == {"finished": True}
     assert list(Conversation.with_trash.values_list("pk", flat=True)) == [kept.pk]
     assert not Document.with_trash.exists()
-    assert not SetAsidePassage.objects.exists()
+    assert Source.objects.get().object_id == kept.pk  # without passages: it was never indexed
+    assert not Passage.objects.exists()
     assert not document.file.storage.exists(str(document.file))
     assert use_of_storage(archive_id=owner.pk).stored == kept.stored_bytes
 

@@ -116,7 +116,7 @@ def test_new_source_is_exported_and_erased(owner: User, tmp_path: Path) -> None:
     assert {json.loads(line)["kind"] for line in lines} == {"conversation", "diary"}
     assert erase_user(user=owner).finished
     with connection.cursor() as cursor:
-        for table in ("tests_entry", "search_source", "search_item", "search_passage", "search_tokenvectors"):
+        for table in ("tests_entry", "search_source", "search_item", "search_passage"):
             cursor.execute(f"SELECT count(*) FROM {table}")
             assert cursor.fetchone() == (0,), table
 

@@ -17,14 +17,15 @@ from convmemory.embeddings.spaces import active_space
 from memory.embedding import embed_messages, request_embeddings
 from search.indexing import active
 from search.indexing.active import index_source
-from search.indexing.building import build_source
-from search.models import Item, Passage, Source, SourceIndex
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, PostingBlock, SourceIndex
 from search.vectors import passages
 from tests.factories import exchange, make_conversation, make_user, source_id
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PAIRS = [(f"What is planet {n} made of?", f"Planet {n} is made of rock.") for n in range(3)]
+OF_SEARCH = (Item, ItemEmbedding, BinaryCodeBlock, PostingBlock, SourceIndex)
+"""The tables that have no rows of what is in the trash."""
 Change = Callable[[], object]
 
 
@@ -61,7 +62,7 @@ def test_indexing_deleted_conversation_ends_without_error(
     Item.objects.all().delete()  # so that their words are missing
     before(monkeypatch, place, name, delete(owner, conversation))
     assert index_source(archive_id=conversation.archive_id, source_id=source_id(conversation)).finished
-    assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
+    assert not any(model.objects.exists() for model in (*OF_SEARCH, Passage))
 
 
 def test_building_space_for_deleted_conversation_ends_without_error(
@@ -72,7 +73,8 @@ def test_building_space_for_deleted_conversation_ends_without_error(
     EmbeddingSpace.objects.update(is_active=False)
     EmbeddingSpace.objects.create(provider="local", model="another", dimensions=8, recipe_version=1, is_active=True)
     before(monkeypatch, passages, "embed", delete(owner, conversation))
-    assert build_source(archive_id=conversation.archive_id, source_id=source_id(conversation), space=space).finished
+    done = index_source(archive_id=conversation.archive_id, source_id=source_id(conversation), building=space)
+    assert done.finished
 
 
 def test_embedding_messages_of_deleted_conversation_ends_without_error(
@@ -105,7 +107,7 @@ def test_deletion_waits_for_what_is_being_written(owner: User, monkeypatch: pyte
     with ThreadPoolExecutor(1) as pool:
         assert index_source(archive_id=conversation.archive_id, source_id=source_id(conversation)).finished
         assert deletions[0].exception() is None
-    assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
+    assert not any(model.objects.exists() for model in OF_SEARCH)
 
 
 def somebody_waits_for_a_lock() -> bool:

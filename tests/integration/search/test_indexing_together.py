@@ -53,7 +53,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def rows_of(conversation: Conversation) -> Mapping[str, Any]:
-    columns = ("element_id", "item_number", "start", "end", "content_hash", "token_count", "tokens__vectors")
+    columns = ("element_id", "item_number", "start", "end", "content_hash", "token_count", "tokens")
     rows = Passage.objects.filter(source=source_id(conversation)).order_by("pk").values_list(*columns)
     vectors = ItemEmbedding.objects.filter(source=source_id(conversation)).values_list("item_number", "content_hash")
     return {"passages": list(rows), "vectors": sorted(vectors)}

@@ -17,12 +17,11 @@ from convmemory.embeddings.spaces import active_space
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock
 from search.query import SearchQuery
 from search.retrieval.plans import (
+    BY_INDEX_ALONE,
     CODES_INDEX,
-    MOMENTS_INDEX,
     POSTINGS_INDEX,
     corpus_plan,
     is_vacuumed,
-    moments_plan,
     plan_of,
     queries_without_index,
 )
@@ -88,7 +87,9 @@ def dropped(index: str) -> Iterator[None]:
 class TestFewPassages:
     def test_when_items_were_written_is_read_from_index_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
-            assert f"Index Only Scan using {MOMENTS_INDEX}" in moments_plan(owner.pk)
+            statement = load_sql("search.retrieval", "owner_moments")
+            plan = plan_of(statement, {"owner": owner.pk}, BY_INDEX_ALONE, archive_id=owner.pk)
+            assert "Index Only Scan using item_moments" in plan
 
     def test_digests_of_blocks_are_read_from_indexes_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
+from convmemory.push.hook import MIN_RELEVANCE
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from search.searching import MODES, SearchQuery, search
@@ -65,6 +68,18 @@ def test_chat_here_without_memory_comes_behind_turn_that_answered(owner: User, a
     chat = [user_says(ASKED, created_at=MAY), assistant_says("I cannot know that.", created_at=MAY)]
     again = indexed(owner, chat, source="chat")
     assert found(owner)[:2] == [answered.pk, again.pk]
+
+
+def test_question_asked_before_is_answered_at_bar_of_hook_in_archive_of_few_turns(owner: User) -> None:
+    def answered(asked: str) -> bool | None:
+        return recall(caller=Caller.of(owner), query=RecallQuery(asked, min_relevance=MIN_RELEVANCE)).answered
+
+    for _ in range(4):
+        indexed(owner, exchange((ASKED, "The fuse F14, ten amps.")))
+        assert answered(ASKED)
+    steering = (Path(settings.BASE_DIR) / "tests/retrieval/steering.txt").read_text(encoding="utf-8").splitlines()
+    indexed(owner, exchange((steering[0], "Done.")))
+    assert [text for text in steering[::12] if answered(text)] == []
 
 
 def test_recall_brings_answer_before_repeated_question(owner: User, answered: Conversation) -> None:

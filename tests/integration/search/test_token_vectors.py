@@ -12,7 +12,7 @@ from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import activate_space, active_space, configured_space, embedder_for
 from search.adapters.conversations import index_conversation
 from search.indexing.batches import read_items
-from search.models import Passage, Source, TokenVectors
+from search.models import Passage, Source
 from search.retrieval.dense import embed_query
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.searching import SearchQuery
@@ -47,8 +47,8 @@ def texts_of(owner: User) -> dict[Any, str]:
 
 
 def kept(owner: User) -> dict[Any, bytes]:
-    rows = TokenVectors.objects.filter(archive_id=owner.pk).values_list("passage__content_hash", "vectors")
-    return {digest: bytes(vectors) for digest, vectors in rows}
+    rows = Passage.objects.filter(archive_id=owner.pk, tokens__isnull=False).values_list("content_hash", "tokens")
+    return {digest: bytes(tokens or b"") for digest, tokens in rows}
 
 
 def test_new_passage_has_one_vector_word() -> None:
@@ -68,7 +68,7 @@ def test_token_vectors_stand_in_their_rows() -> None:
     assert 2_000 < max(len(codes) for codes in kept(owner).values()) < 7_000
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*), count(pg_column_toast_chunk_id(vectors)) FROM search_tokenvectors WHERE owner_id = %s",
+            "SELECT count(*), count(pg_column_toast_chunk_id(tokens)) FROM search_passage WHERE owner_id = %s",
             [owner.pk],
         )
         assert cursor.fetchone() == (2, 0)

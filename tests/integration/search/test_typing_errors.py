@@ -51,6 +51,14 @@ def test_words_with_typing_errors_are_corrected(typed: str, searched: str | None
     assert (correction and correction.text) == searched
 
 
+def test_letter_that_sounds_alike_is_likelier_than_one_left_out() -> None:
+    window = "Die Fenster im Haus sind alt, und nicht alle lassen sich noch öffnen."
+    owner = owner_with(FENCE, (window, window), (window, window))
+    correction = results(owner, "neigbour fense").correction
+    assert correction
+    assert correction.text == "neighbour fence"
+
+
 def test_word_that_resembles_the_stem_of_another_stays_as_typed() -> None:
     owner = owner_with(("Which probe does the kubelet run?", "The liveness probe, with autouse fixtures."))
     assert results(owner, "kubernetes probe").correction is None
@@ -97,6 +105,29 @@ def test_words_that_direct_an_assistant_stay() -> None:
     owner = owner_with(("The lable says misso and wideer.", "These are typing errors."))
     for typed in ("ahora lo mismo", "nimm das wieder"):
         assert correct_typing_errors(owner.pk, typed) is None
+
+
+def test_stop_words_of_any_language_stay() -> None:
+    owner = owner_with(("What are the files unsexe and estuvierax?", "They are of no use."))
+    assert correct_typing_errors(owner.pk, "unsele estuvieray")
+    assert correct_typing_errors(owner.pk, "unsere Wohnung") is None
+    assert correct_typing_errors(owner.pk, "estuviera aqu\u00ed") is None
+
+
+def test_words_that_index_holds_in_another_inflection_stay() -> None:
+    said = (
+        "Die Mietvertr\u00e4ge hat der Anwalt gepr\u00fcft, und der Vertrag mit dem Verwalter liegt bei mir im Schrank."
+    )
+    owner = owner_with(("Wo sind die Unterlagen zu der Wohnung, und wer hat sie gepr\u00fcft?", said))
+    make_conversation(owner, exchange(("What is the file vertragex?", "It is of no use.")))
+    assert correct_typing_errors(owner.pk, "vertragev")
+    assert correct_typing_errors(owner.pk, "Vertr\u00e4gen") is None
+
+
+def test_titles_named_like_query_are_of_words_that_name_something() -> None:
+    owner = owner_with(CLUSTER, title="The other file")
+    assert [title.title for title in results(owner, "other file").titles] == ["The other file"]
+    assert results(owner, "now do the same for the other file").titles == ()
 
 
 def test_excluded_word_stays() -> None:

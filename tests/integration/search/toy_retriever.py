@@ -17,11 +17,8 @@ class NewestRetriever:
     features = (RECENCY,)
     needs_vector = False
 
-    def applies(self, query: PreparedQuery) -> bool:
-        return "newest" in query.text.text
-
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
-        return add_newest_items  # which asks only when it is read
+        return add_newest_items if "newest" in query.text.text else lambda state, corpus: None
 
 
 def add_newest_items(state: SearchState, corpus: Corpus) -> None:

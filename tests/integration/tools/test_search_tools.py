@@ -12,8 +12,9 @@ from convmemory.conversations.messages.parts import TextPart, ThinkingPart, Tool
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.tools.registry import Seen, run_tool
-from convmemory.tools.searching import search_as_text
+from convmemory.tools.searching import _about, _answering, search_as_text
 from search.adapters.conversations import index_conversation
+from search.results.matching import QueryStems
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -331,3 +332,22 @@ def test_messages_that_model_sees_are_excluded_from_recall(owner: User, bakery: 
     assert run_tool("ConversationSearch", {"query": BREAD}, Caller.of(owner), seen=seen)["results"], (
         "other tools are not told"
     )
+
+
+def test_first_line_begins_answer_with_what_query_asks_and_leaves_announcements_and_link_targets_out() -> None:
+    conclusion = (
+        "Removed the cracked shelf from the [kiln plan](/srv/kiln/plan.md:12) and told Berta. The rest of it is as it "
+        "was in spring, with three firings a week, of which two are for bisque and one is for glaze. The pots of the "
+        "school go on the lowest shelf, in two layers, with their lids next to them, as in the year before."
+    )
+    assert _about(QueryStems(dict.fromkeys(["shelf", "pots", "school"], 1.0)), conclusion, 190).startswith(
+        "\u2026 The pots of the school"
+    )
+    assert _about(QueryStems(dict.fromkeys(["kiln", "plan"], 1.0)), conclusion, 190) == conclusion
+    turn: dict[str, Any] = {"user_question": "ok", "passage": "I'm going to look at the plan.", "project": ""}
+    assert _answering(turn | {"outcome": {"conclusion": conclusion}}, is_first=True).startswith(
+        " | answer: Removed the cracked shelf from the kiln plan and told Berta."
+    )
+    same = "**Take** celadon: two coats, and let each of them dry for a day in the cellar."
+    turn |= {"passage": f"{same}\n- no glaze on the foot", "outcome": {"conclusion": same.replace("*", "")}}
+    assert _answering(turn, is_first=True).count("two coats") == 1

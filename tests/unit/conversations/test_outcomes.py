@@ -58,6 +58,10 @@ def test_outcome_has_last_text_changed_files_and_last_commands() -> None:
         (["## Summary\n\n- **Root cause:** Biome\n\n```\ncode\n```\nFixed it."], "Root cause: Biome Fixed it."),
         (["Done."], "Done."),
         (
+            ['The only strategy that is left is:\n\n```json\n"strategy": "manual"\n```\n\nIt makes no commits.'],
+            'The only strategy that is left is: `"strategy": "manual"` It makes no commits.',
+        ),
+        (
             [
                 "Let me look at the workers.",
                 "`bucket` calls `hash()`. I'll use crc32.",

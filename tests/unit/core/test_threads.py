@@ -1,9 +1,11 @@
-"""Threads of tools that hang delay no other work."""
+"""Threads of tools that hang delay no other work, and calls in threads have the language of their caller."""
 
 import asyncio
 import threading
 
-from convmemory.core.threads import in_thread, in_tool_thread
+from django.utils import translation
+
+from convmemory.core.threads import DatabaseThreads, in_thread, in_tool_thread
 
 
 def test_hanging_tools_do_not_delay_other_threads() -> None:
@@ -18,3 +20,14 @@ def test_hanging_tools_do_not_delay_other_threads() -> None:
             assert await asyncio.gather(*tools) == [True] * 20
 
     assert asyncio.run(heartbeat_beside_hanging_tools()) == "beaten"
+
+
+def test_call_runs_in_language_of_its_caller_and_leaves_none_behind() -> None:
+    async def languages() -> list[str | None]:
+        threads = DatabaseThreads(1, "language")
+        with translation.override("de"):
+            german = await threads.run(translation.get_language)
+        with translation.override("en"):
+            return [german, await threads.run(translation.get_language)]
+
+    assert asyncio.run(languages()) == ["de", "en"]

@@ -1,5 +1,6 @@
 """The local embedder: pinned vectors, batches, cutting, names, and what it keeps out of light paths."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -30,14 +31,15 @@ def tiny(tmp_path: Path) -> LocalEmbedder:
     return open_small_model(write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache")
 
 
-def test_default_model_gives_its_canonical_vectors() -> None:
-    vectors = open_local(EmbeddingOptions.from_settings()).embed_passages(list(CANONICAL))
+def test_exact_model_gives_its_canonical_vectors() -> None:
+    exact = replace(EmbeddingOptions.from_settings(), model=model_folder.EXACT_MODEL)
+    vectors = open_local(exact).embed_passages(list(CANONICAL))
     np.testing.assert_allclose(vectors[:, :5], list(CANONICAL.values()), atol=2e-5)
 
 
 def test_default_model_card_gives_name_dimensions_and_licence() -> None:
     card = open_local(EmbeddingOptions.from_settings()).card
-    assert (card.provider, card.model, card.dimensions) == ("local", "all-MiniLM-L6-v2", 384)
+    assert (card.provider, card.model, card.dimensions) == ("local", "all-MiniLM-L6-v2-int8", 384)
     assert (card.max_tokens, card.licence, card.has_token_vectors) == (254, "Apache-2.0", True)
 
 
@@ -141,6 +143,13 @@ def test_other_weights_than_those_of_the_default_model_are_not_downloaded(
         with pytest.raises(EmbedderUnavailable, match="has other weights of acme/tiny than this version uses"):
             default_model.download_default()
     assert not default_model.downloaded_folder().exists()
+
+
+def test_runtime_of_models_keeps_no_id_of_the_machine_and_sends_nothing(tmp_path: Path) -> None:
+    """ONNX Runtime writes its id of the machine as it loads, in the folder from which it sends to its maker."""
+    environment = os.environ | {"HOME": str(tmp_path), "ORT_DISABLE_TELEMETRY": "0"}
+    subprocess.run([sys.executable, "-c", "import convmemory, onnxruntime"], env=environment, check=True)
+    assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.slow

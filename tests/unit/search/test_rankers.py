@@ -1,9 +1,7 @@
 """Linear rankers, their checked weights, and the blend by the length of items."""
 
-import copy
 import json
 from importlib import resources
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,16 +11,22 @@ from convmemory.conversations.filters import Filters
 from search.pipeline import Rankers, second_ranker
 from search.query_text import QueryText
 from search.ranking.rankers import (
-    TABLES,
     BlendedRanker,
     LinearRanker,
     MissingFeature,
-    WeightsError,
-    check_weights,
     long_share,
     weights_of,
 )
-from search.retrieval.candidates import Feature, FeatureTable, item_keys
+from search.retrieval.candidates import (
+    DENSE,
+    EXCHANGES,
+    LATE_INTERACTION,
+    LEXICAL,
+    Feature,
+    FeatureTable,
+    MessageFeature,
+    item_keys,
+)
 from search.retrieval.prepared import PreparedQuery
 
 KEYS = item_keys([1, 1, 2], [0, 1, 0])
@@ -32,42 +36,30 @@ def array(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float32)
 
 
-@pytest.fixture
-def document() -> Any:
+BY_VECTORS = LATE_INTERACTION | DENSE | {Feature.DATE}
+TABLES = {
+    "first_stage": DENSE | LEXICAL | {Feature.DATE},
+    "hybrid": EXCHANGES | BY_VECTORS | LEXICAL,
+    "hybrid_long_items": BY_VECTORS | LEXICAL,
+    "hybrid_people": EXCHANGES | BY_VECTORS | LEXICAL,
+    "full_text": LEXICAL | {Feature.DATE},
+    "semantic": BY_VECTORS,
+    "messages": frozenset(MessageFeature),
+    "messages_full_text": {
+        MessageFeature.WORD_COVERAGE, MessageFeature.BM25, MessageFeature.SPEAKER, MessageFeature.ITEM_SCORE,
+        MessageFeature.NEIGHBOUR_ITEM_SCORE,
+    },
+    "sections": BY_VECTORS | LEXICAL,
+}  # fmt: skip
+
+
+def test_every_table_weighs_exactly_its_features_from_zero_on() -> None:
     text = resources.files("search.ranking").joinpath("weights.json").read_text(encoding="utf-8")
-    return copy.deepcopy(json.loads(text))
-
-
-def test_every_table_weighs_exactly_its_features() -> None:
+    assert json.loads(text)["tables"].keys() == TABLES.keys()
     for name, features in TABLES.items():
-        assert weights_of(name).keys() == features
-
-
-def test_unknown_feature_is_error(document: Any) -> None:
-    document["tables"]["hybrid"]["moon_phase"] = 1.0
-    with pytest.raises(WeightsError, match="moon_phase"):
-        check_weights(document)
-
-
-def test_forgotten_feature_is_error(document: Any) -> None:
-    del document["tables"]["full_text"]["bm25"]
-    with pytest.raises(WeightsError, match="lack bm25"):
-        check_weights(document)
-
-
-@pytest.mark.parametrize("weight", ["2", -0.5, True, None, float("inf")])
-def test_weight_is_number_from_zero_on(document: Any, weight: Any) -> None:
-    document["tables"]["semantic"]["date"] = weight
-    with pytest.raises(WeightsError, match="date"):
-        check_weights(document)
-
-
-def test_table_that_is_missing_or_of_another_version_is_error(document: Any) -> None:
-    with pytest.raises(WeightsError, match="version 1"):
-        check_weights(document | {"version": 2})
-    del document["tables"]["messages"]
-    with pytest.raises(WeightsError, match="messages"):
-        check_weights(document)
+        weights = weights_of(name)
+        assert weights.keys() == features
+        assert all(type(weight) in (int, float) and 0 <= weight < float("inf") for weight in weights.values())
 
 
 def test_ranker_refuses_table_without_feature_that_it_weighs() -> None:

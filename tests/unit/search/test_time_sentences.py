@@ -3,10 +3,12 @@
 import re
 from datetime import date, timedelta
 
+from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
 from search.pages.time_sentences import sentence_of_time
+from search.ranking.time_names import name_of_time
 from search.ranking.times.reading import (
     CalendarPeriod,
     DatedItem,
@@ -71,3 +73,21 @@ def test_month_without_year_is_that_of_label() -> None:
     assert time
     said = sentence_of_time(time, [date(2026, 3, 9), date(2025, 3, 9)], is_complete=True)
     assert said.endswith("(March 2026): 1 of these 2 results")
+
+
+@given(MEANINGS)
+def test_time_is_named_in_language_of_page(meaning: Meaning) -> None:
+    with translation.override("de"):
+        name = name_of_time(TimeReading("then", meaning))
+    assert name
+    assert not re.search(r"\b(?:March|May|June|July|October|December|to|before|after|the|first)\b", name)
+
+
+def test_month_is_named_in_hebrew_and_japanese() -> None:
+    reading = read_time("what about pumps in march 2024", TODAY)
+    assert reading
+    names = {}
+    for language in ("de", "he", "ja"):
+        with translation.override(language):
+            names[language] = name_of_time(reading)
+    assert names == {"de": "März 2024", "he": "מרץ 2024", "ja": "2024年3月"}

@@ -15,25 +15,19 @@ from convmemory.core.config import config
 from convmemory.core.program import COMMAND
 from convmemory.embeddings.embedder import ModelCard
 from convmemory.embeddings.hub import DOWNLOADED, download, find_on_hub
-from convmemory.ops.reembed.model_choices import Choice, list_choices, write_int8_default
+from convmemory.ops.reembed.model_choices import Choice, list_choices
 from convmemory.ops.reembed.progress import duration
 
 
 class Command(ArchiveCommand):
     help = (
-        "List the embedding models that could be used: the one that comes along, the one of the settings, and those "
+        "List the embedding models that could be used: those that come along, the one of the settings, and those "
         "at the paths given (a model's folder, one of its graphs, or a folder of models). See docs/models.md."
     )
-    usages = ("[path] [--write-quantized] [--get [--into] [--yes] [--hub-url]] [--json]",)
+    usages = ("[path] [--get [--into] [--yes] [--hub-url]] [--json]",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", nargs="*", type=Path, help="a local model, or a folder of models, to list, too")
-        parser.add_argument(
-            "--write-quantized",
-            type=Path,
-            metavar="FOLDER",
-            help="write the model that comes along at eight bits, and list it",
-        )
         parser.add_argument(
             "--get", metavar="ORGANISATION/NAME", help="download this model from huggingface.co, and list it"
         )
@@ -60,9 +54,6 @@ class Command(ArchiveCommand):
             self.confirm(lines, refusal="Nothing was downloaded.", is_agreed=options["yes"])
             download(model, folder, hub_url=hub_url)
             path = [*path, folder]
-        if target := options["write_quantized"]:
-            write_int8_default(target)
-            path = [*path, target]
         choices = list_choices(path)
         if options["json"]:
             self.stdout.write(json.dumps([asdict(choice) for choice in choices]))
@@ -74,7 +65,7 @@ class Command(ArchiveCommand):
 def lines_of(choice: Choice) -> Iterator[str]:
     """Yield a model's description in a few lines."""
     if choice.card is None:
-        yield choice.place or "the model that comes along"
+        yield choice.place or "a model that comes along"
         yield f"    cannot be used: {choice.problem}"
         return
     yield f"{choice.card.model}{' (in use)' if choice.is_active else ''}"

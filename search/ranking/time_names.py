@@ -1,0 +1,53 @@
+"""The time that a query names, as the reader of a page writes it."""
+
+from datetime import date
+
+from django.utils.formats import date_format
+from django.utils.translation import get_language, gettext
+
+from search.ranking.times.reading import Anchor, CalendarPeriod, NearEvent, TimeOrder, TimeReading
+from search.ranking.times.relative import DayRange, month_of
+
+LEAP_YEAR = 2024
+
+
+def name_of_time(time: TimeReading) -> str:
+    """Return the meaning of the words in the active language; "" for an event that was not found."""
+    if get_language() in (None, "en"):
+        return time.label
+    match time.meaning:
+        case TimeOrder.FIRST:
+            return gettext("the oldest first")
+        case TimeOrder.LATEST:
+            return gettext("the latest first")
+        case NearEvent(place, is_before):
+            text = gettext("before %(day)s") if is_before else gettext("after %(day)s")
+            return text % {"day": date_format(place.day, "DATE_FORMAT")}
+        case Anchor():
+            return ""
+        case CalendarPeriod() as period:
+            return _name_of_period(period)
+        case days:
+            return name_of_range(days)
+
+
+def _name_of_period(period: CalendarPeriod) -> str:
+    year = period.year or period.likely
+    if not period.month:
+        return str(year or "")
+    if period.day:
+        return date_format(date(year or LEAP_YEAR, period.month, period.day), "DATE_FORMAT" if year else "j F")
+    return date_format(date(year or LEAP_YEAR, period.month, 1), "YEAR_MONTH_FORMAT" if year else "F")
+
+
+def name_of_range(days: DayRange) -> str:
+    """Return the days in the active language, as months or years if they are whole ones."""
+    first, last = days.first, days.last
+    is_of_months = first.day == 1 and last == month_of(last).last
+    if is_of_months and (first.month, last.month) == (1, 12):
+        names = [str(first.year), str(last.year)]
+    else:
+        names = [date_format(day, "YEAR_MONTH_FORMAT" if is_of_months else "DATE_FORMAT") for day in (first, last)]
+    return (
+        names[0] if names[0] == names[1] else gettext("%(first)s to %(last)s") % {"first": names[0], "last": names[1]}
+    )
