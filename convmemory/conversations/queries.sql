@@ -388,7 +388,8 @@ SELECT '', c.owner_id::text, count(*)
 FROM conversations_conversation AS c
 LEFT JOIN conversations_figures AS f
     ON f.owner_id = c.owner_id AND f.conversation_id = c.id
-    AND f.turns_version = c.turns_version AND f.message_count = c.message_count AND f.points IS NOT NULL
+    AND f.turns_version = c.turns_version AND f.message_count = c.message_count
+    AND f.hours IS NOT NULL AND f.points IS NOT NULL
 WHERE c.owner_id = %(owner)s AND c.trashed_at IS NULL AND f.id IS NULL AND %(first)s = ''
 GROUP BY c.owner_id
 UNION ALL

@@ -152,7 +152,8 @@ BEGIN
                 FROM conversations_conversation AS c
                 LEFT JOIN conversations_figures AS f
                     ON f.owner_id = c.owner_id AND f.conversation_id = c.id
-                    AND f.turns_version = c.turns_version AND f.message_count = c.message_count AND f.points IS NOT NULL
+                    AND f.turns_version = c.turns_version AND f.message_count = c.message_count
+                    AND f.hours IS NOT NULL AND f.points IS NOT NULL
                 WHERE
                     c.owner_id = convmemory_messages_of_spaces.space_id AND c.trashed_at IS NULL AND f.id IS NULL
                     AND first = ''

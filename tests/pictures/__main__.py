@@ -1,6 +1,7 @@
 """Takes the pictures: starts the product on a scratch folder, fills it, drives Chromium over it.
 
-`--only NAME ...` takes some pages alone, `--whole FOLDER` also keeps each picture by itself, in full size.
+`--only NAME ...` takes some pages alone (`readme`: those of README.md), `--whole FOLDER` also keeps each picture by
+itself, in full size.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx2
@@ -18,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, syn
 from tests.pictures.pages import Shot, shots_of
 from tests.pictures.sheets import SIZES, save_sheet, save_small, write_index
 from tests.pictures.visitors import EDITS, GUIDE, NEWCOMER, OWNER, PASSWORD, SESSION, WELL
-from tests.support.chat_server import running_chat_server, says
+from tests.support.chat_server import Script, running_chat_server, says
 from tests.support.installation import ROOT, Installation, running_installation, wait_until
 from tests.surfaces.browser import ARGUMENTS, SETTLED, chromium_path
 
@@ -27,6 +29,12 @@ SAMPLES = ROOT / "convmemory/conversations/samples"
 READY_S = 600
 CALLBACK = "http://localhost:9999/callback"
 README_SIZE: ViewportSize = {"width": 1280, "height": 800}
+README = "readme"
+QUESTION = "why did closing invoices deadlock with payments?"
+CITED = (
+    ("Both jobs took the same locks in opposite order", "a classic lock-order inversion between two transactions"),
+    ("Since then each locks accounts first, by id, and then invoices", "`closeBatch` now locks every account"),
+)
 ANSWER = """Two things, from what you worked out in *Deadlock in billing-service*:
 
 1. Both jobs take the row locks of `payments` in the **same order**, by id.
@@ -64,8 +72,10 @@ def main() -> None:
                     ]
                     for sheet in saved:
                         sheet.result()
-                if not given.only:
+                if not given.only or README in given.only:
+                    endpoint.otherwise = cited_answer
                     pictures_of_the_readme(visitors[OWNER].new_page())
+                if not given.only:
                     write_index(ROOT / "docs/pages.md", shots)
 
 
@@ -175,19 +185,30 @@ def pictures(
         yield shot, taken
 
 
+def cited_answer(asked: dict[str, Any]) -> Script:
+    """Return the sentences whose quotations are in the evidence that the model is asked with, each with its number."""
+    evidence = asked["messages"][1]["content"]
+    sentences = []
+    for sentence, quote in CITED:
+        number = evidence.split(quote)[0].rpartition("\n[")[2].partition("]")[0]
+        sentences.append(f'{sentence}. [{number} "{quote}"]')
+    return says("\n".join(sentences))
+
+
 def pictures_of_the_readme(page: Page) -> None:
     """Two pages in a size to read them in."""
     page.set_viewport_size(README_SIZE)
     for name, address in (
-        ("search", "/search?q=why+did+payments+deadlock"),
+        ("search", f"/search?{urlencode({'q': QUESTION})}"),
         ("recall", "/recall?query=payments+deadlock"),
     ):
         page.goto(address)
         page.evaluate(SETTLED)
         if name == "search":
-            page.locator(".hit").first.wait_for()
-            page.keyboard.press("ArrowDown")
+            page.locator("[data-ask-button]").click()
+            page.locator(".answer-cited li").first.wait_for()
             page.locator("[data-preview]").first.wait_for()
+            page.evaluate(SETTLED)
         save_small(IMAGES / f"{name}.png", page.screenshot(animations="disabled", caret="hide"))
     page.close()
 
