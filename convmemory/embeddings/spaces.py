@@ -27,7 +27,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.tokens import encoding_for, likely_tokens
 from convmemory.embeddings.embedder import Embedder
 from convmemory.embeddings.local import LocalEmbedder, open_local
-from convmemory.embeddings.model_folder import DEFAULT_MODEL, EXACT_MODEL, INCLUDED_MODELS
+from convmemory.embeddings.model_folder import DEFAULT_MODEL, EXACT_MODEL, INCLUDED_MODELS, INT8_MODEL
 from convmemory.embeddings.models import SENTENCE_FIELDS, EmbeddingSpace
 from convmemory.embeddings.options import LOCAL, NO_TOKENS, OPENAI, PROVIDERS, EmbeddingOptions
 from convmemory.embeddings.token_model import PairedEmbedder, background_mean
@@ -272,8 +272,8 @@ def is_moved_by_workers(active: EmbeddingSpace, key: Mapping[str, Any]) -> bool:
     They differ by the form of the included model alone, and no administrator has given the new space up.
     """
     present = {name: getattr(active, name) for name in key}
-    in_default_form = {name: DEFAULT_MODEL if value == EXACT_MODEL else value for name, value in present.items()}
-    if present == key or in_default_form != key:
+    in_int8_form = {name: INT8_MODEL if value == EXACT_MODEL else value for name, value in present.items()}
+    if present == key or in_int8_form != key:
         return False
     return not EmbeddingSpace.objects.filter(**key).exclude(retired_at=None).exists()
 

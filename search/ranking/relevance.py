@@ -15,7 +15,7 @@ import numpy as np
 
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import TokenEmbedder
-from convmemory.embeddings.model_folder import DEFAULT_MODEL, EXACT_MODEL
+from convmemory.embeddings.model_folder import EXACT_MODEL, INT8_MODEL
 from convmemory.embeddings.spaces import embedder_for
 from search.ranking.imputing import scores_by_words
 from search.ranking.rankers import Order, best_first, long_share
@@ -94,7 +94,7 @@ def calibration_of(model: str, mode: str) -> Calibration | None:
 def _calibrations() -> Mapping[str, Mapping[str, Calibration]]:
     text = resources.files("search.ranking").joinpath("relevance.json").read_text(encoding="utf-8")
     calibrations = read_calibrations(json.loads(text))
-    return {DEFAULT_MODEL: calibrations[EXACT_MODEL], **calibrations}  # fitted with the same weights, unrounded
+    return {INT8_MODEL: calibrations[EXACT_MODEL], **calibrations}  # fitted with the same weights, unrounded
 
 
 def read_calibrations(document: Mapping[str, Any]) -> Mapping[str, Mapping[str, Calibration]]:

@@ -1,8 +1,8 @@
-"""Moves an installation from the exact form of the included model to the default one, by the workers.
+"""Moves an installation from the exact form of the included model to the 8-bit one, by the workers.
 
-The sweep calls this every minute. The new space is built archive by archive while the old one is searched, as by
-`manage.py reembed`; what a killed worker has stored stays. It ends if the settings name the exact form, and if an
-administrator gives the new space up or goes back to the old one.
+The sweep calls this every minute. Where the settings name the 8-bit form, its space is built archive by archive while
+the old one is searched, as by `manage.py reembed`; what a killed worker has stored stays. It ends if an administrator
+gives the new space up or goes back to the old one.
 """
 
 import logging
@@ -21,7 +21,7 @@ from search.tasks import enqueue_build
 logger = logging.getLogger(__name__)
 
 
-def move_to_default() -> int:
+def move_to_int8() -> int:
     """Build the space of the settings' models if it differs from the active one by the form of the included model.
 
     Return the number of archives that are not in it yet; without any, it becomes the active one. Idempotent.

@@ -26,7 +26,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from convmemory.ops.privacy.storage_sums import MAX_S, reconcile_added, reconcile_storage
 from convmemory.ops.privacy.stored_files import sweep_orphans
-from convmemory.ops.reembed.moving import move_to_default
+from convmemory.ops.reembed.moving import move_to_int8
 from search.indexing.packing import find_lost_postings, pack_again
 from search.indexing.sweeping import (
     count_orphans,
@@ -157,9 +157,9 @@ def _work_folders() -> Swept:
 
 def _move() -> Swept:
     try:
-        archives = move_to_default()
+        archives = move_to_int8()
     except EmbedderUnavailable as error:
-        logger.warning("No archive can be moved to the default model: %s", error)
+        logger.warning("No archive can be moved to the 8-bit model: %s", error)
         return Swept()
     return Swept(archives, archives)
 

@@ -12,9 +12,9 @@ from convmemory.accounts.callers import Caller
 from convmemory.core.models import OwnerTask
 from convmemory.core.queue import fair_queue
 from convmemory.embeddings import spaces
-from convmemory.embeddings.model_folder import DEFAULT_MODEL, EXACT_MODEL
+from convmemory.embeddings.model_folder import EXACT_MODEL, INT8_MODEL
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.reembed.moving import move_to_default
+from convmemory.ops.reembed.moving import move_to_int8
 from search.adapters.conversations import index_conversation
 from search.indexing import building
 from search.indexing.active import IndexResult, index_source
@@ -43,7 +43,7 @@ def owners(settings: Settings) -> list[User]:
         index_conversation(conversation_id=conversation.pk)
     assert spaces.active_space().model == EXACT_MODEL
     drop_all()
-    name(settings, DEFAULT_MODEL)
+    name(settings, INT8_MODEL)
     return owners
 
 
@@ -62,8 +62,8 @@ def test_archive_is_searched_while_workers_move_it_and_resume_after_a_kill(
     owners: list[User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert spaces.check_active_space(None, databases=["default"]) == []
-    assert move_to_default() == 2
-    assert move_to_default() == 2
+    assert move_to_int8() == 2
+    assert move_to_int8() == 2
     assert len(queued(BUILD)) == 2
 
     def die_at_second_source(**arguments: Any) -> IndexResult:
@@ -84,39 +84,39 @@ def test_archive_is_searched_while_workers_move_it_and_resume_after_a_kill(
         assert [hits(owner) for owner in owners] == [2, 1]
         assert spaces.active_space().model == EXACT_MODEL
     assert kept < built()
-    assert move_to_default() == 0
+    assert move_to_int8() == 0
     active = spaces.active_space()
-    assert (active.model, active.token_model) == (DEFAULT_MODEL, DEFAULT_MODEL)
+    assert (active.model, active.token_model) == (INT8_MODEL, INT8_MODEL)
     assert [hits(owner) for owner in owners] == [2, 1]
     passages = Passage.objects.filter(space=active).values_list("archive_id", "source__archive_id")
     assert {archive_id for archive_id, _ in passages} == {owner.pk for owner in owners}
     assert all(archive_id == source_archive_id for archive_id, source_archive_id in passages)
-    assert move_to_default() == 0
+    assert move_to_int8() == 0
 
 
 def test_conversation_stored_during_move_is_in_new_space(owners: list[User]) -> None:
-    move_to_default()
+    move_to_int8()
     while fair_queue.work():
         pass
     late = make_conversation(owners[1], exchange(("and potatoes?", "twenty minutes")))
-    assert move_to_default() == 1
+    assert move_to_int8() == 1
     while fair_queue.work():
         pass
-    assert move_to_default() == 0
-    assert spaces.active_space().model == DEFAULT_MODEL
+    assert move_to_int8() == 0
+    assert spaces.active_space().model == INT8_MODEL
     assert ItemEmbedding.objects.filter(space__is_active=True, source__object_id=late.pk).exists()
 
 
 def test_administrators_who_chose_the_exact_model_keep_it(owners: list[User], settings: Settings) -> None:
     name(settings, EXACT_MODEL)
-    assert move_to_default() == 0
+    assert move_to_int8() == 0
     assert spaces.building_space() is None
-    name(settings, DEFAULT_MODEL)
-    move_to_default()
+    name(settings, INT8_MODEL)
+    move_to_int8()
     space = spaces.building_space()
     assert space is not None
     spaces.stop_building(space)  # `manage.py reembed --cancel`
-    assert move_to_default() == 0
+    assert move_to_int8() == 0
     assert spaces.building_space() is None
     [warning] = spaces.check_active_space(None, databases=["default"])
     assert warning.id == "embeddings.W001"
@@ -125,6 +125,6 @@ def test_administrators_who_chose_the_exact_model_keep_it(owners: list[User], se
 def test_space_that_an_administrator_builds_is_not_disturbed(owners: list[User], settings: Settings) -> None:
     other = EmbeddingSpace.objects.create(provider="openai", model="some", dimensions=8, recipe_version=1)
     spaces.start_building(other)
-    assert move_to_default() == 0
+    assert move_to_int8() == 0
     assert spaces.building_space() == other
     assert not queued(BUILD)

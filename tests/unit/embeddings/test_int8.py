@@ -11,7 +11,7 @@ import pytest
 
 from convmemory.embeddings import onnx_graph
 from convmemory.embeddings.local import LocalEmbedder, open_local
-from convmemory.embeddings.model_folder import DEFAULT_MODEL, EXACT_MODEL, ModelFiles
+from convmemory.embeddings.model_folder import EXACT_MODEL, INT8_MODEL, ModelFiles
 from convmemory.embeddings.options import EmbeddingOptions
 from convmemory.embeddings.sentence_model import ModelOptions, SentenceModel
 from convmemory.embeddings.sentence_recipe import read_recipe
@@ -43,13 +43,13 @@ def codes(embedder: LocalEmbedder, texts: Sequence[str]) -> dict[str, tuple[byte
 
 
 def test_default_model_has_8_bit_products_and_vectors_near_exact_ones() -> None:
-    int8, exact = opened(DEFAULT_MODEL), opened(EXACT_MODEL)
+    int8, exact = opened(INT8_MODEL), opened(EXACT_MODEL)
     assert (int8.card.dimensions, int8.card.max_tokens) == (exact.card.dimensions, exact.card.max_tokens)
     cosines = (int8.embed_passages(TEXTS) * exact.embed_passages(TEXTS)).sum(axis=1)
     assert 0.98 < cosines.min() < 0.9999
 
 
-@pytest.mark.parametrize("model", [DEFAULT_MODEL, EXACT_MODEL])
+@pytest.mark.parametrize("model", [INT8_MODEL, EXACT_MODEL])
 def test_same_text_gives_same_codes_alone_among_others_and_in_any_order(model: str) -> None:
     embedder = opened(model)
     together = codes(embedder, TEXTS)
@@ -81,9 +81,9 @@ def test_model_runs_from_memory_where_nothing_can_be_written(
     assert [path.name for path in cache.rglob("*.onnx")] == ["int8-v1.onnx" if is_int8 else "model-v2.onnx"]
 
 
-@pytest.mark.parametrize("model", [DEFAULT_MODEL, EXACT_MODEL])
+@pytest.mark.parametrize("model", [INT8_MODEL, EXACT_MODEL])
 def test_included_token_model_takes_form_of_included_sentence_model(model: str) -> None:
-    options = replace(EmbeddingOptions.from_settings(), model=model, token_model=DEFAULT_MODEL)
+    options = replace(EmbeddingOptions.from_settings(), model=model, token_model=INT8_MODEL)
     tokens = options.of_tokens()
     assert tokens == options.of_sentences()
     endpoint = replace(options, provider="openai", model="some", token_model=EXACT_MODEL).of_tokens()
