@@ -94,13 +94,12 @@ class PassageMatches:
 
     def max_sim(self, size: int) -> Scores:
         """Return MaxSim of each item, 0 if it has no passage."""
-        scores: Scores = self.weights @ self.best_of(self.items, size)
-        return scores
+        return weighted(self.weights, self.best_of(self.items, size))
 
     def single(self, size: int) -> Scores:
         """Return MaxSim of the best single passage of each item."""
         single = np.zeros(size, np.float32)
-        np.maximum.at(single, self.items, self.weights @ self.best)
+        np.maximum.at(single, self.items, weighted(self.weights, self.best))
         return single
 
 
@@ -159,6 +158,16 @@ def find_passages(state: SearchState, keys: ItemKeys, for_questions: NDArray[np.
     return LatePassages(tokens, weights, near.of_item, coded, near.entries, kinds) if any(coded) else None
 
 
+def weighted(weights: Scores, cosines: Vector) -> Scores:
+    """Return the weighted sums of the tokens' cosines (q, p) as (p,).
+
+    OpenBLAS may set the flag of an invalid value although all values are finite: it computes lanes that it drops.
+    """
+    with np.errstate(invalid="ignore"):
+        sums: Scores = weights @ cosines
+    return sums
+
+
 def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:
     """Return the query's token vectors with the largest weights (q, dim) and these weights (q,), which sum to 1."""
     embedder = embedder_for(query.active_space)
@@ -189,8 +198,8 @@ def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Score
     """
     best = matches.best_of(matches.items, len(keys))
     return {
-        Feature.MAX_SIM: matches.weights @ best,
-        Feature.NEIGHBOUR_MAX_SIM: matches.weights @ _with_neighbours(keys, best),
+        Feature.MAX_SIM: weighted(matches.weights, best),
+        Feature.NEIGHBOUR_MAX_SIM: weighted(matches.weights, _with_neighbours(keys, best)),
         Feature.PASSAGE_MAX_SIM: matches.single(len(keys)),
     }
 
