@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from search.ranking.late_interaction import LatePassages, PassageMatches, find_passages, max_sim_features
+from search.ranking.late_interaction import (
+    LatePassages,
+    PassageMatches,
+    find_passages,
+    max_sim_features,
+    weighted,
+)
 from search.retrieval.candidates import (
     EXCHANGES,
     ITEM_BITS,
@@ -130,8 +136,7 @@ def exchange_features(
 
 def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, size: int) -> Scores:
     """Return MaxSim at each of `size` places, by these passages alone."""
-    scores: Scores = matches.weights @ matches.of(chosen).best_of(places[chosen], size)
-    return scores
+    return weighted(matches.weights, matches.of(chosen).best_of(places[chosen], size))
 
 
 def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, spoken: Spoken) -> Scores:
@@ -154,7 +159,7 @@ def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: 
     spoken = ((items >> ITEM_BITS) << 32) | places
     distinct, first, group = np.unique(spoken[chosen], return_index=True, return_inverse=True)
     at = np.searchsorted(keys, items[chosen][first])
-    np.maximum.at(best, at, matches.weights @ matches.of(chosen).best_of(group, len(distinct)))
+    np.maximum.at(best, at, weighted(matches.weights, matches.of(chosen).best_of(group, len(distinct))))
     return best
 
 
@@ -173,8 +178,7 @@ def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) 
     inside, before = are_among(homes, keys), are_among(homes + 1, keys)
     best = matches.of(inside).best_of(np.searchsorted(keys, homes)[inside], len(keys))
     earlier = matches.of(before).best_of(np.searchsorted(keys, homes + 1)[before], len(keys))
-    scores: Scores = matches.weights @ np.maximum(best, earlier)
-    return scores
+    return weighted(matches.weights, np.maximum(best, earlier))
 
 
 # Computes late interaction features of the best items and of the questions just before them.
