@@ -71,8 +71,7 @@ def test_brush_puts_span_of_time_into_search(visit: Callable[..., None]) -> None
         page.goto("/")
         start = page.get_by_role("slider", name="From")
         start.press("End")
-        expect(start).to_have_attribute("aria-valuetext", page.evaluate("""() => new Intl.DateTimeFormat(
-            document.documentElement.lang, {month: "short", year: "numeric"}).format(new Date())"""))  # fmt: skip
+        expect(start).to_have_attribute("aria-valuetext", "Jan 2025")  # of the years without a message
 
     visit(steps)
 

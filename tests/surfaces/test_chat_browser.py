@@ -209,7 +209,7 @@ def test_without_endpoint_composer_says_how_to_set_one_up(visit: Callable[..., N
 
     def steps(page: Page) -> None:
         page.goto("/chat")
-        expect(page.locator(".chat")).to_contain_text("Ask who runs this server.")
+        expect(page.locator(".chat")).to_contain_text("ask who runs this server.")
         expect(page.get_by_role("button", name="Send")).to_have_count(0)
 
     visit(steps)
