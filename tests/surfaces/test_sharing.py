@@ -296,7 +296,16 @@ def test_link_is_made_opened_without_session_and_revoked(
         page.reload()
         row.get_by_role("button", name="Copy").click()
         expect(row.get_by_role("button", name="Copied")).to_be_visible()
-        return str(page.evaluate("navigator.clipboard.readText()"))
+        copied = str(page.evaluate("navigator.clipboard.readText()"))
+        page.evaluate("navigator.clipboard.writeText('')")
+        page.add_init_script("delete Navigator.prototype.clipboard")  # as over HTTP without encryption
+        page.reload()
+        row.get_by_role("button", name="Copy").click()
+        expect(row.get_by_role("button", name="Copied")).to_be_visible()
+        page.get_by_label("Only turn").evaluate("field => (field.type = 'text')")
+        page.get_by_label("Only turn").press("Control+V")
+        expect(page.get_by_label("Only turn")).to_have_value(copied)
+        return copied
 
     address: str = chromium.visit(
         live_server.url, make, visitor=teapot.archive.person, at=f"/conversations/{teapot.pk}"
