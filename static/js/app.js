@@ -309,7 +309,7 @@
       button.textContent = word("Copied");
     } catch {
       getSelection().selectAllChildren(source); // no clipboard without HTTPS: copied as a selection, else left to Ctrl-C
-      button.textContent = word(document.execCommand("copy") ? "Copied" : "Selected");
+      button.textContent = document.execCommand("copy") ? word("Copied") : word("Selected");
     }
     setTimeout(() => (button.textContent = word("Copy")), 2000);
   }

@@ -7,7 +7,7 @@ equal the totals in their files.
 Prices are not kept: they change, and depend on contracts.
 
 Source: the transcripts; https://docs.anthropic.com/en/api/messages, https://platform.openai.com/docs/api-reference/chat/object,
-google-gemini/gemini-cli `chatRecordingService.ts`, BerriAI/litellm `llms/anthropic/chat/transformation.py`.
+google-gemini/gemini-cli `chatRecordingService.ts`, BerriAI/litellm.
 """
 
 import json
