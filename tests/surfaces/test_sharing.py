@@ -71,7 +71,9 @@ def test_link_shows_conversation_as_it_was_shared_and_counts_openings(owner: Use
     assert all(
         said in page for said in ('<h1 dir="auto">Teapot</h1>', "Celadon, twice.", "<strong>ten</strong>", "turn 1")
     )
-    assert not any(said in page for said in ("and the lid?", "wombat", "csrf", "<script", f"/conversations/{teapot.pk}"))
+    assert not any(
+        said in page for said in ("and the lid?", "wombat", "csrf", "<script", f"/conversations/{teapot.pk}")
+    )
     assert "Messages that were added later are not shown." in page
     Client().head(path)
     (link,) = Api(owner).get("/share_links").json()["results"]
