@@ -7,11 +7,11 @@ conversations that are imported later (`current_name`).
 from collections.abc import Iterable
 
 from django.db import transaction
-from django.db.models import Count, Q, QuerySet, Value
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Concat, Left, Substr
 
 from convmemory.accounts.callers import Caller
-from convmemory.conversations.models import Conversation, ProjectRename
+from convmemory.conversations.models import Conversation, FileEdit, ProjectRename
 from convmemory.conversations.signals import projects_renamed
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.text import one_line, storable
@@ -22,10 +22,14 @@ LISTED = 500
 SEPARATORS = ("/", "\\")
 
 
-def projects_of(*, caller: Caller) -> list[tuple[str, int]]:
-    """Return the caller's projects with the number of their conversations, in alphabetical order."""
-    rows = Conversation.objects.filter(archive_id=caller.archive_id).exclude(project="").values_list("project")
-    return list(rows.annotate(count=Count("pk")).order_by("project")[:LISTED])
+def projects_of(*, caller: Caller, with_edits: bool = False) -> list[tuple[str, int]]:
+    """Return the caller's projects with the number of their conversations, or of those that edited files, in
+    alphabetical order.
+    """
+    rows = Conversation.objects.filter(archive_id=caller.archive_id).exclude(project="")
+    if with_edits:
+        rows = rows.filter(Exists(FileEdit.objects.filter(archive_id=caller.archive_id, conversation=OuterRef("pk"))))
+    return list(rows.values_list("project").annotate(count=Count("pk")).order_by("project")[:LISTED])
 
 
 def rename_project(*, caller: Caller, project: str, name: str) -> ProjectRename:

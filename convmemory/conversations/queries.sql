@@ -210,7 +210,8 @@ RETURNING message_count - 1
 
 -- name: count_figures
 -- Count some of an owner's conversations that changed since they were counted: messages and characters by day, messages
--- by weekday and hour, answers and tokens by model and month, calls by tool. A request's tokens count once. Returns which.
+-- by weekday and hour, answers and tokens by model and month, calls by tool. A request's tokens count once. Models and tools
+-- beyond the most frequent ones have no name of their own: a value of JSON has a limit. Returns which.
 WITH chosen AS (
     SELECT c.id, c.turns_version, c.message_count, c.created_at
     FROM conversations_conversation c
@@ -262,25 +263,30 @@ answers AS (
     JOIN conversations_message m ON m.owner_id = %(owner)s AND m.conversation_id = chosen.id
     WHERE m.role = 'assistant'
 ),
+names AS (
+    SELECT conversation_id, model, row_number() OVER (PARTITION BY conversation_id ORDER BY count(*) DESC, model) AS rank
+    FROM answers GROUP BY conversation_id, model
+),
 models AS (
     SELECT conversation_id, jsonb_object_agg(model, months) AS counted
     FROM (
         SELECT conversation_id, model, jsonb_object_agg(month, sums) AS months
         FROM (
-            SELECT conversation_id, model, month, jsonb_build_array(
+            SELECT conversation_id, CASE WHEN rank <= %(names)s THEN model ELSE '' END AS model, month, jsonb_build_array(
                 count(*), count(*) FILTER (WHERE is_reported), coalesce(sum(input) FILTER (WHERE counts), 0),
                 coalesce(sum(output) FILTER (WHERE counts), 0), coalesce(sum(cached) FILTER (WHERE counts), 0)
             ) AS sums
-            FROM answers GROUP BY conversation_id, model, month
+            FROM answers JOIN names USING (conversation_id, model) GROUP BY 1, 2, 3
         ) AS by_month GROUP BY conversation_id, model
     ) AS by_model GROUP BY conversation_id
 ),
 tools AS (
     SELECT conversation_id, jsonb_object_agg(tool, calls) AS counted
     FROM (
-        SELECT conversation_id, left(part ->> 'name', 200) AS tool, count(*) AS calls
+        SELECT conversation_id, left(part ->> 'name', 200) AS tool, count(*) AS calls,
+               row_number() OVER (PARTITION BY conversation_id ORDER BY count(*) DESC, left(part ->> 'name', 200)) AS rank
         FROM elements WHERE part ->> 'type' = 'tool_call' AND part ->> 'name' <> '' GROUP BY conversation_id, tool
-    ) AS by_tool GROUP BY conversation_id
+    ) AS by_tool WHERE rank <= %(names)s GROUP BY conversation_id
 )
 INSERT INTO conversations_figures (owner_id, conversation_id, turns_version, message_count, days, hours, models, tools)
 SELECT %(owner)s, chosen.id, chosen.turns_version, chosen.message_count, coalesce(days.counted, '{}'),

@@ -26,6 +26,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.templatetags.texts import short_count
 
 BATCH = 20  # conversations per statement
+NAMES = 1_000  # of models, and of tools, that are counted of a conversation
 SHOWN = 12  # bars of agents, projects, models and tools
 RANGES = (6, 18, 36)  # months that a chart can show
 MONTHS_SHOWN = 18
@@ -150,6 +151,7 @@ def count_changed(*, archive_id: int) -> int:
     parameters: dict[str, int | str] = {
         "owner": archive_id,
         "limit": BATCH,
+        "names": NAMES,
         "zone": timezone.get_default_timezone_name(),
     }
     with transaction.atomic():

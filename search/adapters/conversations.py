@@ -143,6 +143,9 @@ def facts_of(conversation: Conversation) -> SourceFacts:
 
 
 def on_conversation_changed(sender: Any, *, conversation: Conversation, first_turn: int | None, **kwargs: Any) -> None:
+    if conversation.trashed_at is not None:  # keys were hidden in it: its passages are of the texts with them
+        drop_source(archive_id=conversation.archive_id, kind=KIND, object_id=conversation.pk)
+        return
     source_id = put_source(facts_of(conversation), first_changed=first_turn)
     if first_turn is not None:
         enqueue_index(archive_id=conversation.archive_id, source_id=source_id, as_of=conversation.updated_at)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.db import connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
@@ -28,7 +29,7 @@ from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.documents import bring_up_layout, drop_words, store_missing_words, store_words
 from search.indexing.packing import pack_source
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Source, SourceIndex
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import ItemText, adapter_of
 from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, locked, unless_deleted
 from search.vectors.passages import (
@@ -184,7 +185,9 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
         vectors, _ = ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
     if vectors or state.last_item >= first or has_passages:
         packed = BinaryCodeBlock.objects.filter(source=source).values("space")
-        drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
+        unpacked = Passage.objects.filter(source=source, item_number__gte=first).values("space")  # put back or moved
+        spaces = EmbeddingSpace.objects.filter(Q(pk__in=packed) | Q(pk__in=unpacked))
+        drop_passages(source, first_item=first, spaces=spaces)
 
 
 def _index_items(

@@ -308,8 +308,8 @@
       await navigator.clipboard.writeText(source.textContent.trim());
       button.textContent = word("Copied");
     } catch {
-      getSelection().selectAllChildren(source); // no clipboard without HTTPS: leave it to Ctrl-C
-      button.textContent = word("Selected");
+      getSelection().selectAllChildren(source); // no clipboard without HTTPS: copied as a selection, else left to Ctrl-C
+      button.textContent = document.execCommand("copy") ? word("Copied") : word("Selected");
     }
     setTimeout(() => (button.textContent = word("Copy")), 2000);
   }

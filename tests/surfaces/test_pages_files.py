@@ -1,5 +1,7 @@
 """The pages of the files that sessions edited: of a project, of a conversation, and one file with its versions."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
@@ -59,6 +61,14 @@ def test_project_lists_its_files_with_turns_and_last_edit(page: Client, well: Co
     found = text_of(page, f"/files?project={ROOT}&contains=readme")
     assert "README.md" in found
     assert "<code>src/pump.py" not in found
+
+
+def test_projects_whose_sessions_edited_no_file_are_not_listed(page: Client, owner: User, well: Conversation) -> None:
+    make_conversation(owner, [user_says("When do tulips bloom?")], project="/home/ada/garden")
+    make_conversation(owner, [user_says("Is the pump for salt water?")], project=ROOT)
+    listed = flat(text_of(page, "/files"))
+    assert "?project=%2Fhome%2Fada%2Fgarden" not in listed
+    assert re.search(rf"<bdi>well</bdi></a>\s*<span class=\"help\"><bdi>{ROOT}</bdi> ·\s*1 conversation</span>", listed)
 
 
 def test_file_shows_each_line_with_the_turn_that_wrote_it(page: Client, well: Conversation) -> None:

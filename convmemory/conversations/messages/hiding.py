@@ -1,4 +1,4 @@
-"""Hides the keys in all stored messages of a person, conversation by conversation. Idempotent."""
+"""Hides the keys in all stored messages of a person, conversation by conversation, also in the trash. Idempotent."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ from django.db import transaction
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages.numbering import announce_rewritten
-from convmemory.conversations.messages.responses import lock_conversation, require_idle
+from convmemory.conversations.messages.responses import require_idle
 from convmemory.conversations.messages.storage_quota import recount_hidden
 from convmemory.conversations.messages.stored_keys import hide_beside_messages, hide_in_messages
 from convmemory.conversations.models import Conversation
 from convmemory.core.config import config
-from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
+from convmemory.core.errors import ConversationBusy, SwitchedOff
 
 
 @dataclass(slots=True)
@@ -29,20 +29,21 @@ def hide_stored_keys(*, caller: Caller) -> HidingReport:
     if not config.hide_keys:
         raise SwitchedOff("HIDE_KEYS=0 says that keys stay where they are: set it to 1 first.")
     report = HidingReport()
-    numbers = Conversation.objects.filter(archive_id=caller.archive_id).order_by("pk").values_list("pk", flat=True)
+    numbers = Conversation.with_trash.filter(archive_id=caller.archive_id).order_by("pk").values_list("pk", flat=True)
     for number in list(numbers):
         try:
             _hide(caller, number, report)
         except ConversationBusy:
             report.busy += 1
-        except NotFound:  # deleted meanwhile
+        except Conversation.DoesNotExist:  # deleted meanwhile
             continue
     return report
 
 
 def _hide(caller: Caller, conversation_id: int, report: HidingReport) -> None:
     with transaction.atomic():
-        conversation = lock_conversation(caller=caller, conversation_id=conversation_id)
+        rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id)
+        conversation = rows.get(pk=conversation_id)
         require_idle(conversation)
         changed = hide_in_messages(conversation)
         others = hide_beside_messages(conversation)

@@ -7,7 +7,7 @@ equal the totals in their files.
 Prices are not kept: they change, and depend on contracts.
 
 Source: the transcripts; https://docs.anthropic.com/en/api/messages, https://platform.openai.com/docs/api-reference/chat/object,
-google-gemini/gemini-cli `chatRecordingService.ts`.
+google-gemini/gemini-cli `chatRecordingService.ts`, BerriAI/litellm.
 """
 
 import json
@@ -56,7 +56,9 @@ def usage_of(value: object, *, request: object = "") -> Usage | None:
         return None
     details: Mapping[str, Any] = next((value[name] for name in _DETAILS if isinstance(value.get(name), Mapping)), {})
     counts = {name: count for level in (value, details) for name, count in level.items() if _is_count(count)}
-    tokens_in = _first(counts, _INPUT) + sum(counts.get(name, 0) for name in _MORE_INPUT)
+    # LiteLLM writes Anthropic's counts beside OpenAI's, which includes them.
+    more_input = () if "prompt_tokens" in counts else _MORE_INPUT
+    tokens_in = _first(counts, _INPUT) + sum(counts.get(name, 0) for name in more_input)
     tokens_out = _first(counts, _OUTPUT) + sum(counts.get(name, 0) for name in _MORE_OUTPUT)
     if not tokens_in and not tokens_out:
         return None

@@ -65,7 +65,8 @@ def files(request: PageRequest, conversation_id: int | None = None) -> HttpRespo
     context: dict[str, Any] = {"project": project, "conversation": conversation, "contains": contains}
     context["project_name"] = project_name(project) or project
     if not project and conversation is None:
-        named = ((name, project_name(name) or name, count) for name, count in projects_of(caller=request.caller))
+        projects = projects_of(caller=request.caller, with_edits=True)
+        named = ((name, project_name(name) or name, count) for name, count in projects)
         return render(request, "conversations/files.html", context | {"projects": list(named)})
     offset = min(parse_number(request.GET.get("from", "")) or 0, MAX_OFFSET)
     edits = _edits(request, project, conversation)

@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.accounts.callers import Caller
+from convmemory.conversations import statistics
 from convmemory.conversations.browsing import LibraryChoice, page_of_shelves
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -56,6 +57,19 @@ def test_messages_models_and_tools_are_counted_and_added_up(owner: User) -> None
     assert (march.label, march.first, march.last) == ("Mar 2026", date(2026, 3, 1), date(2026, 3, 31))
     assert (march.tokens, march.token_share) == (characters // 4, 100)
     assert found.months[-2].tokens == 0
+
+
+def test_rare_models_and_tools_are_counted_without_names(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "NAMES", 1)
+    rare = MessageDraft("assistant", (ToolCallPart("d", "Read", {}),), model="tiny", usage=Usage(30, 4))
+    make_conversation(
+        owner, [*said(1, model="large"), *said(2, model="large"), user_says("More."), rare], agent="codex"
+    )
+    count_changed(archive_id=owner.pk)
+    found = statistics_of(caller=Caller.of(owner), today=TODAY)
+    charts = {chart.id: [(row.name, row.count) for row in chart.rows] for chart in found.charts}
+    assert (charts["by-model"], charts["by-tool"]) == ([("large", 2)], [("Bash", 2)])
+    assert (found.used.answers, found.used.total, charts["used-by-agent"]) == (3, 34, [("codex", 34)])
 
 
 def test_only_changed_conversations_are_counted_again(owner: User) -> None:

@@ -24,7 +24,9 @@ from convmemory.conversations.models import Conversation, HiddenKey, Message, Me
 from convmemory.core.errors import NotFound
 from convmemory.ops.privacy.exporting import export_user
 from convmemory.tools.registry import run_tool
+from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
+from search.models import Passage, Source
 from tests.factories import assistant_says, make_user, source_id, user_says
 from tests.support.planted_keys import PLANTED, leaks, secret
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
@@ -195,6 +197,23 @@ def test_hide_keys_command_hides_keys_stored_earlier(tmp_path: Path, settings: A
     before = list(Message.objects.order_by("pk").values_list("parts", "source_key"))
     call_command("hide_keys", stdout=StringIO())
     assert list(Message.objects.order_by("pk").values_list("parts", "source_key")) == before
+
+
+def test_hide_keys_command_hides_keys_in_the_trash(settings: Any) -> None:
+    owner, key = make_user(), PLANTED["github-token"]
+    settings.HIDE_KEYS = False
+    draft = ConversationDraft(messages=(user_says(f"Is {key} right?"), assistant_says("Yes.")), title=key)
+    stored = ingest.create_conversation(caller=Caller.of(owner), draft=draft)
+    index_conversation(conversation_id=stored.pk)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=stored.pk)
+    settings.HIDE_KEYS = True
+    assert leaks(whole_database()) == ["github-token"]
+
+    call_command("hide_keys", stdout=StringIO())
+    assert leaks(whole_database()) == []
+    assert (Source.objects.count(), Passage.objects.count()) == (0, 0)  # they were of the text with the key
+    ingest.restore_conversation(caller=Caller.of(owner), conversation_id=stored.pk)
+    assert index_conversation(conversation_id=stored.pk).computed == 2
 
 
 def test_keys_of_chat_are_hidden_once_it_is_answered() -> None:

@@ -97,6 +97,15 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     assert reconcile_sources() == 0
 
 
+def test_passages_of_superseded_turns_do_not_come_back(owner: User, conversation: Conversation) -> None:
+    second = Message.objects.filter(turn_number=1).order_by("position")[0].pk
+    ingest.supersede_from(caller=Caller.of(owner), conversation_id=conversation.pk, message_id=second)
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)  # before it is indexed
+    trash.restore(caller=Caller.of(owner), kind="conversation", object_id=conversation.pk)
+    index_conversation(conversation_id=conversation.pk)
+    assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
+
+
 def test_trash_is_listed_latest_first_in_pages_that_end(owner: User) -> None:
     rows = [make_conversation(owner, exchange(*PAIRS)) for _ in range(4)]
     for row in rows:

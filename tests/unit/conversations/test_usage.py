@@ -23,6 +23,7 @@ from convmemory.conversations.messages.usage import MAX_TOKENS, Usage, usage_in_
             Usage(128, 5, 100),
         ),
         ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(9, 2, 4)),
+        ({"prompt_tokens": 128, "completion_tokens": 5, "cache_read_input_tokens": 100}, Usage(128, 5, 100)),
         ({"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}}, Usage(9, 2, 4)),
         ({"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2, "total_tokens": 11}, Usage(9, 2, 4)),
         ({"input": 9, "output": 2, "cached": 4, "thoughts": 3, "tool": 0, "total": 14}, Usage(9, 5, 4)),
