@@ -220,7 +220,7 @@ class River:
 
     @property
     def gaps(self) -> list[Label]:
-        """Return the columns that stand for years without a message."""
+        """Return the columns of years without a message."""
         return [
             Label(column.period.label, self._at(position))
             for position, column in enumerate(self.columns)

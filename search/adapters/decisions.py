@@ -26,7 +26,7 @@ class Turn(NamedTuple):
     """A turn with the time at which it was asked."""
 
     number: int
-    said: Said
+    exchange: Said
     at: datetime | None
 
 
@@ -66,7 +66,7 @@ def points_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     points: dict[tuple[str, int], dict[str, Any]] = {}
     for position, earlier in enumerate(turns):
         for later in turns[position + 1 : position + 1 + FOLLOWING]:
-            quote = overturning(earlier.said, later.said, is_next=later.number == earlier.number + 1)
+            quote = overturning(earlier.exchange, later.exchange, is_next=later.number == earlier.number + 1)
             if not quote:
                 continue
             points["decided", later.number] = _point("decided", later, quote)

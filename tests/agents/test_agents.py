@@ -109,8 +109,8 @@ def test_agent_connects_calls_recalls_and_is_imported_exactly(
 def check_when_memory_speaks(
     steps: Steps, home: Home, model: ChatServer, api: httpx2.Client, address: str, key: str
 ) -> None:
-    """Check that memory speaks wherever the repository is, Chinese, and after a failing command, and neither about
-    others nor to steering.
+    """Check that memory answers in each folder of the repository, in Chinese and after a failing command, and neither
+    about other repositories nor to steering.
     """
 
     def recalled(prompt: str, folder: Path | None = None, on: Home = home, event: str = "prompt") -> str:

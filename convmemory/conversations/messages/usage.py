@@ -55,7 +55,12 @@ def usage_of(value: object, *, request: object = "") -> Usage | None:
     if not isinstance(value, Mapping):
         return None
     details: Mapping[str, Any] = next((value[name] for name in _DETAILS if isinstance(value.get(name), Mapping)), {})
-    counts = {name: count for level in (value, details) for name, count in level.items() if _is_count(count)}
+    counts = {
+        name: count
+        for level in (value, details)
+        for name, count in level.items()
+        if type(count) is int and 0 <= count <= MAX_TOKENS
+    }
     # LiteLLM writes Anthropic's counts beside OpenAI's, which includes them.
     more_input = () if "prompt_tokens" in counts else _MORE_INPUT
     tokens_in = _first(counts, _INPUT) + sum(counts.get(name, 0) for name in more_input)
@@ -89,10 +94,6 @@ def _usages(line: bytes) -> Iterator[tuple[object, object]]:
         for level in map(value.get, _LEVELS):
             if isinstance(level, Mapping):
                 yield from ((level.get(name), level.get("id")) for name in _USAGES)
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MAX_TOKENS
 
 
 def _first(counts: Mapping[str, int], names: tuple[str, ...]) -> int:
