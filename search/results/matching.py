@@ -75,7 +75,7 @@ class QueryStems:
         if not text.isascii():
             places += [match.span() for match in _AMONG_UNSPACED.finditer(plain.text) if stem(match[0]) in marked]
             places += _joined(span for span in places_of_pairs(plain.text) if plain.text[slice(*span)] in self._telling)
-        places += [span for sign in self._signs for span in _places_of(sign, plain.text)]
+        places += [match.span() for sign in self._signs for match in re.finditer(re.escape(sign), plain.text)]
         places = _without_overlaps([*places, *(span for _, spans in contained for span in spans)])
         return [plain.span_of(*span) for span in places]
 
@@ -155,13 +155,6 @@ def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> 
     starts = (at for at, (word, _) in enumerate(words) if word == phrase[0])
     runs = (words[at : at + size] for at in starts)
     return [(run[0][1][0], run[-1][1][1]) for run in runs if [word for word, _ in run] == phrase]
-
-
-def _places_of(sign: str, text: str) -> Iterator[Span]:
-    at = text.find(sign)
-    while at >= 0:
-        yield at, at + len(sign)
-        at = text.find(sign, at + len(sign))
 
 
 def _joined(places: Iterable[Span]) -> list[Span]:

@@ -110,7 +110,10 @@ class PendingCorpus:
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths = (column[order] for column in columns)
-        spoken_in = _by_language(foreign or [], languages or [])
+        spoken_in: dict[str, list[int]] = {}
+        for source, of_source in zip(foreign or [], languages or [], strict=True):
+            for language in of_source.split():
+                spoken_in.setdefault(language, []).append(source)
         digests = {home: (blocks, digest) for home, blocks, digest in postings or ()}
         code_digest = (codes[0], codes[1]) if codes[0] else NO_BLOCKS
         return Corpus(
@@ -122,15 +125,6 @@ class PendingCorpus:
     def moments(self) -> tuple[Any, ...] | None:
         """Return the times of the items; waits for the row. None if they are not wanted."""
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None
-
-
-def _by_language(sources: Sequence[int], languages: Sequence[str]) -> dict[str, list[int]]:
-    """Return the sources by each of the languages of their texts, which are separated by blanks."""
-    by_language: dict[str, list[int]] = {}
-    for source, of_source in zip(sources, languages, strict=True):
-        for language in of_source.split():
-            by_language.setdefault(language, []).append(source)
-    return by_language
 
 
 # The words of a query with their lexemes, which PostgreSQL looks up while the query is embedded.

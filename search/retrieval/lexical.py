@@ -64,7 +64,9 @@ def _add_candidates(state: SearchState, corpus: Corpus) -> None:
     counts, aside = _counts(query, terms, corpus) if terms else (WordCounts.nothing(), None)
     weights = inverse_document_frequency(counts.items_by_term, max(corpus.items, len(counts.keys)))
     idf = dict(zip(terms, weights.tolist(), strict=True))
-    state.word_weights = _word_weights(query.words, idf, corpus.items)
+    # A stop word counts as if nearly every item contained it.
+    common = float(inverse_document_frequency(np.array([int(corpus.items * 0.7)]), corpus.items)[0])
+    state.word_weights = {word.written: idf.get(word.lexeme, common) for word in query.words}
     state.matched = MatchedTerms.of_terms(counts, list(terms), query.words)
     if query.mode == "semantic" and query.space is not None:
         return
@@ -126,12 +128,6 @@ def _folded_forms(words: Sequence[QueryWord], terms: Mapping[str, Forms]) -> lis
         if word.lexeme in forms:
             forms[word.lexeme] |= {lexeme: of for lexeme, of in word.folded.items() if lexeme not in terms[word.lexeme]}
     return list(forms.values())
-
-
-def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: int) -> dict[str, float]:
-    """Return the idf of each word; a stop word counts as if nearly every item contained it."""
-    common = float(inverse_document_frequency(np.array([int(items * 0.7)]), items)[0])
-    return {word.written: idf.get(word.lexeme, common) for word in words}
 
 
 def _counted(
