@@ -182,7 +182,9 @@ def statistics_of(*, caller: Caller, today: date | None = None, months: int = MO
     sums = _sums(caller)
     characters = {month: counts.answers // CHARACTERS_A_TOKEN for month, counts in sums["characters"].items()}
     used = sums["month"]
-    firsts = _firsts_of_months(today or timezone.localdate(), months)
+    today = today or timezone.localdate()
+    numbers = (today.year * 12 + today.month - 1 - back for back in reversed(range(months)))
+    firsts = [date(number // 12, number % 12 + 1, 1) for number in numbers]
     return Statistics(
         conversations=totals["count"],
         turns=totals["turns"] or 0,
@@ -258,12 +260,6 @@ def _weekdays(messages: Mapping[str, int]) -> list[Weekday]:
         )
         for day in range(7)
     ]
-
-
-def _firsts_of_months(today: date, count: int) -> list[date]:
-    """Return the first days of the last months up to today."""
-    number = today.year * 12 + today.month - 1
-    return [date(year, month + 1, 1) for year, month in (divmod(number - back, 12) for back in reversed(range(count)))]
 
 
 def _months(firsts: Sequence[date], tokens: Mapping[str, int], sentences: Mapping[str, str]) -> list[Month]:

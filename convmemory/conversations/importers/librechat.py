@@ -7,6 +7,7 @@ Source: danny-avila/LibreChat, `useExportConversation.ts` and `api/server/utils/
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
@@ -57,10 +58,7 @@ def _conversation(value: Message, nodes: list[Node[Message]], source: Source, re
     options = mapping_of(value.get("options"))
     model = text_of(options.get("model")) or text_of(mapping_of(value.get("model")).get("id"))
     own_id = text_of(value.get("conversationId")) or text_of(value.get("id"))
-
-    def read(message: Message) -> Iterator[MessageDraft]:
-        return _message(message, model, report)
-
+    read = partial(_message, model=model, report=report)
     times = (time_of(node.value.get("createdAt")) for node in nodes)
     draft = ConversationDraft(
         messages=read_thread(nodes, read=read, report=report, position=own_id or "a conversation"),

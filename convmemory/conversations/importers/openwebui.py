@@ -9,6 +9,7 @@ Source: open-webui/open-webui, `backend/open_webui/models/chats.py`, `backend/op
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
@@ -81,10 +82,7 @@ def _conversation(
     value: Message, chat: Message, current: str, nodes: list[Node[Message]], source: Source, report: FileReport
 ) -> ConversationDraft:
     own_id = text_of(value.get("id")) or text_of(chat.get("id"))
-
-    def read(message: Message) -> Iterator[MessageDraft]:
-        return _message(message, report)
-
+    read = partial(_message, report=report)
     draft = ConversationDraft(
         messages=read_thread(nodes, read=read, report=report, current=current, position=own_id or "a chat"),
         source="open-webui",
@@ -122,12 +120,15 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
     for item in map(mapping_of, list_of(output)):
         content = item.get("content") if item.get("type") == "message" else [item]
         parts.extend(content_parts(content, unknown=report.unknown))
-    parts = parts or _content(value.get("content"), report)
+    if not parts:
+        text = value.get("content")
+        has_details = isinstance(text, str) and _OPENED in text
+        parts = _without_details(text) if has_details else content_parts(text, unknown=report.unknown)
     for file in map(mapping_of, list_of(value.get("files"))):
         inner = mapping_of(file.get("file"))
         name = text_of(file.get("name")) or text_of(inner.get("filename")) or file.get("type")
-        kind, text = mapping_of(inner.get("meta")).get("content_type"), mapping_of(inner.get("data")).get("content")
-        parts.append(named_file(name, kind, text=text))
+        kind, data = mapping_of(inner.get("meta")).get("content_type"), mapping_of(inner.get("data"))
+        parts.append(named_file(name, kind, text=data.get("content")))
     if parts:
         yield MessageDraft(
             role=role,
@@ -137,12 +138,6 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
             source_key=key_of(text_of(value.get("id"))),
             raw=json_bytes(value),
         )
-
-
-def _content(content: object, report: FileReport) -> list[Part]:
-    if isinstance(content, str) and _OPENED in content:
-        return _without_details(content)
-    return content_parts(content, unknown=report.unknown)
 
 
 def _without_details(text: str) -> list[Part]:
