@@ -97,7 +97,11 @@ class AnswerReader:
     def _is_in_turn(self, citation: Citation) -> bool:
         text = self._texts.get(citation.number, "")
         pieces = [_comparable(piece) for piece in _GAP.split(citation.quote) if piece.strip()]
-        return bool(pieces) and all(self._is_evidence(piece) and _contains(text, piece) for piece in pieces)
+        # As whole words where they are Latin or numbers.
+        return bool(pieces) and all(
+            self._is_evidence(piece) and re.search(rf"(?<![0-9a-z]){re.escape(piece)}(?![0-9a-z])", text)
+            for piece in pieces
+        )
 
     def _is_evidence(self, quote: str) -> bool:
         """Return whether a quote says something, and more than the question does."""
@@ -135,8 +139,3 @@ def _sentences(text: str) -> list[str]:
 def _comparable(text: str) -> str:
     """Return the text as quotes are compared: without case, accents, markup, kinds of quotes and runs of spaces."""
     return " ".join(_UNCOMPARED.sub("", folded(visible(text))).split())
-
-
-def _contains(text: str, quote: str) -> bool:
-    """Return whether the text contains the quote, as whole words where they are Latin or numbers."""
-    return bool(re.search(rf"(?<![0-9a-z]){re.escape(quote)}(?![0-9a-z])", text))

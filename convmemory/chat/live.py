@@ -286,14 +286,11 @@ class LiveReply:
         turn = await in_thread(first_turn_of, self.job) if begins else None
         self._send_end(ending, stored, title_follows=turn is not None)
         if turn is not None:
-            await self._give_title(turn)
-
-    async def _give_title(self, turn: FirstTurn) -> None:
-        title = ""
-        try:
-            title = await give_title(self.job, turn)
-        finally:
-            self._publish(ReplyEvent("title", {"title": title}))
+            title = ""
+            try:
+                title = await give_title(self.job, turn)
+            finally:
+                self._publish(ReplyEvent("title", {"title": title}))
 
     def _send_end(self, ending: ReplyEnding, stored: StoredReply, *, title_follows: bool) -> None:
         if stored.turn_number is not None:

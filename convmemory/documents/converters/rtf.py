@@ -92,7 +92,13 @@ class _Reader:
             elif token["hex"]:
                 self._raw(bytes.fromhex(token["hex"].decode("ascii")))
             elif token["symbol"]:
-                yield from self._symbol(token["symbol"])
+                symbol = token["symbol"]
+                if symbol == b"*":
+                    self._is_starred = True
+                elif self._to_skip:
+                    self._to_skip -= 1
+                else:
+                    yield from self._characters(SYMBOLS.get(symbol, ""))
             elif token["brace"]:
                 self._brace(token["brace"])
             else:
@@ -108,14 +114,6 @@ class _Reader:
             self._groups.append(self.group)
         elif self._groups:
             self.group = self._groups.pop()
-
-    def _symbol(self, symbol: bytes) -> Iterator[Block]:
-        if symbol == b"*":
-            self._is_starred = True
-        elif self._to_skip:
-            self._to_skip -= 1
-        else:
-            yield from self._characters(SYMBOLS.get(symbol, ""))
 
     def _word(self, word: str, number: int | None) -> Iterator[Block]:
         is_starred, self._is_starred = self._is_starred, False

@@ -95,7 +95,7 @@ def verify(source: Path | IO[bytes], *, name: str = "") -> dict[str, Any]:
             if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
                 raise InvalidInput(f"{path} is no backup that this version reads.")
             with archive.open(DUMP) as file:
-                digest = _digest(file)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
             verify_files(archive)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -112,13 +112,6 @@ def verify(source: Path | IO[bytes], *, name: str = "") -> dict[str, Any]:
     if unknown := unknown_migration(applied):
         raise InvalidInput(f"{path} is of a newer version (with the migration {unknown}): update convmemory first.")
     return manifest
-
-
-def _digest(file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while chunk := file.read(CHUNK_BYTES):
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def embedded_target() -> dict[str, Any]:
