@@ -1,7 +1,7 @@
 """Agents: saving them with every value checked, their documents, requests to their model, and the dry run."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -229,18 +229,13 @@ def check_agent(agent: Agent, *, caller: Caller) -> None:
         raise InvalidInput(f"The reply limit is {reply}: give at least 1 token and less than the context window.")
     if temperature is not None and not (math.isfinite(temperature) and 0 <= temperature <= 2):
         raise InvalidInput(f"The temperature is {temperature}: give a number from 0 to 2, or nothing.")
-    agent.tools = _clean_tools(agent.tools)
-    agent.context_strategies = list(clean_strategies(agent.context_strategies)) if agent.context_strategies else []
-
-
-def _clean_tools(names: Sequence[str]) -> list[str]:
-    """Return the names in the registry's order, each once. Raises: InvalidInput."""
     # Includes tools that a setting turns off now: the agent keeps them for later.
     offered = [tool.name for tool in TOOLS]
-    unknown = [name for name in names if name not in offered]
+    unknown = [name for name in agent.tools if name not in offered]
     if unknown:
         raise InvalidInput(f"There is no tool {unknown[0]!r}: use any of {', '.join(offered)}.")
-    return [name for name in offered if name in names]
+    agent.tools = [name for name in offered if name in agent.tools]
+    agent.context_strategies = list(clean_strategies(agent.context_strategies)) if agent.context_strategies else []
 
 
 def _save(agent: Agent) -> Agent:

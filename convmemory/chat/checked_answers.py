@@ -118,7 +118,10 @@ def _units(line: str) -> Iterator[tuple[str, list[Citation]]]:
         if between:
             if citations:
                 yield sentence, citations
-            *uncited, sentence = _sentences(between)
+            # The sentences as plain text: a citation belongs to the last one.
+            plain = without_markup(visible(_LIST_MARK.sub("", between.strip()))).strip()
+            sentences = [boundary["text"].strip() for boundary in get_sentence_boundaries(guess_language(plain), plain)]
+            *uncited, sentence = list(filter(None, sentences)) or [plain]
             yield from ((each, []) for each in uncited)
             citations = []
         citations.append(Citation(int(match[1]), " ".join(visible(match[2]).split())))
@@ -127,13 +130,6 @@ def _units(line: str) -> Iterator[tuple[str, list[Citation]]]:
         yield sentence, citations
     if rest := _LOOSE_SIGNS.sub("", line[end:]).strip():
         yield rest, []
-
-
-def _sentences(text: str) -> list[str]:
-    """Return the sentences of a text as plain text: a citation belongs to the last one."""
-    plain = without_markup(visible(_LIST_MARK.sub("", text.strip()))).strip()
-    sentences = [each["text"].strip() for each in get_sentence_boundaries(guess_language(plain), plain)]
-    return list(filter(None, sentences)) or [plain]
 
 
 def _comparable(text: str) -> str:

@@ -98,7 +98,9 @@ _last_of_archive: dict[int, "asyncio.Task[None]"] = {}
 @csrf_exempt
 async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     """Forward the request, and record its conversation for the key's owner."""
-    route = _route(request.method or "", path)
+    method = "GET" if request.method == "HEAD" else request.method
+    pattern = "models/{id}" if _MODEL.fullmatch(path) else path
+    route = next((route for route in ROUTES if (route.method, route.path) == (method, pattern)), None)
     speaks_anthropic = path.split("/", maxsplit=1)[0] == MESSAGES.path or "Anthropic-Version" in request.headers
     wire = MESSAGES if speaks_anthropic else (route and route.wire) or CHAT
     if route is None:
@@ -117,13 +119,6 @@ async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     if endpoint is None:
         return _error(wire, HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
     return await _or_error(request, caller, endpoint, replace(route, path=path), wire)
-
-
-def _route(method: str, path: str) -> Route | None:
-    """Return the route of a path below `/v1/`."""
-    pattern = "models/{id}" if _MODEL.fullmatch(path) else path
-    method = "GET" if method == "HEAD" else method
-    return next((route for route in ROUTES if (route.method, route.path) == (method, pattern)), None)
 
 
 async def finish_recordings() -> None:

@@ -97,7 +97,8 @@ def run(
         _state_of(account, slug, session).unlink(missing_ok=True)  # the agent has forgotten what it was shown
         log(account, event, slug, "compacted", time.monotonic() - started)
         return ""
-    if _is_quiet(account):
+    failures = _read(account.state / "failures.json")
+    if failures.get("count", 0) >= FAILURES and time.time() - failures.get("at", 0) < QUIET_S:
         log(account, event, slug, "quiet", time.monotonic() - started)
         return ""
     answers: list[_Answer] = []
@@ -147,11 +148,6 @@ def _start_push(
     arguments += [f"--agent={slug}", *([f"--wait={waiting}"] if is_turn else [])]
     subprocess.Popen([*command, *arguments], stdin=quiet, stdout=quiet, stderr=quiet, **options)  # noqa: S603
     return "started"
-
-
-def _is_quiet(account: Account) -> bool:
-    value = _read(account.state / "failures.json")
-    return bool(value.get("count", 0) >= FAILURES and time.time() - value.get("at", 0) < QUIET_S)
 
 
 def _count_failure(account: Account, *, is_failure: bool) -> None:

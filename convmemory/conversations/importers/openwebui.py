@@ -50,7 +50,9 @@ class OpenWebUIImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         used: dict[str, str] = {}
-        for number, value in _stored(source, report) if source.is_sqlite else _exported(source, report):
+        elements = read_elements(source.path, report=report, names=("chats", "data"))
+        exported = ((element.number, mapping_of(element.value)) for element in elements)
+        for number, value in _stored(source, report) if source.is_sqlite else exported:
             chat = mapping_of(value.get("chat")) or value
             history = mapping_of(chat.get("history"))
             nodes = list(_nodes(history.get("messages"), chat.get("messages")))
@@ -59,11 +61,6 @@ class OpenWebUIImporter:
                 continue
             draft = _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
             yield with_distinct_id(draft, used)
-
-
-def _exported(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]:
-    for element in read_elements(source.path, report=report, names=("chats", "data")):
-        yield element.number, mapping_of(element.value)
 
 
 def _stored(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]:

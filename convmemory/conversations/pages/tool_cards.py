@@ -83,14 +83,13 @@ def card_line(parameters: Mapping[str, Any], max_chars: int) -> str:
 
 
 def _first(parameters: Mapping[str, Any], names: Iterable[str]) -> str:
-    return next((text for name in names if (text := _words(parameters.get(name)))), "")
-
-
-def _words(value: Any) -> str:
-    """Return a string, or the strings of a list (commands come as either); else nothing."""
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return " ".join(value)
-    return value if isinstance(value, str) else ""
+    """Return the first that is a string, or the strings of a list (commands come as either); "" if none is."""
+    for value in map(parameters.get, names):
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        text = " ".join(value) if is_list else value
+        if text and isinstance(text, str):
+            return text
+    return ""
 
 
 def _lines_of(parameters: Mapping[str, Any]) -> str:

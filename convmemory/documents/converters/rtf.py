@@ -100,20 +100,19 @@ class _Reader:
                 else:
                     yield from self._characters(SYMBOLS.get(symbol, ""))
             elif token["brace"]:
-                self._brace(token["brace"])
+                self._flush()
+                self._to_skip, self._is_starred = 0, False
+                if token["brace"] == b"{":
+                    if len(self._groups) >= MAX_GROUP_DEPTH:
+                        raise Unreadable(
+                            "too_large", "The file is nested too deeply to be read: save it again as .docx."
+                        )
+                    self._groups.append(self.group)
+                elif self._groups:
+                    self.group = self._groups.pop()
             else:
                 self._raw(token["text"])
         yield from self._paragraph()
-
-    def _brace(self, brace: bytes) -> None:
-        self._flush()
-        self._to_skip, self._is_starred = 0, False
-        if brace == b"{":
-            if len(self._groups) >= MAX_GROUP_DEPTH:
-                raise Unreadable("too_large", "The file is nested too deeply to be read: save it again as .docx.")
-            self._groups.append(self.group)
-        elif self._groups:
-            self.group = self._groups.pop()
 
     def _word(self, word: str, number: int | None) -> Iterator[Block]:
         is_starred, self._is_starred = self._is_starred, False
