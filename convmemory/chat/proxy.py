@@ -176,7 +176,10 @@ async def _forward(request: HttpRequest, caller: Caller, endpoint: Endpoint, rou
         is_count = route.path.endswith("count_tokens")
         await settle_quietly(reservation, tokens=0 if is_count else usage_of_body(body) or estimated_tokens(asked))
         return _passed_on(upstream, body)
-    origin = Origin(route.wire, timezone.now(), agent=_agent(request), project=request.headers.get(PROJECT_HEADER, ""))
+    # The client's name: what it says itself, or the first name in User-Agent.
+    client = request.headers.get("User-Agent", "")[:200].split(" ")[0].partition("/")[0]
+    agent = request.headers.get(AGENT_HEADER) or AGENT_OF_CLIENT.get(client.lower(), client)
+    origin = Origin(route.wire, timezone.now(), agent=agent, project=request.headers.get(PROJECT_HEADER, ""))
     exchange = Exchange(caller, origin, asked, reservation, ReplyReader(route.wire))
     if upstream.headers.get("content-type", "").startswith(EVENTS):
         return _passed_on(upstream, _recorded(upstream, endpoint, exchange))
@@ -188,12 +191,6 @@ async def _forward(request: HttpRequest, caller: Caller, endpoint: Endpoint, rou
     finally:
         _record_later(exchange, cut_by=cut_by)
     return _passed_on(upstream, body)
-
-
-def _agent(request: HttpRequest) -> str:
-    """Return the client's name: what it says itself, or the first name in User-Agent."""
-    client = request.headers.get("User-Agent", "")[:200].split(" ")[0].partition("/")[0]
-    return request.headers.get(AGENT_HEADER) or AGENT_OF_CLIENT.get(client.lower(), client)
 
 
 async def _send(request: HttpRequest, endpoint: Endpoint, route: Route, body: bytes) -> "httpx2.Response":

@@ -179,7 +179,13 @@ def statistics_of(*, caller: Caller, today: date | None = None, months: int = MO
     """Return the caller's statistics, with the last `months` of activity. Five queries."""
     of_caller = Conversation.objects.filter(archive_id=caller.archive_id).order_by()
     totals = of_caller.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
-    sums = _sums(caller)
+    # By kind and name, in order; of most kinds `answers` alone says something.
+    sums: dict[str, dict[str, Tokens]] = defaultdict(dict)
+    with connection.cursor() as cursor:
+        parameters = {"owner": caller.archive_id, "shown": SHOWN}
+        cursor.execute(load_sql("convmemory.conversations", "figures_of_owner"), parameters)
+        for kind, name, *values in cursor.fetchall():
+            sums[kind][name] = Tokens(*values)
     characters = {month: counts.answers // CHARACTERS_A_TOKEN for month, counts in sums["characters"].items()}
     used = sums["month"]
     today = today or timezone.localdate()
@@ -222,17 +228,6 @@ def _most_frequent(caller: Caller, column: str) -> list[Named]:
     of_caller = Conversation.objects.filter(archive_id=caller.archive_id).exclude(**{column: ""})
     rows = of_caller.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:SHOWN]
     return _named((name, count, Tokens()) for name, count in rows)
-
-
-def _sums(caller: Caller) -> dict[str, dict[str, Tokens]]:
-    """Return what was counted, by kind and name, in order; of most kinds `answers` alone says something."""
-    kinds: dict[str, dict[str, Tokens]] = defaultdict(dict)
-    with connection.cursor() as cursor:
-        parameters = {"owner": caller.archive_id, "shown": SHOWN}
-        cursor.execute(load_sql("convmemory.conversations", "figures_of_owner"), parameters)
-        for kind, name, *values in cursor.fetchall():
-            kinds[kind][name] = Tokens(*values)
-    return kinds
 
 
 def _named(rows: Iterable[tuple[str, int, Tokens]]) -> list[Named]:

@@ -255,14 +255,13 @@ def _prompt(server: Server, agent: Agent, event_data: Mapping[str, Any], account
 
 def _line_about(tokens: int, shown: Sequence[Mapping[str, Any]]) -> str:
     """Return what was added, from where, and how to switch it off."""
-    named = dict.fromkeys(f"{_title(item)} ({str(item.get('created_at') or '')[:10]})" for item in shown)
+    named: dict[str, None] = {}
+    for item in shown:
+        title = str(item.get("title") or item.get("conversation_title") or "")[: TITLE_CHARS * 4]
+        title = "".join(filter(str.isprintable, _NOT_OF_TITLES.sub(" ", title)))[:TITLE_CHARS].strip()
+        title = f'"{title}"' if title else "a conversation without a title"
+        named[f"{title} ({str(item.get('created_at') or '')[:10]})"] = None
     return f"convmemory added {tokens} tokens to the prompt, from {', '.join(named)}. {SWITCH_OFF}"
-
-
-def _title(row: Mapping[str, Any]) -> str:
-    title = _NOT_OF_TITLES.sub(" ", str(row.get("title") or row.get("conversation_title") or "")[: TITLE_CHARS * 4])
-    title = "".join(filter(str.isprintable, title))[:TITLE_CHARS].strip()
-    return f'"{title}"' if title else "a conversation without a title"
 
 
 def _start(server: Server, account: Account, event_data: Mapping[str, Any]) -> _Answer:

@@ -203,10 +203,7 @@ def _index_items(
         failed_before = {number for number, _, error in rows if error}
         digests = {number: bytes(digest) for number, digest, _ in rows}
         if any(digests.get(number) != text.content_hash for number, text in texts.items()):
-            with transaction.atomic():  # store the words that no transaction stored, as they are now
-                lock_for_writing(source.pk)
-                current = locked(source)
-                repaired = store_words(current, first=batch.first, last=batch.last) if current is not None else 0
+            repaired = _repair_words(source, batch)
             result.items += 0 if is_embedded else repaired
     if not is_embedded:
         return {}
@@ -218,6 +215,14 @@ def _index_items(
         for number in errors.keys() | (failed_before & outcomes.keys()):
             Item.objects.filter(source=source, number=number).update(error=errors.get(number, "")[:1000])
     return errors
+
+
+def _repair_words(source: Source, batch: ItemBatch) -> int:
+    """Store the words of a batch's items that no transaction stored, as they are now; return the number of items."""
+    with transaction.atomic():
+        lock_for_writing(source.pk)
+        current = locked(source)
+        return store_words(current, first=batch.first, last=batch.last) if current is not None else 0
 
 
 def embed_missing(

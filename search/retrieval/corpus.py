@@ -182,8 +182,11 @@ class PendingQueryWords:
     def words(self) -> tuple[QueryWord, ...]:
         """Return the words in the order of the query."""
         rows = [row for row in self._rows if not row.is_form]
-        in_english = sum(row.is_stop_word for row in rows)
-        language = _language_of_query([row.stop_word_in for row in rows], in_english=in_english)
+        # The language in which most of the words are stop words; "" for English or if a single word would decide.
+        counts = Counter(language for row in rows for language in row.stop_word_in)
+        (language, count), *_ = counts.most_common(1) or [("", 0)]
+        if count < MIN_STOP_WORDS or count <= sum(row.is_stop_word for row in rows):
+            language = ""
         forms = {row.word: row for row in self._rows if row.is_form}
         return tuple(
             QueryWord(
@@ -231,12 +234,3 @@ def _folded(row: _WordRow, forms: Sequence[str], rows: Mapping[str, _WordRow]) -
             if foreign != in_english:
                 lexemes[foreign] = lexemes.get(foreign, frozenset((language,))) | {language}
     return lexemes, title_lexeme
-
-
-def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:
-    """Return the language in which most of the words are stop words; "" for English or if a single word would
-    decide.
-    """
-    counts = Counter(language for languages in stop_word_in for language in languages)
-    (language, count), *_ = counts.most_common(1) or [("", 0)]
-    return language if count >= MIN_STOP_WORDS and count > in_english else ""

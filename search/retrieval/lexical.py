@@ -76,7 +76,12 @@ def _add_candidates(state: SearchState, corpus: Corpus) -> None:
         return
     wide_keys, features = word_features(counts, weights, corpus)
     if aside is not None:
-        features[Feature.ASIDE_COVERAGE] = _coverage_aside(aside, wide_keys, weights)
+        # The share of the weights of all terms that each of the items contains aside.
+        items, numbers = aside
+        places = np.searchsorted(wide_keys, items).clip(max=len(wide_keys) - 1)
+        inside = wide_keys[places] == items
+        sums = np.bincount(places[inside], weights[numbers[inside]], len(wide_keys)).astype(np.float32)
+        features[Feature.ASIDE_COVERAGE] = sums / max(float(weights.sum()), 1e-6)
     state.add(counts.keys, features, keys=wide_keys, unseen=0.0)
 
 
@@ -157,15 +162,6 @@ def _counted(
     folded = cells[is_counted & ~is_typed]
     flat[folded[flat[folded] == 0]] = FOLDED_COUNT
     return counts, aside
-
-
-def _coverage_aside(aside: Aside, keys: ItemKeys, weights: Scores) -> Scores:
-    """Return the share of the weights of all terms that each of the items (keys sorted) contains aside."""
-    items, terms = aside
-    places = np.searchsorted(keys, items).clip(max=len(keys) - 1)
-    inside = keys[places] == items
-    sums = np.bincount(places[inside], weights[terms[inside]], len(keys)).astype(np.float32)
-    return sums / max(float(weights.sum()), 1e-6)
 
 
 def _in_their_languages(

@@ -93,7 +93,9 @@ class OpenCodeImporter:
                 messages = [message for path in paths if (message := _read(path, folder, report))]
                 messages.sort(key=_made)
                 read = partial(_read, folder=folder, report=report)
-                entries = [(message, filter(None, map(read, parts.get(_id(message), [])))) for message in messages]
+                entries: list[_Entry] = [
+                    (message, filter(None, map(read, parts.get(_id(message), [])))) for message in messages
+                ]
                 yield _draft(info, _numbered(entries, report), former="session")
             return
         if source.is_sqlite:

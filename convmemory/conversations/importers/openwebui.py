@@ -59,7 +59,23 @@ class OpenWebUIImporter:
             if not nodes:
                 report.skip(f"chat {number}", "it holds no messages")
                 continue
-            draft = _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
+            own_id = text_of(value.get("id")) or text_of(chat.get("id"))
+            read = partial(_message, report=report)
+            draft = ConversationDraft(
+                messages=read_thread(
+                    nodes,
+                    read=read,
+                    report=report,
+                    current=text_of(history.get("currentId")),
+                    position=own_id or "a chat",
+                ),
+                source="open-webui",
+                title=text_of(value.get("title")) or text_of(chat.get("title")),
+                agent="open-webui",
+                created_at=time_of(value.get("created_at")) or time_of(chat.get("timestamp")),
+                archived=value.get("archived") is True,
+            )
+            draft = named(draft, own_id, former=f"{source.path.stem}:{short_hash(nodes[0].id)}")
             yield with_distinct_id(draft, used)
 
 
@@ -73,22 +89,6 @@ def _stored(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]
             yield number, {**row, "chat": column_json(row["chat"]), "archived": row["archived"] == 1}
     if len(users) > 1:
         report.note(f"the database holds chats of {len(users)} users: all of them were read")
-
-
-def _conversation(
-    value: Message, chat: Message, current: str, nodes: list[Node[Message]], source: Source, report: FileReport
-) -> ConversationDraft:
-    own_id = text_of(value.get("id")) or text_of(chat.get("id"))
-    read = partial(_message, report=report)
-    draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, position=own_id or "a chat"),
-        source="open-webui",
-        title=text_of(value.get("title")) or text_of(chat.get("title")),
-        agent="open-webui",
-        created_at=time_of(value.get("created_at")) or time_of(chat.get("timestamp")),
-        archived=value.get("archived") is True,
-    )
-    return named(draft, own_id, former=f"{source.path.stem}:{short_hash(nodes[0].id)}")
 
 
 def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
@@ -119,8 +119,10 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
         parts.extend(content_parts(content, unknown=report.unknown))
     if not parts:
         text = value.get("content")
-        has_details = isinstance(text, str) and _OPENED in text
-        parts = _without_details(text) if has_details else content_parts(text, unknown=report.unknown)
+        if isinstance(text, str) and _OPENED in text:
+            parts = _without_details(text)
+        else:
+            parts = content_parts(text, unknown=report.unknown)
     for file in map(mapping_of, list_of(value.get("files"))):
         inner = mapping_of(file.get("file"))
         name = text_of(file.get("name")) or text_of(inner.get("filename")) or file.get("type")

@@ -85,9 +85,11 @@ def card_line(parameters: Mapping[str, Any], max_chars: int) -> str:
 def _first(parameters: Mapping[str, Any], names: Iterable[str]) -> str:
     """Return the first that is a string, or the strings of a list (commands come as either); "" if none is."""
     for value in map(parameters.get, names):
-        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        text = " ".join(value) if is_list else value
-        if text and isinstance(text, str):
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            text = " ".join(value)
+        else:
+            text = value if isinstance(value, str) else ""
+        if text:
             return text
     return ""
 

@@ -132,19 +132,16 @@ class _Reader:
         elif word == "title" and group.destination == "info":
             self.group = replace(group, destination="title")
         elif is_starred or word in SKIPPED or word in COUNTED or word == "result":
-            self._destination(word, is_starred=is_starred)
-
-    def _destination(self, word: str, *, is_starred: bool) -> None:
-        self._flush()
-        if self.group.is_skipped and word != "result":
-            return
-        if word in ("pict", "object"):
-            self.coverage.miss("picture" if word == "pict" else "embedded file")
-        if word in COUNTED:
-            self.coverage.read[COUNTED[word]] += 1
-            self._line.append(" ")
-        is_skipped = word in SKIPPED or (is_starred and word not in READ_THOUGH_STARRED)
-        self.group = replace(self.group, destination=word, is_skipped=is_skipped)
+            self._flush()
+            if self.group.is_skipped and word != "result":
+                return
+            if word in ("pict", "object"):
+                self.coverage.miss("picture" if word == "pict" else "embedded file")
+            if word in COUNTED:
+                self.coverage.read[COUNTED[word]] += 1
+                self._line.append(" ")
+            is_skipped = word in SKIPPED or (is_starred and word not in READ_THOUGH_STARRED)
+            self.group = replace(self.group, destination=word, is_skipped=is_skipped)
 
     def _raw(self, data: bytes) -> None:
         skipped = min(self._to_skip, len(data))
