@@ -375,7 +375,7 @@ class SourceIndexAdmin(ReindexingAdmin):
     list_display = ("id", "source", "archive", "space", "is_up_to_date", "error")
     list_filter = (OwnerFilter, SourceFilter, IndexStateFilter, "space", UptoFilter)
     fields = (
-        "source", "archive", "space", "is_up_to_date", "indexed_version", "noted_version", "dirty_from", "last_item",
+        "source", "archive", "space", "is_up_to_date", "indexed_version", "seen_version", "dirty_from", "last_item",
         "passages", "refused", "attempts", "error", "updated_at",
     )  # fmt: skip
     readonly_fields = ("is_up_to_date", "updated_at")

@@ -180,7 +180,7 @@ class SourceIndex(models.Model):
     """The progress of indexing one source in one space.
 
     It is up to date if `indexed_version` equals the source's `version`. `dirty_from` saves reading items that did not
-    change; it is valid only while `noted_version` shows that every change was recorded, else every item's content hash
+    change; it is valid only while `seen_version` shows that every change was recorded, else every item's content hash
     is compared.
     """
 
@@ -190,7 +190,7 @@ class SourceIndex(models.Model):
     )
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     indexed_version = models.PositiveBigIntegerField(default=0)
-    noted_version = models.PositiveBigIntegerField(default=0)
+    seen_version = models.PositiveBigIntegerField(default=0)
     dirty_from = models.PositiveIntegerField(null=True, blank=True)
     last_item = models.IntegerField(default=-1, help_text="The last item that was done.")
     passages = models.PositiveIntegerField(default=0)

@@ -234,7 +234,7 @@ def store_vectors(
         cursor.execute(load_sql("benchmarks.speeds", "synthetic_passages"), of_passages)
     pack_codes(source, space, range(source.item_count))
     SourceIndex.objects.create(
-        source=source, archive_id=source.archive_id, space=space, indexed_version=1, noted_version=1,
+        source=source, archive_id=source.archive_id, space=space, indexed_version=1, seen_version=1,
         last_item=source.item_count - 1, passages=len(passages),
     )  # fmt: skip
 

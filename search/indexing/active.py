@@ -115,7 +115,7 @@ def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
     """Return the state of the source in this space; in a new space no item is indexed. Raises: SourceGone."""
     if state := SourceIndex.objects.filter(source=source, space=space).first():
         return state
-    new = {"archive_id": source.archive_id, "noted_version": source.version, "dirty_from": 0}
+    new = {"archive_id": source.archive_id, "seen_version": source.version, "dirty_from": 0}
     with transaction.atomic():
         if locked(source) is None:
             raise SourceGone
@@ -127,11 +127,11 @@ def _index_from(
 ) -> EmbeddingSteps[Literal["current", "changed", "out of time"]]:
     """Index from the first item that may have changed; return "changed" if the source has changed meanwhile."""
     # A change that is noted while this runs must not be overwritten: the next round indexes it.
-    unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
+    unchanged = SourceIndex.objects.filter(pk=state.pk, seen_version=state.seen_version)
     _drop_deleted_items(source, state)
     first_dirty = 0
     if space.is_active:
-        every_change_noted = state.noted_version == source.version
+        every_change_noted = state.seen_version == source.version
         first_dirty = state.dirty_from if every_change_noted and state.dirty_from is not None else 0
         items_compared.send(Source, source=source, first_item=first_dirty)
     refused: dict[int, str] = {}
@@ -158,7 +158,7 @@ def _index_from(
         "space": space.pk,
         "state": state.pk,
         "version": source.version,
-        "noted_version": state.noted_version,
+        "seen_version": state.seen_version,
         "last_item": source.item_count - 1,
         "is_active": space.is_active,
         # Those of the active space stand at the items.

@@ -251,8 +251,8 @@ RETURNING s.id, s.languages, s.xmax = 0
 -- Record in every space that a source changed from some item on; if an earlier change was not recorded, from the first.
 UPDATE search_sourceindex
 SET
-    noted_version = %(version)s,
-    dirty_from = CASE WHEN noted_version = %(version)s - 1 THEN least(coalesce(dirty_from, %(first)s), %(first)s) ELSE 0 END,
+    seen_version = %(version)s,
+    dirty_from = CASE WHEN seen_version = %(version)s - 1 THEN least(coalesce(dirty_from, %(first)s), %(first)s) ELSE 0 END,
     attempts = 0,
     error = ''
 WHERE source_id = %(source)s
@@ -282,7 +282,7 @@ WITH source AS (
 )
 UPDATE search_sourceindex SET
     indexed_version = %(version)s,
-    noted_version = %(version)s,
+    seen_version = %(version)s,
     dirty_from = NULL,
     last_item = %(last_item)s,
     passages = (
@@ -293,5 +293,5 @@ UPDATE search_sourceindex SET
     attempts = 0,
     error = '',
     updated_at = now()
-WHERE owner_id = %(owner)s AND id = %(state)s AND noted_version = %(noted_version)s
+WHERE owner_id = %(owner)s AND id = %(state)s AND seen_version = %(seen_version)s
 RETURNING (SELECT version FROM source) = %(version)s

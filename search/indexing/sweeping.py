@@ -237,7 +237,7 @@ STALE = b""  # the hash of no item
 def retry_sources(source_ids: Collection[int]) -> None:
     """Mark these sources to be compared item by item, with all attempts restored."""
     SourceIndex.objects.filter(source_id__in=source_ids, space=active_space()).update(
-        indexed_version=0, noted_version=F("noted_version") + 1, dirty_from=0, attempts=0, error=""
+        indexed_version=0, seen_version=F("seen_version") + 1, dirty_from=0, attempts=0, error=""
     )
 
 

@@ -66,7 +66,10 @@ ROLES = {
 }  # fmt: skip
 SAID = {FISH: ("what did the axolotl cost?", "axolotl"), TEA: ("which samovar do we buy?", "samovar")}
 RENAMED = {"accounts_spacemember": "accounts_membership"}
-COLUMNS = {"accounts_spacemember": {"space_id": "archive_id"}}
+COLUMNS = {
+    "accounts_spacemember": {"space_id": "archive_id"},
+    "search_sourceindex": {"noted_version": "seen_version"},
+}
 NEW: dict[str, dict[str, Any]] = {
     "core_ownertask": {"person_id": None},
     "conversations_conversation": {"additions": {}, "repository": "", "worktree": "", "outcome_version": None},
