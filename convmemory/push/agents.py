@@ -61,7 +61,7 @@ class Agent:
 
     slug: str
     name: str
-    found: tuple[str, ...]
+    folders: tuple[str, ...]
     files: tuple[str, ...]
     keys: tuple[str, ...]
     local: Mapping[str, Any] | None

@@ -89,7 +89,7 @@ class Wiring:
         return [
             agent
             for agent in AGENTS
-            if any(Path(folder.format_map(self._folders)).is_dir() for folder in agent.found)
+            if any(Path(folder.format_map(self._folders)).is_dir() for folder in agent.folders)
             or any(shutil.which(program, path=search) for program in agent.programs)
         ]
 

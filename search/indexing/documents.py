@@ -38,13 +38,13 @@ def store_words(source: Source, *, first: int, last: int | None = None, is_new: 
     while first < end:
         until = min(end, first + ITEMS_PER_BATCH)
         texts = {item.number: item_texts(item) for item in read_items(source, first, until - 1)}
-        known: dict[int, tuple[bytes, int]] = {}
+        before: dict[int, tuple[bytes, int]] = {}
         if not is_new:
             rows = Item.objects.filter(source_id=source.pk, number__range=(first, until - 1))
             columns = rows.values_list("number", "content_hash", "length")
-            known = {number: (bytes(digest), length) for number, digest, length in columns}
-        changed = {n: text for n, text in texts.items() if known.get(n, (b"", 0))[0] != text.content_hash}
-        longer += _store(source, changed, languages) - sum(known[n][1] for n in changed.keys() & known.keys())
+            before = {number: (bytes(digest), length) for number, digest, length in columns}
+        changed = {n: text for n, text in texts.items() if before.get(n, (b"", 0))[0] != text.content_hash}
+        longer += _store(source, changed, languages) - sum(before[n][1] for n in changed.keys() & before.keys())
         stored += changed
         first = until
     if stored:

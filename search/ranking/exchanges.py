@@ -142,13 +142,13 @@ def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, si
     return weighted(matches.weights, matches.of(chosen).best_of(places[chosen], size))
 
 
-def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
+def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, spoken: Spoken) -> Scores:
     """Return the best MaxSim of an element of the named speaker, together with the question just before it."""
-    tells = said.by_named & ~matches.asks
-    asked = matches.asks & said.next_by_named
-    items = np.where(asked & said.ends_item, homes + 1, homes)
-    places = said.places + asked
-    chosen = (tells | asked) & (said.places >= 0) & are_among(items, keys)
+    tells = spoken.by_named & ~matches.asks
+    asked = matches.asks & spoken.next_by_named
+    items = np.where(asked & spoken.ends_item, homes + 1, homes)
+    places = spoken.places + asked
+    chosen = (tells | asked) & (spoken.places >= 0) & are_among(items, keys)
     best = np.zeros(len(keys), np.float32)
     if not chosen.any():
         return best

@@ -156,7 +156,9 @@ def _found_near(
     looked_into = lacking if query.text.phrases else lacking[:LOOKED_INTO]
     more = near_places(compared, looked_into, query.shown_kinds, PLACES_PER_HIT)
     stems = frozenset().union(*(missing[turn] for turn in more))
-    for turn, more_elements in _elements(query.archive_id, more, turns, known=elements, with_stems=stems).items():
+    for turn, more_elements in _elements(
+        query.archive_id, more, turns, already_read=elements, with_stems=stems
+    ).items():
         elements[turn] |= more_elements
         again = _judged_again(more[turn], elements[turn], words, missing[turn])
         by_turn[turn] = again or by_turn[turn]
@@ -277,17 +279,17 @@ def _elements(
     archive_id: int,
     places: Mapping[Turn, Sequence[PassagePlace]],
     homes: Mapping[Turn, Home],
-    known: Mapping[Turn, Mapping[int, Element]] = MappingProxyType({}),
+    already_read: Mapping[Turn, Mapping[int, Element]] = MappingProxyType({}),
     with_stems: Collection[str] = (),
 ) -> dict[Turn, dict[int, Element]]:
-    """Return the elements of the passages of each item, by id; `known` ones are not read again.
+    """Return the elements of the passages of each item, by id; those `already_read` are not read again.
 
     With stems, at least the elements that contain one of them.
     """
     ids = {turn: {position[0] for position in of_turn} for turn, of_turn in places.items()}
     by_kind: dict[str, set[int]] = {}
     for turn, of_turn in ids.items():
-        by_kind.setdefault(homes[turn][0], set()).update(of_turn - known.get(turn, {}).keys())
+        by_kind.setdefault(homes[turn][0], set()).update(of_turn - already_read.get(turn, {}).keys())
     read = {
         kind: adapter_of(kind).read_elements_with(archive_id, missing, with_stems)
         for kind, missing in by_kind.items()
@@ -295,7 +297,7 @@ def _elements(
     }
     elements: dict[Turn, dict[int, Element]] = {}
     for turn, of_turn in ids.items():
-        at_hand = {**known.get(turn, {}), **read.get(homes[turn][0], {})}
+        at_hand = {**already_read.get(turn, {}), **read.get(homes[turn][0], {})}
         elements[turn] = {number: at_hand[number] for number in of_turn if number in at_hand}
     return elements
 

@@ -43,7 +43,7 @@ SUBJECT_SHARE, BEST, LEAST_ITEMS = 0.7, 5, 50
 # tests/retrieval.
 LITERAL_RELEVANCE = 0.95
 
-Found = tuple[ItemKeys, ItemKeys, Mapping[str, Scores], float]
+AddedItems = tuple[ItemKeys, ItemKeys, Mapping[str, Scores], float]
 """What one retriever added: the items that become candidates, the items of the arrays, these, and the unseen value."""
 
 
@@ -76,7 +76,7 @@ class SearchState:
     correction: Correction | None = None
     repeated: set[int] = field(default_factory=set)
     rows: Mapping[int, HitRow] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
+    added: list[AddedItems] = field(default_factory=list)
 
     def add(
         self,
@@ -90,14 +90,14 @@ class SearchState:
 
         Other items get the value `unseen`.
         """
-        self.found.append((items, items if keys is None else keys, features, unseen))
+        self.added.append((items, items if keys is None else keys, features, unseen))
 
     def merge(self, corpus: Corpus, features: Collection[str]) -> None:
         """Make one table of all items found; those of the `features` that no retriever made are unavailable."""
-        keys = distinct(np.concatenate([items for items, _, _, _ in self.found])) if self.found else NO_ITEMS
+        keys = distinct(np.concatenate([items for items, _, _, _ in self.added])) if self.added else NO_ITEMS
         keys = keys[are_among(keys >> ITEM_BITS, corpus.sources)]  # no filter has seen a source that was stored since
         columns: dict[str, Scores] = {}
-        for _, of_keys, of_features, unseen in self.found:
+        for _, of_keys, of_features, unseen in self.added:
             columns |= spread_all(keys, of_keys, of_features, unseen=unseen)
         table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
         self.table = table.with_columns(columns, of=features)

@@ -135,17 +135,17 @@ def words_of_tools(texts: Sequence[str]) -> str:
             whole.append(ends)
             room -= len(ends) + 1
     written = "\n".join(whole)
-    others = _other_words(texts, known=set(written.split()), max_chars=LEXICAL_CHARS - len(written) - 1)
+    others = _other_words(texts, written=set(written.split()), max_chars=LEXICAL_CHARS - len(written) - 1)
     return f"{written}\n{others}" if others else written
 
 
-def _other_words(texts: Iterable[str], *, known: set[str], max_chars: int) -> str:
-    """Return the distinct words of the texts that are not already known."""
+def _other_words(texts: Iterable[str], *, written: set[str], max_chars: int) -> str:
+    """Return the distinct words of the texts that are not written already."""
     others: dict[str, None] = {}
     for text in texts:
         for match in _UNSPACED_RUN.finditer(text):
             word = match.group()
-            if word in known or word in others:
+            if word in written or word in others:
                 continue
             max_chars -= len(word) + 1
             if max_chars < 0:

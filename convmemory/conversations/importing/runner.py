@@ -53,7 +53,7 @@ MAX_PROPOSALS = 5  # of mappings in one import
 NAME_CHARS = 80
 NAMING_MESSAGES = 10  # among which the first question is looked for
 MAX_FOLDERS_BYTES = 4 * 1024**2
-MAX_HELD = 100  # conversations without words of a person or a model, until the file is taken for what it looks like
+MAX_WAITING = 100  # conversations without words of a person or a model, until the file is taken for what it looks like
 
 
 @dataclass(slots=True)
@@ -368,7 +368,7 @@ class _Reading:
     source: Source
     importer: Importer
     file: FileReport
-    held: list[_Ready] = field(default_factory=list)
+    waiting: list[_Ready] = field(default_factory=list)
     has_claimed: bool = False
     empty: int = 0  # conversations without a message, each with a note
 
@@ -400,33 +400,33 @@ class _Reading:
             if ready is None:
                 self.empty += 1
             else:
-                self.held.append(ready)
+                self.waiting.append(ready)
                 self.has_claimed = self.has_claimed or ready.has_words or self._holds_much()
             if self.has_claimed:
-                self._store_held()
-        if self.source.is_sqlite and not (self.held or self.has_claimed or self.file.notes):
+                self._store_waiting()
+        if self.source.is_sqlite and not (self.waiting or self.has_claimed or self.file.notes):
             self.file.note("a database without any conversation")
         if not self.has_claimed and self._has_declined():
             return False
-        self._store_held()
+        self._store_waiting()
         _warn_of_unknown_types(self.importer.checked, self.file)
         return True
 
     def _holds_much(self) -> bool:
-        weight = sum(message.weight for ready in self.held for message in ready.first)
-        return len(self.held) >= MAX_HELD or weight > READ_AHEAD_BYTES
+        weight = sum(message.weight for ready in self.waiting for message in ready.first)
+        return len(self.waiting) >= MAX_WAITING or weight > READ_AHEAD_BYTES
 
     def _has_declined(self) -> bool:
         """Return whether entries remain unread. An importer's note explains why a source holds no conversation."""
-        if self.held:
+        if self.waiting:
             return bool(self.file.unknown_types)
         is_explained = len(self.file.notes) > self.empty
         return bool(self.file.unknown_types or self.file.skipped or self.file.errors) or not is_explained
 
-    def _store_held(self) -> None:
-        for ready in self.held:
+    def _store_waiting(self) -> None:
+        for ready in self.waiting:
             _store(self.run, ready, self.file)
-        self.held.clear()
+        self.waiting.clear()
 
 
 def _prepared(run: _Run, draft: ConversationDraft, file: FileReport) -> _Ready | None:

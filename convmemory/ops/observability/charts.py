@@ -72,7 +72,7 @@ def line_chart(series: Sequence[Series], *, x_text: Callable[[float], str]) -> L
     first, last = min(x for x, _ in points), max(x for x, _ in points)
     ticks = nice_ticks(max(y for _, y in points))
 
-    def place(point: Point) -> Point:
+    def position(point: Point) -> Point:
         share = (point[0] - first) / (last - first) if last > first else 0.5
         x = LEFT + share * (WIDTH - LEFT - RIGHT)
         return x, HEIGHT - BOTTOM - point[1] / ticks[-1] * (HEIGHT - TOP - BOTTOM)
@@ -80,9 +80,9 @@ def line_chart(series: Sequence[Series], *, x_text: Callable[[float], str]) -> L
     count = X_TICKS if last > first else 1
     moments = [first + (last - first) * n / max(count - 1, 1) for n in range(count)]
     return LineChart(
-        lines=[Line(one.name, path_of([place(point) for point in one.points])) for one in series if one.points],
-        x_ticks=[Tick(round(place((moment, 0))[0], 1), x_text(moment)) for moment in moments],
-        y_ticks=[Tick(round(place((first, value))[1], 1), short_number(value)) for value in ticks],
+        lines=[Line(one.name, path_of([position(point) for point in one.points])) for one in series if one.points],
+        x_ticks=[Tick(round(position((moment, 0))[0], 1), x_text(moment)) for moment in moments],
+        y_ticks=[Tick(round(position((first, value))[1], 1), short_number(value)) for value in ticks],
     )
 
 

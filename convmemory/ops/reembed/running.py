@@ -40,7 +40,7 @@ class Totals:
     computed: int = 0
     failed: int = 0
     errors: dict[int, str] = field(default_factory=dict)
-    held: int = 0
+    busy: int = 0
 
     def add(self, source_id: int, result: StepResult) -> None:
         self.items += result.items
@@ -109,7 +109,7 @@ def _may_go_on(source_id: int, result: StepResult, attempts: dict[int, int], tot
     if attempts[source_id] < HELD_ATTEMPTS:
         time.sleep(HELD_PAUSE_S)
         return True
-    totals.held += 1
+    totals.busy += 1
     return False
 
 

@@ -50,7 +50,7 @@ Enqueue = Callable[[Collection[int]], None]
 class Swept:
     """The number of defects of one kind, and the number repaired or enqueued."""
 
-    found: int = 0
+    defects: int = 0
     fixed: int = 0
 
 
@@ -91,7 +91,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
 def _in_all_archives(look: Callable[[], Swept]) -> Callable[[], Swept]:
     def look_everywhere() -> Swept:
         swept = list(for_all_archives(look))
-        return Swept(sum(each.found for each in swept), sum(each.fixed for each in swept))
+        return Swept(sum(each.defects for each in swept), sum(each.fixed for each in swept))
 
     return look_everywhere
 
@@ -192,12 +192,12 @@ def _run(kinds: Mapping[str, Callable[[], Swept]], *, deep: bool) -> SweepRun:
     for kind, look in kinds.items():
         began = time.perf_counter()
         swept[kind] = look()
-        report(Measurement("sweep", kind, time.perf_counter() - began, items=swept[kind].found))
+        report(Measurement("sweep", kind, time.perf_counter() - began, items=swept[kind].defects))
     run = SweepRun.objects.create(
         deep=deep,
         started_at=started_at,
         seconds=round(time.perf_counter() - started, 3),
-        found={kind: item.found for kind, item in swept.items()},
+        found={kind: item.defects for kind, item in swept.items()},
         fixed={kind: item.fixed for kind, item in swept.items()},
     )
     SweepRun.objects.filter(pk__lte=run.pk - KEPT_RUNS).delete()

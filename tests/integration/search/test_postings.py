@@ -57,7 +57,7 @@ def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Fil
 
 
 def items(state: SearchState) -> list[tuple[int, int]]:
-    return list(zip(*split_keys(state.found[0][0]), strict=True))
+    return list(zip(*split_keys(state.added[0][0]), strict=True))
 
 
 def without_postings(owner: Any) -> None:

@@ -87,7 +87,7 @@ def files_of(home: Path, agent: Agent) -> dict[Path, str]:
 def test_disconnect_restores_home_byte_for_byte(
     home: Path, agent: Agent, has_files: bool, direct: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path_of(home, agent.found[0]).mkdir(parents=True)
+    path_of(home, agent.folders[0]).mkdir(parents=True)
     if has_files:
         for path, form in files_of(home, agent).items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ def test_item_of_list_of_servers_is_inserted_once_and_taken_out(form: str, text:
 def test_entry_that_person_changed_is_kept_and_named(
     home: Path, agent: Agent, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path_of(home, agent.found[0]).mkdir(parents=True)
+    path_of(home, agent.folders[0]).mkdir(parents=True)
     connect(home)
     path = path_of(home, agent.files[0])
     edited = path.read_text().replace(str(Account(home).program), "/opt/mine", 1)

@@ -179,8 +179,8 @@ class Command(ArchiveCommand):
             f"{totals.sources:,} sources, {totals.items:,} items embedded, {totals.computed:,} embeddings "
             f"computed, {totals.failed:,} items refused, {duration(seconds)}."
         )
-        if totals.held:
-            self.stdout.write(f"{totals.held:,} sources are being worked on by another process.")
+        if totals.busy:
+            self.stdout.write(f"{totals.busy:,} sources are being worked on by another process.")
         if space != active:
             self._print_next_steps(space, active, partly=not selection.is_everything or defects != DEFECTS)
 
