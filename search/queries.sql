@@ -35,6 +35,33 @@ SELECT
     (SELECT coalesce(sum(token_count), 0) FROM passages),
     (SELECT count(*) FROM search_item WHERE source_id = ANY(%(sources)s))
 
+-- name: remember_search
+-- Store a search of an owner, or that it was used again. Of the other ones that are not saved, delete those that typing it began,
+-- within the time between two searches of one text, and the oldest beyond the number that is kept.
+WITH others AS MATERIALIZED (
+    SELECT
+        o.id,
+        o.is_begun,
+        row_number() OVER (PARTITION BY o.is_begun ORDER BY o.used_at DESC, o.id DESC) AS place
+    FROM (
+        SELECT
+            p.id,
+            p.used_at,
+            p.used_at > %(now)s - %(typing)s::interval
+            AND (starts_with(%(text)s, p.text) OR starts_with(p.text, %(text)s)) AS is_begun
+        FROM search_pastsearch AS p
+        WHERE p.owner_id = %(owner)s AND p.saved_at IS NULL AND p.address <> %(address)s
+    ) AS o
+),
+gone AS (
+    DELETE FROM search_pastsearch AS p
+    USING others AS o
+    WHERE p.owner_id = %(owner)s AND p.id = o.id AND (o.is_begun OR o.place > %(others)s)
+)
+INSERT INTO search_pastsearch (owner_id, address, text, used_at)
+VALUES (%(owner)s, %(address)s, %(text)s, %(now)s)
+ON CONFLICT (owner_id, address) DO UPDATE SET text = excluded.text, used_at = excluded.used_at
+
 -- name: phrases_found
 -- By the place of each phrase in the list, how many of some items of one owner contain it.
 SELECT p.place - 1, count(d.id)

@@ -119,8 +119,22 @@ def search_page(request: PageRequest) -> HttpResponse:
         remember_search(caller=request.caller, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
-    context |= _start(request, box, context.get("rows")) | _choices(request, box) | _past(request)
+    context |= _around(request, box, context)
     return render(request, "search/search.html", context, status=status)
+
+
+def _around(request: PageRequest, box: SearchBox, listing: dict[str, Any]) -> dict[str, Any]:
+    """Return the contents of the page around the list, without what only a page without results shows.
+
+    Next to results the chips are filled when one is opened (`filter_choices`), without scripts by `?choices`.
+    """
+    has_results = bool(listing.get("groups") or listing.get("titles"))
+    around = _start(request, box, listing.get("rows"), has_results=has_results)
+    if not box.q or "choices" in request.GET:
+        around |= _choices(request, box)
+    if "groups" not in listing or "home" in around:
+        around |= _past(request)
+    return around
 
 
 def _past(request: PageRequest) -> dict[str, Any]:
@@ -266,12 +280,15 @@ def _has_conversations(request: PageRequest) -> bool:
     return Conversation.objects.filter(archive_id=request.caller.archive_id).exists()
 
 
-def _start(request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None) -> dict[str, Any]:
+def _start(
+    request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None, *, has_results: bool = False
+) -> dict[str, Any]:
     """Return the contents of the main area next to the list: the home page, or for a search by time alone that time.
 
-    Next to other searches it is a hint. `rows` are the conversations of the list.
+    Next to results and to other searches in an archive with conversations it is a hint. `rows` are the conversations of
+    the list.
     """
-    if not (box.parameters and _has_conversations(request)):
+    if not (box.parameters and (rows or has_results or _has_conversations(request))):
         return {"box": box} | home_values(request, None if box.parameters else rows)
     if not (box.q or request.caller.space):
         note_use(caller=request.caller, box=box)
