@@ -58,7 +58,7 @@ from search.retrieval.candidates import (
 from search.retrieval.corpus import PendingCorpus, send_moments_query
 from search.retrieval.dense import DenseRetriever, embed_query
 from search.retrieval.filters import phrase_sql
-from search.retrieval.lexical import HOMES, LexicalRetriever, columns_of
+from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.rare_words import rarest_words
 from search.retrieval.retriever import Retriever, SearchState
@@ -233,10 +233,10 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
         query = replace(query, text=replace(query.text, text=rarest), time=None)
     if (listed := _listed_by_time(query) or _listed_by_sign(query)) is not None:
         return listed
-    query = _in_time(query, pipeline)
-    state = _rank_with_operators(query, pipeline)
+    query, corpus = _look_up(_in_time(query, pipeline))
+    state = _rank_with_operators(query, corpus, pipeline)
     if not is_long:
-        return _with_corrected_words(state, query, pipeline)
+        return _with_corrected_words(state, query, corpus, pipeline)
     if is_incomplete:  # the words that were left out would have spoken against an answer
         state.relevance = replace(state.relevance, answerable=None)
     sentence = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
@@ -244,7 +244,9 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     return state
 
 
-def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pipeline) -> SearchState:
+def _with_corrected_words(
+    state: SearchState, query: PreparedQuery, corpus: PendingCorpus, pipeline: Pipeline
+) -> SearchState:
     """Return what the query finds with its typing errors corrected; the same if it has none, or then finds less.
 
     Words of quoted phrases stay, and words that the model knows: the archive need not hold them.
@@ -260,12 +262,14 @@ def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pi
     correction = correct_typing_errors(
         query.archive_id,
         query.text.text,
+        corpus=corpus.corpus,
         unmatched=lambda word: normal(word).lower() not in kept,
         is_word=is_word if embedder else None,
     )
     if correction is None:
         return state
-    corrected = _rank_with_operators(replace(query, text=replace(query.text, text=correction.text)), pipeline)
+    corrected_query = replace(query, text=replace(query.text, text=correction.text))
+    corrected = _rank_with_operators(*_look_up(corrected_query), pipeline)
     if len(state.order) and not len(corrected.order):
         return state
     corrected.correction = correction
@@ -315,33 +319,34 @@ def _listing(query: PreparedQuery, keys: ItemKeys, seconds: Ints, note: str) -> 
     )  # fmt: skip
 
 
-def _rank_with_operators(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
-    state, text = _retrieve_and_rank(query, pipeline), query.text
+def _rank_with_operators(query: PreparedQuery, corpus: PendingCorpus, pipeline: Pipeline) -> SearchState:
+    state, text = _retrieve_and_rank(query, corpus, pipeline), query.text
     if text.phrases and not len(state.order):
         text = replace(text, phrases=())
-        state = _retrieve_and_rank(replace(query, text=text), pipeline)
+        state = _retrieve_and_rank(replace(query, text=text), corpus, pipeline)
         if len(state.order):
             sentence = gettext("No turn contains %(quoted)s word for word: its words were searched for.")
             state.note(sentence % {"quoted": listed([f'"{phrase}"' for phrase in query.text.phrases])})
     if text.operators:
-        free = _retrieve_and_rank(replace(query, text=QueryText(text.text)), pipeline)
+        free = _retrieve_and_rank(replace(query, text=QueryText(text.text)), corpus, pipeline)
         state.note(*notes_on_operators(text, state, free))
     return state
 
 
-def _retrieve_and_rank(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
-    # The query is embedded while PostgreSQL looks up its words.
+def _look_up(query: PreparedQuery) -> tuple[PreparedQuery, PendingCorpus]:
+    """Return the query with its vectors, and the owner's corpus with the words: it is embedded meanwhile. Two queries.
+
+    Both serve also the same text without its operators.
+    """
     # The first search ever creates the space, in a transaction, and none can begin inside the pipeline.
     query = prepare_query(query)
     with pipelined():
         with_moments = query.time is not None and len(query.text.text) >= LONG_CHARS
-        homes = [HOMES[column] for column in columns_of(query.scope)]
-        pending_corpus = PendingCorpus(
-            query.archive_id, query.space, query.filters, homes=homes, with_moments=with_moments
+        corpus = PendingCorpus(
+            query.archive_id, query.space, query.filters, text=query.text.text, with_moments=with_moments
         )
         query = query.looked_up(pending_corpus)  # after the corpus, so that it has seen each of its sources
         pending = [r.send(query, pending_corpus) for r in pipeline.retrievers if not r.needs_vector]
-        query = embed_query(query)
         if query.space is not None:
             pending += [r.send(query, pending_corpus) for r in pipeline.retrievers if r.needs_vector]
         corpus, state = pending_corpus.corpus, SearchState(query)
@@ -358,10 +363,16 @@ def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
 
     The event of "before the launch" is searched for first, so that its date is known. If a conversation or document
     began in the days that the query names, the words that only name them are left out of the search.
+        return embed_query(query), corpus
+
+
+def _retrieve_and_rank(query: PreparedQuery, pending_corpus: PendingCorpus, pipeline: Pipeline) -> SearchState:
+    with pipelined():
     """
     time = query.time
     if time is not None and isinstance(time.meaning, Anchor):
-        event = _retrieve_and_rank(replace(query, text=QueryText(time.meaning.event), time=None), pipeline)
+        of_event = _look_up(replace(query, text=QueryText(time.meaning.event), time=None))
+        event = _retrieve_and_rank(*of_event, pipeline)
         dated = place_of_best(event.table.keys[event.order], event.query)
         time = time.at(dated) if dated else None
         query = replace(query, time=time)

@@ -102,7 +102,8 @@ LIMIT %(limit)s
 
 -- name: pending_items
 -- How many items of an owner a search may miss, how many of these by their words, too, and how many items there are, by kind,
--- in sources that pass the filters. Without a space only words count.
+-- in sources that pass the filters. Without a space only words count. With '' as the kind, how many documents are being read,
+-- and how many imports have not ended.
 SELECT
     e.kind,
     coalesce(sum(greatest(e.without_vectors, e.without_words)), 0),
@@ -128,11 +129,32 @@ FROM (
 ) AS e
 WHERE {filters}
 GROUP BY e.kind
-ORDER BY e.kind
+UNION ALL
+SELECT
+    '',
+    (
+        SELECT count(*) FROM documents_document AS d
+        WHERE
+            d.owner_id = %(owner)s AND d.status IN ('uploaded', 'processing') AND d.trashed_at IS NULL
+            AND (%(documents)s::bigint[] IS NULL OR d.id = ANY(%(documents)s::bigint[]))
+    ),
+    (
+        SELECT count(*) FROM conversations_import AS m
+        WHERE m.owner_id = %(owner)s AND m.state IN ('queued', 'running') AND NOT m.is_preview
+    ),
+    0
+ORDER BY 1
 
 -- name: passes_any
--- Whether any item of an owner passes the filters.
-SELECT EXISTS (SELECT FROM search_item AS d WHERE d.owner_id = %(owner)s AND {filters})
+-- Whether an owner has any item of some kinds, and whether any item passes the filters.
+SELECT
+    EXISTS (
+        SELECT FROM search_source AS s
+        WHERE
+            s.owner_id = %(owner)s AND s.item_count > 0
+            AND (cardinality(%(kinds)s::text[]) = 0 OR s.kind = ANY(%(kinds)s::text[]))
+    ),
+    EXISTS (SELECT FROM search_item AS d WHERE d.owner_id = %(owner)s AND {filters})
 
 -- name: make_word_functions
 -- A text as `convmemory.core.folding.folded` folds it; a test compares them. Then the words of a text, and at the same

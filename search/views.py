@@ -75,7 +75,10 @@ _KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is re
 def search_page(request: PageRequest) -> HttpResponse:
     """Show results for `?q=`, or the newest conversations without a query."""
     if request.htmx and request.htmx.target == "main":
-        return render(request, "search/search.html#main", _start(request, SearchBox.of(request)) | _past(request))
+        searched = SearchBox.of(request)
+        is_filled = bool(searched.parameters) and _has_conversations(request)
+        main = _start(request, searched, is_filled=is_filled) | _past(request)
+        return render(request, "search/search.html#main", main)
     step = request.headers.get("X-Search-Step", "")
     # The box of the request, with the full names of agents, projects and sources that were typed as tokens.
     box = SearchBox.of(request, is_typing=step in ("typed", "goes-on"))
@@ -128,8 +131,9 @@ def _around(request: PageRequest, box: SearchBox, listing: dict[str, Any]) -> di
 
     Next to results the chips are filled when one is opened (`filter_choices`), without scripts by `?choices`.
     """
-    has_results = bool(listing.get("groups") or listing.get("titles"))
-    around = _start(request, box, listing.get("rows"), has_results=has_results)
+    is_listed = "groups" in listing or "rows" in listing
+    is_filled = not listing.get("nothing_imported") if is_listed else _has_conversations(request)
+    around = _start(request, box, listing.get("rows"), is_filled=is_filled)
     if not box.q or "choices" in request.GET:
         around |= _choices(request, box)
     if "groups" not in listing or "home" in around:
@@ -281,14 +285,13 @@ def _has_conversations(request: PageRequest) -> bool:
 
 
 def _start(
-    request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None, *, has_results: bool = False
+    request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None, *, is_filled: bool
 ) -> dict[str, Any]:
     """Return the contents of the main area next to the list: the home page, or for a search by time alone that time.
 
-    Next to results and to other searches in an archive with conversations it is a hint. `rows` are the conversations of
-    the list.
+    Next to other searches, if the archive `is_filled`, it is a hint. `rows` are the conversations of the list.
     """
-    if not (box.parameters and (rows or has_results or _has_conversations(request))):
+    if not (box.parameters and is_filled):
         return {"box": box} | home_values(request, None if box.parameters else rows)
     if not (box.q or request.caller.space):
         note_use(caller=request.caller, box=box)
