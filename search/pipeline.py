@@ -231,7 +231,7 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     if is_long:
         rarest, is_incomplete = rarest_words(query.archive_id, whole, query.filters)
         query = replace(query, text=replace(query.text, text=rarest), time=None)
-    if (listed := _listed_by_time(query) or _listed_by_sign(query)) is not None:
+    if (listed := _listed_without(query) or _listed_by_time(query) or _listed_by_sign(query)) is not None:
         return listed
     query, corpus = _look_up(_in_time(query, pipeline))
     state = _rank_with_operators(query, corpus, pipeline)
@@ -277,14 +277,33 @@ def _with_corrected_words(
     return corrected
 
 
+def _listed_without(query: PreparedQuery) -> SearchState | None:
+    """Return the turns without the words and phrases that a query excludes if it names nothing else; otherwise None."""
+    if query.text.text or not query.text.excluded:
+        return None
+    query = _of_conversations(query)
+    moments = send_moments_query(query.archive_id)
+    query = query.looked_up()
+    keys, seconds = items_written_in(query, None, moments)
+    sentence = gettext("Everything without %(words)s, the newest first. To search for it as text: %(quoted)s.")
+    words = listed([f"“{word}”" for word in query.text.excluded])
+    quoted = " ".join(f'"-{word}"' for word in query.text.excluded)
+    return _listing(query, keys, seconds, sentence % {"words": words, "quoted": quoted})
+
+
+def _of_conversations(query: PreparedQuery) -> PreparedQuery:
+    """Return the query for a listing: of conversations, unless it names kinds."""
+    kinds = query.filters.kinds or frozenset({CONVERSATION})
+    return replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
+
+
 def _listed_by_time(query: PreparedQuery) -> SearchState | None:
     """Return the turns of the days that a query names if it names nothing else, the newest first; otherwise None."""
     time = query.time
     days = time.days_alone(query.text.text) if time else None
     if time is None or days is None:
         return None
-    kinds = query.filters.kinds or frozenset({CONVERSATION})
-    query = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
+    query = _of_conversations(query)
     moments = send_moments_query(query.archive_id)
     query = query.looked_up()  # after the items, so that the filters have seen each of their sources
     keys, seconds = items_written_in(query, days, moments)
@@ -345,6 +364,11 @@ def _look_up(query: PreparedQuery) -> tuple[PreparedQuery, PendingCorpus]:
         corpus = PendingCorpus(
             query.archive_id, query.space, query.filters, text=query.text.text, with_moments=with_moments
         )
+        return embed_query(query), corpus
+
+
+def _retrieve_and_rank(query: PreparedQuery, pending_corpus: PendingCorpus, pipeline: Pipeline) -> SearchState:
+    with pipelined():
         query = query.looked_up(pending_corpus)  # after the corpus, so that it has seen each of its sources
         pending = [r.send(query, pending_corpus) for r in pipeline.retrievers if not r.needs_vector]
         if query.space is not None:
@@ -363,11 +387,6 @@ def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
 
     The event of "before the launch" is searched for first, so that its date is known. If a conversation or document
     began in the days that the query names, the words that only name them are left out of the search.
-        return embed_query(query), corpus
-
-
-def _retrieve_and_rank(query: PreparedQuery, pending_corpus: PendingCorpus, pipeline: Pipeline) -> SearchState:
-    with pipelined():
     """
     time = query.time
     if time is not None and isinstance(time.meaning, Anchor):

@@ -223,12 +223,12 @@ def explanation_of_all(explanations: Iterable[Explanation]) -> Explanation | Non
     )
 
 
-def explain_empty(*, archive_id: int, filters: Filters, pending: Pending) -> Explanation:
-    """Return why a search with these filters found nothing. A few queries."""
+def explain_empty(*, archive_id: int, filters: Filters, pending: Pending, text: QueryText | None = None) -> Explanation:
+    """Return why a search with these filters, and the operators of `text`, found nothing. A few queries."""
     filters = with_known_names(archive_id, filters)
     if filters.documents is not None and (unready := _unready(archive_id, filters.documents)):
         return unready
-    condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""))
+    condition, parameters = filter_sql(replace(filters, except_turns=()), text or QueryText(""))
     statement = load_sql("search", "passes_any").replace("{filters}", condition)
     parameters |= {"owner": archive_id, "kinds": sorted(filters.kinds)}
     ((has_items, has_eligible),) = PendingQuery(statement, parameters).rows()

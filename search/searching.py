@@ -416,7 +416,8 @@ def _page(
     elif start and len(order):
         explanation = Explanation(Reason.PAST_END)
     else:
-        explanation = explain_empty(archive_id=archive_id, filters=filters, pending=pending)
+        excluding = None if ranked.query.text.text else ranked.query.text
+        explanation = explain_empty(archive_id=archive_id, filters=filters, pending=pending, text=excluding)
     return SearchResults(
         mark_reranked(shown, placed) if placed else shown,
         next_cursor,

@@ -40,7 +40,7 @@ OPERATORS = (
     ("is:archived", _("archived conversations")),
     ("sort:date", _("newest first")),
     ('"', _('these words, exactly and in this order: "lock timeout"')),
-    ("-", _("without this word: -draft")),
+    ("-", _("without this word: -draft; alone, all without it")),
 )
 """What can be typed into the search box, with its meaning."""
 
