@@ -192,14 +192,19 @@ def _space_of(box: SearchBox, spaces: Sequence[Access]) -> str:
     """Return the number of the space that is typed or chosen. Raises: InvalidInput for an unknown name."""
     if not box.space_named:
         return box.space
-    names = {access.name.casefold(): str(access.archive_id) for access in spaces} | {"mine": "mine"}
-    typed = box.space_named.casefold()
+    names = {_without_quotes(access.name): str(access.archive_id) for access in spaces} | {"mine": "mine"}
+    typed = _without_quotes(box.space_named)
     begun = [value for name, value in names.items() if name.startswith(typed)]
     if typed in names or len(begun) == 1:
         return names.get(typed) or begun[0]
     listed = ", ".join([access.name for access in spaces][:NAMED_SPACES]) or gettext("none")
     refusal = gettext("You read no space “%(name)s” here. Spaces: %(names)s.")
     raise InvalidInput(refusal % {"name": box.space_named[:40], "names": listed})
+
+
+def _without_quotes(name: str) -> str:
+    """Return a name as it is compared: a token of the box, which may be in quotes, cannot have quotes in it."""
+    return " ".join(name.replace('"', " ").split()).casefold()
 
 
 def _moment(text: str, at: time) -> datetime | None:
