@@ -276,8 +276,12 @@ def read_time(text: str, today: date) -> TimeReading | None:
     if relative := relative_days(plain, today):
         return TimeReading(*relative, _without(plain, relative[0]))
     # A longer text is a story, in which "after the edit" asks for no time.
-    is_short = plain.count(" ") < SHORT_WORDS
-    return (_order(plain) or _open_anchor(plain)) if is_short else None
+    if plain.count(" ") >= SHORT_WORDS:
+        return None
+    for order, pattern in _ORDERS.items():
+        if match := pattern.search(plain):
+            return TimeReading(match["words"], order)
+    return _open_anchor(plain)
 
 
 def _distant_anchor(text: str) -> TimeReading | None:
@@ -309,13 +313,6 @@ def _without(text: str, words: str) -> str:
     before, _, after = text.partition(words)
     rest = " ".join([before.rstrip(), after.removeprefix("'s").removeprefix("\u2019s").lstrip()]).strip()
     return rest if rest.count(" ") and _LETTER.search(rest) else text
-
-
-def _order(text: str) -> TimeReading | None:
-    for order, pattern in _ORDERS.items():
-        if match := pattern.search(text):
-            return TimeReading(match["words"], order)
-    return None
 
 
 _LETTER = re.compile(r"\w")
