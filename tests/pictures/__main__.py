@@ -56,7 +56,6 @@ def main() -> None:
         folder = given.archive or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         model = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "llama3.1:8b"}
-        endpoint.scripts.append(says(ANSWER))
         with running_installation(folder, {**model, "SAMPLES": "1", "LOG_LEVEL": "WARNING"}) as installation:
             filled = folder / "ids.json"
             ids = json.loads(filled.read_text()) if filled.exists() else fill(installation)
@@ -64,6 +63,7 @@ def main() -> None:
                 visitors = {who: signed_in(browser, installation, who) for who in (OWNER, NEWCOMER)}
                 visitors[""] = browser.new_context(base_url=installation.address)
                 if "chat" not in ids:
+                    endpoint.scripts.append(says(ANSWER))
                     ids["chat"] = chat(visitors[OWNER].new_page())
                     filled.write_text(json.dumps(ids))
                 shots = [
