@@ -310,7 +310,7 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
         paths = paths if fits else [file.name or "file" for file in files]
         row = imports.queue_folder(caller=request.caller, files=files, paths=paths)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
-        return RefusedUpload("The folder", str(error))
+        return RefusedUpload(gettext("The folder"), str(error))
     enqueue_import(archive_id=row.archive_id, import_id=row.pk)
     return imports.get_import(caller=request.caller, import_id=row.pk)
 
