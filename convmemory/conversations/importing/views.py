@@ -101,7 +101,14 @@ class ImportCard:
             return gettext("partly imported") if stored else gettext("not imported")
         if self.row.report.get("refused_files"):
             return ""
+        if stored and not self.has_news:
+            return gettext("nothing new: all of it was here")
         return gettext("imported") if stored else gettext("nothing to import in it")
+
+    @property
+    def has_news(self) -> bool:
+        total = (self.row.report or {}).get("total", {})
+        return bool(total.get("added") or total.get("updated") or total.get("events"))
 
     @property
     def is_complete(self) -> bool:
