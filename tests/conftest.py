@@ -79,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     os.environ["BACKUP_FOLDER"] = "off"  # but where a test is about backups
     settings.BACKUP_FOLDER = ""
+    os.environ["LANGUAGE"] = "C"  # or argparse looks for the translation of each of its texts in files
     os.environ["EMBEDDING_THREADS"] = "1"  # a second thread costs a seventh more processor time, and no core is idle
     settings.EMBEDDING_THREADS = 1
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0  # but where a test is about silence
