@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ def measure_largest_inputs(folder: Path, texts: Sequence[str]) -> dict[str, NDAr
     for name in inputs.values():
         model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
     session = open_session(model.SerializeToString(), threads=1)
-    largest = {name: np.float32(0) for name in inputs}
+    largest: dict[str, NDArray[Any]] = {name: np.zeros(1, np.float32) for name in inputs}
     for sequence in TokenReader(open_tokenizer(folder), max_sequence=BERT_MAX_SEQUENCE).sequences(texts, ""):
         ids = np.array([sequence.ids], np.int32)
         outputs = session.run([*inputs.values()], {"input_ids": ids, "mask": np.ones_like(ids)})
@@ -51,4 +52,5 @@ def _inputs(layers: int) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    np.savez_compressed(onnx_graph.LARGEST_INPUTS, **measure_largest_inputs(default_folder(), background_texts()))
+    sizes = measure_largest_inputs(default_folder(), background_texts())
+    np.savez_compressed(onnx_graph.LARGEST_INPUTS, **sizes)  # type: ignore[arg-type]

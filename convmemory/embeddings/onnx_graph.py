@@ -263,7 +263,8 @@ def _balance(largest_inputs: "NDArray[Any]", weights: "NDArray[Any]") -> "NDArra
     """Return the factors (in,) by which inputs are divided and the rows of `weights` (in, out) multiplied."""
     sizes = np.maximum(largest_inputs.astype(np.float32), _LEAST_SIZE) ** _BALANCE
     factors: NDArray[Any] = sizes / np.abs(weights).max(axis=1) ** (1 - _BALANCE)
-    return factors / np.exp(np.log(factors).mean())
+    factors /= np.exp(np.log(factors).mean())
+    return factors
 
 
 class _FileNames(NamedTuple):

@@ -82,7 +82,7 @@ def test_model_runs_from_memory_where_nothing_can_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, is_int8: bool
 ) -> None:
     files = ModelFiles.of_bert(write_tiny_bert(tmp_path / "tiny"))
-    np.savez(tmp_path / "largest.npz", **measure_largest_inputs(files.folder, ["the cat sat"]))
+    np.savez(tmp_path / "largest.npz", **measure_largest_inputs(files.folder, ["the cat sat"]))  # type: ignore[arg-type]
     monkeypatch.setattr(onnx_graph, "LARGEST_INPUTS", tmp_path / "largest.npz")
     recipe = read_recipe(files.folder)
     full, cache = tmp_path / "full", tmp_path / "cache"
