@@ -16,7 +16,7 @@ from convmemory.conversations.models import project_name
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.marks import Mark
 from convmemory.core.text import one_line
-from search.pages.snippets import Piece, mark_words, show_marks
+from search.pages.snippets import Piece, mark_words, show_marks, without_markup
 from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE
 from search.results.hits import Hit, SectionPlace
 from search.results.overturned import Overturning
@@ -203,7 +203,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         url=url,
         preview_url=f"{reverse(name, args=[object_id])}?{query}",
         heading=mark_words(heading, asked),
-        passage=mark_words(conclusion_of(hit), asked)
+        passage=mark_words(without_markup(conclusion_of(hit)), asked)
         if is_repeated
         else show_marks(hit.passage, hit.marks, is_call=is_call),
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),

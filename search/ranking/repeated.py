@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from convmemory.core.sql import PendingQuery
 from search.results.matching import QueryStems
-from search.results.rows import HitRow, PendingRows
+from search.results.rows import HitRow, rows_by_key, rows_query
 from search.retrieval.candidates import split_keys
 from search.retrieval.retriever import LITERAL_RELEVANCE, SearchState
 
@@ -45,7 +46,8 @@ def answers_first(state: SearchState, shown: slice) -> None:
     beginnings = [f"%{_WILD.sub('_', word[:BEGINNING_CHARS])}%" for word in asked]
     having_all = {key for key, is_whole in zip(keys.tolist(), has_all, strict=True) if is_whole}
     needed = np.unique(np.concatenate([keys, state.table.keys[state.order[shown]]]))
-    state.rows = rows = PendingRows(query.archive_id, needed, asked=having_all, beginnings=beginnings).read()
+    of_needed = rows_query(query.archive_id, needed, asked=having_all, beginnings=beginnings)
+    state.rows = rows = rows_by_key(PendingQuery(*of_needed, keeps_plan=True).rows())
     whole = having_all & rows.keys()
     words = QueryStems(dict.fromkeys(asked, 1.0))
     stems = words.counted(asked)

@@ -14,7 +14,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from search.languages import configuration_of
 from search.query_text import QueryText
 from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys
-from search.retrieval.corpus import PendingCorpus, PendingQueryWords
+from search.retrieval.corpus import PendingCorpus
 from search.retrieval.source_filters import source_conditions
 from search.word_forms import phrase_query
 
@@ -111,17 +111,15 @@ class Eligibility:
 class PendingEligibility:
     """The queries that the filters on items need, which have been sent: at most two, often none; read once.
 
-    `corpus` has the sources that the filters exclude. Waits for `words` only if the query has operators, whose words
-    are looked up in the languages of the texts.
+    `corpus` has the sources that the filters exclude. Waits for it only if the query has operators, whose words are
+    looked up in the languages of the texts.
     """
 
-    def __init__(
-        self, archive_id: int, filters: Filters, text: QueryText, words: PendingQueryWords, corpus: PendingCorpus
-    ) -> None:
+    def __init__(self, archive_id: int, filters: Filters, text: QueryText, corpus: PendingCorpus) -> None:
         self._turns, self._corpus = filters.turns, corpus
         self._matching: PendingQuery | None = None
         self._excepted: PendingQuery | None = None
-        conditions, parameters = item_conditions(filters, text, words.languages if text.operators else ())
+        conditions, parameters = item_conditions(filters, text, corpus.words.languages if text.operators else ())
         if conditions:
             statement = load_sql("search.retrieval", "matching_items").replace("{filters}", " AND ".join(conditions))
             self._matching = PendingQuery(statement, parameters | {"owner": archive_id})
