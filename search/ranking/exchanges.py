@@ -152,8 +152,8 @@ def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, spoken
     best = np.zeros(len(keys), np.float32)
     if not chosen.any():
         return best
-    spoken = ((items >> ITEM_BITS) << 32) | places
-    distinct, first, group = np.unique(spoken[chosen], return_index=True, return_inverse=True)
+    elements = ((items >> ITEM_BITS) << 32) | places
+    distinct, first, group = np.unique(elements[chosen], return_index=True, return_inverse=True)
     at = np.searchsorted(keys, items[chosen][first])
     np.maximum.at(best, at, weighted(matches.weights, matches.of(chosen).best_of(group, len(distinct))))
     return best

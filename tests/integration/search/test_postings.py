@@ -66,7 +66,7 @@ def without_postings(owner: Any) -> None:
 
 
 def assert_same(first: SearchState, second: SearchState) -> None:
-    (found, _, features, _), (other_found, _, other_features, _) = first.found[0], second.found[0]
+    (found, _, features, _), (other_found, _, other_features, _) = first.added[0], second.added[0]
     assert found.tolist() == other_found.tolist()
     assert first.word_weights == second.word_weights
     assert features.keys() == other_features.keys()
