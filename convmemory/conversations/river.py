@@ -373,10 +373,12 @@ class Named(NamedTuple):
 def _named(caller: Caller, by: By, names: Iterable[str]) -> dict[str, Named]:
     """Return what pages show of projects, of programs, or of the archives that the caller reads."""
     if by == "space":
-        return {
-            str(access.archive_id): Named(access.name, _query_of_space(access.space.name if access.space else MINE))
-            for access in caller.archives
-        }
+        named = {}
+        for access in caller.archives:
+            name = access.space.name if access.space else MINE
+            query = "" if '"' in name else urlencode({"q": f'space:"{name}"'})
+            named[str(access.archive_id)] = Named(access.name, query)
+        return named
     return {
         name: Named(
             (project_name(name) or name if by == "project" else name) or gettext("Without a project"),
@@ -384,10 +386,6 @@ def _named(caller: Caller, by: By, names: Iterable[str]) -> dict[str, Named]:
         )
         for name in names
     }
-
-
-def _query_of_space(name: str) -> str:
-    return "" if '"' in name else urlencode({"q": f'space:"{name}"'})
 
 
 def _bands(by: By, by_name: Mapping[str, Counter[int]], named: Mapping[str, Named], count: int) -> list[Band]:

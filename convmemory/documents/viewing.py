@@ -262,7 +262,10 @@ class PageWindow:
 def view_pages(document: Document, link_target: Target, ask: AskForDrawing) -> PageWindow:
     """Return the pages around the place. At most two queries."""
     count = document.page_count or 1
-    target = min(max(_page_of(document, link_target), 1), count)
+    page = link_target.page
+    if page is None and link_target.section is not None:
+        page = document.sections.filter(number=link_target.section).values_list("page", flat=True).first()
+    target = min(max(page or 1, 1), count)
     first = max(1, target - PAGES_BEFORE)
     last = min(first + PAGES_SHOWN - 1, count)
     return PageWindow(
@@ -278,14 +281,6 @@ def view_page(document: Document, page: int, link_target: Target, ask: AskForDra
     if not 1 <= page <= (document.page_count or 0):
         return None
     return _sheets(document, page, page, link_target, ask)[0]
-
-
-def _page_of(document: Document, link_target: Target) -> int:
-    if link_target.page is not None:
-        return link_target.page
-    if link_target.section is None:
-        return 1
-    return document.sections.filter(number=link_target.section).values_list("page", flat=True).first() or 1
 
 
 def _sheets(document: Document, first: int, last: int, link_target: Target, ask: AskForDrawing) -> list[Sheet]:

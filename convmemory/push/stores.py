@@ -75,14 +75,14 @@ def folders(*, home: Path, environment: Mapping[str, str] = os.environ) -> dict[
         "codex": Path(environment.get("CODEX_HOME") or home / ".codex"),
         "gemini": Path(environment.get("GEMINI_CLI_HOME") or home) / ".gemini",
         "copilot": Path(environment.get("COPILOT_HOME") or home / ".copilot"),
-        "config": _config_folder(home, environment),
+        "config": _native_folder(home, environment, is_data=False),
         "xdg": Path(environment.get("XDG_CONFIG_HOME") or home / ".config"),
     }
 
 
 def known_stores(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[SessionStore]:
     """Return every store that an agent on this machine could have, whether it exists or not."""
-    data, named = _data_folder(home, environment), folders(home=home, environment=environment)
+    data, named = _native_folder(home, environment, is_data=True), folders(home=home, environment=environment)
     claude, codex, gemini, copilot, config = (
         named[name] for name in ("claude", "codex", "gemini", "copilot", "config")
     )
@@ -164,20 +164,15 @@ def is_of_chats(store: SessionStore, path: Path) -> bool:
     return store.agent != "cursor" or path.suffix == ".vscdb" or "agent-transcripts" in path.parts
 
 
-def _data_folder(home: Path, environment: Mapping[str, str]) -> Path:
+def _native_folder(home: Path, environment: Mapping[str, str], *, is_data: bool) -> Path:
+    """Return the system's folder of programs' data, or of their settings."""
     if sys.platform == "darwin":
         return home / "Library" / "Application Support"
     if sys.platform == "win32":
-        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
-
-
-def _config_folder(home: Path, environment: Mapping[str, str]) -> Path:
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support"
-    if sys.platform == "win32":
-        return Path(environment.get("APPDATA") or home / "AppData" / "Roaming")
-    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+        name, last = ("LOCALAPPDATA", "Local") if is_data else ("APPDATA", "Roaming")
+        return Path(environment.get(name) or home / "AppData" / last)
+    name, last = ("XDG_DATA_HOME", ".local/share") if is_data else ("XDG_CONFIG_HOME", ".config")
+    return Path(environment.get(name) or home / last)
 
 
 def _unix_data(home: Path, environment: Mapping[str, str], name: str) -> list[Path]:
@@ -185,4 +180,4 @@ def _unix_data(home: Path, environment: Mapping[str, str], name: str) -> list[Pa
     well.
     """
     unix = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / name
-    return list(dict.fromkeys([unix, _data_folder(home, environment) / name]))
+    return list(dict.fromkeys([unix, _native_folder(home, environment, is_data=True) / name]))

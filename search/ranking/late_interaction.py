@@ -197,17 +197,13 @@ def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Score
     Neighbours have consecutive keys.
     """
     best = matches.best_of(matches.items, len(keys))
+    # Each token's best cosine in the item or in its neighbours, as far as these are among the keys.
+    nearby = best.copy()
+    adjacent = np.flatnonzero(np.diff(keys) == 1)
+    nearby[:, adjacent] = np.maximum(nearby[:, adjacent], best[:, adjacent + 1])
+    nearby[:, adjacent + 1] = np.maximum(nearby[:, adjacent + 1], best[:, adjacent])
     return {
         Feature.MAX_SIM: weighted(matches.weights, best),
-        Feature.NEIGHBOUR_MAX_SIM: weighted(matches.weights, _with_neighbours(keys, best)),
+        Feature.NEIGHBOUR_MAX_SIM: weighted(matches.weights, nearby),
         Feature.PASSAGE_MAX_SIM: matches.single(len(keys)),
     }
-
-
-def _with_neighbours(keys: ItemKeys, best: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return each token's best cosine in the item or in its neighbours, as far as these are among the keys."""
-    wide = best.copy()
-    adjacent = np.flatnonzero(np.diff(keys) == 1)
-    wide[:, adjacent] = np.maximum(wide[:, adjacent], best[:, adjacent + 1])
-    wide[:, adjacent + 1] = np.maximum(wide[:, adjacent + 1], best[:, adjacent])
-    return wide

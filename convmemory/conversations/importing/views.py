@@ -277,12 +277,6 @@ def name_format(request: PageRequest, import_id: int) -> HttpResponse:
     return redirect("one-import", row.pk)
 
 
-def _shown_field(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={role}" for key, role in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
-
-
 @require_POST
 @in_archive
 def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
@@ -352,6 +346,12 @@ def _fields(row: Import, file: dict[str, Any]) -> tuple[MappingField, ...]:
     mapping = (file.get("proposal") or {}).get("mapping")
     if not mapping or row.kept_id is None or row.changes:
         return ()
-    return tuple(
-        MappingField(name, str(label), _shown_field(mapping.get(name))) for name, label in MAPPING_LABELS.items()
-    )
+    fields = []
+    for name, label in MAPPING_LABELS.items():
+        value = mapping.get(name)
+        if isinstance(value, dict):
+            text = ", ".join(f"{key}={role}" for key, role in value.items())
+        else:
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+        fields.append(MappingField(name, str(label), text))
+    return tuple(fields)

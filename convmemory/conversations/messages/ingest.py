@@ -476,7 +476,7 @@ def _agrees(stored: Conversation, beginning: Sequence[MessageDraft]) -> bool:
 
 def _says_the_same(parts: list[dict[str, Any]], draft: MessageDraft, *, may_grow: bool) -> bool:
     """Return whether a stored message is the draft as another version read it, or as it was while it was written."""
-    before, now = (_compared(each) for each in ([*map(part_from_json, parts)], draft.parts))
+    before, now = _compared(map(part_from_json, parts)), _compared(draft.parts)
     return before == now or (may_grow and now.startswith(before))
 
 

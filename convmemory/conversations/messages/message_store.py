@@ -177,16 +177,13 @@ def has_lost_parts_of(stored: Message, draft: MessageDraft) -> bool:
     """Return whether the stored message is the draft without some of its calls, results, files, thinking or fields."""
     row = row_of(without_keys(draft))
     parts = iter(row.parts)
+    filled = [{name: value for name, value in part.items() if value} for part in stored.parts]
     return (
         (row.role, row.name) == (stored.role, stored.name)
-        and all(any(_filled(part).items() <= other.items() for other in parts) for part in stored.parts)
+        and all(any(part.items() <= other.items() for other in parts) for part in filled)
         and len([part for part in row.parts if part["type"] == "text"])
         == len([part for part in stored.parts if part["type"] == "text"])
     )
-
-
-def _filled(part: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in part.items() if value}
 
 
 def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: MessageDraft) -> int:

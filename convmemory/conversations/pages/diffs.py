@@ -52,7 +52,12 @@ class Diff:
         """Return the changes with the lines marked that a passage of the call says; None if there is no such line."""
         marked = [line for text in passage.splitlines() if len(line := text.strip()) >= MIN_MARKED_CHARS][:MARKED_LINES]
         lines = list(self.lines)
-        numbers = [number for number, line in enumerate(lines) if _is_said(line.text.strip(), marked)]
+        numbers = [
+            number
+            for number, line in enumerate(lines)
+            if len(text := line.text.strip()) >= MIN_MARKED_CHARS
+            and any(each in text or text in each for each in marked)
+        ]
         for number in numbers:
             lines[number] = replace(lines[number], mark="first" if number == numbers[0] else "next")
         return Diff(self.path, tuple(lines)) if numbers else None
@@ -68,10 +73,6 @@ class Diff:
             room -= len(line.text) + 1
         left_out = sum(len(line.text) for line in self.lines) - sum(len(line.text) for line in kept)
         return Diff(self.path, tuple(kept)), left_out
-
-
-def _is_said(line: str, marked: Sequence[str]) -> bool:
-    return len(line) >= MIN_MARKED_CHARS and any(text in line or line in text for text in marked)
 
 
 def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
