@@ -269,6 +269,8 @@ def test_full_storage_names_conversations_that_were_not_stored(client: Client, s
     assert "<bdi>Quince 3? xxx" in text
     assert 'class="tag success"' not in text
     assert "of storage are left" in text
+    settings.MAX_TURNS_PER_USER = 2
+    assert "The storage is full" in client.get("/import").content.decode()
 
 
 def test_program_is_typed_by_its_name(client: Client) -> None:

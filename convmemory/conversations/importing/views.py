@@ -207,7 +207,7 @@ def import_files(request: PageRequest) -> HttpResponse:
         "cards": _cards(imports.imports_of(caller=request.caller, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
-        "room": room_left(archive_id=request.caller.archive_id),
+        "room": room_left(archive_id=request.caller.archive_id, turns=1),
         "max_files": config.data_upload_max_number_files,
         "accepted": ",".join(ACCEPTED),
     }
