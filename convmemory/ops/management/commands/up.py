@@ -92,6 +92,7 @@ class Command(ArchiveCommand):
             self._update_database()
             password = create_admin(Path(config.var_dir))
             connections.close_all()
+            require_free_port(host, port)  # another `up` may have taken it meanwhile
             lines = [f"convmemory: {address}"]
             if password:
                 lines += [f"user:       {ADMIN_NAME}", f"password:   {password}   (shown this once)"]
