@@ -96,7 +96,7 @@ def library_page(request: PageRequest) -> HttpResponse:
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
         "max_mb": config.max_document_mb,
-        "room": room_left(archive_id=request.caller.archive_id),
+        "room": room_left(archive_id=request.caller.archive_id, documents=1),
         "accepted": ACCEPTED,
         "upload_address": request.build_absolute_uri(reverse("api:upload_document")),
     }

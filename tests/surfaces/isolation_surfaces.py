@@ -429,7 +429,7 @@ ROUTES: dict[str, Surface] = {
     ),
     "GET share links": lambda _, ask: _api(ask, "GET", "/share_links", conversation_id=ask.conversation),
     "DELETE another's share link": lambda _, ask: _delete_link(ask),
-    "page share": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/share", turn=ask.turn),
+    "page share": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/share"),
     "page share links": lambda _, ask: _page(ask, "/settings/links"),
     "page share link revoke": lambda _, ask: _page(ask, f"/settings/links/{ask.link_id}/revoke"),
     "page shared": lambda _, ask: _file(

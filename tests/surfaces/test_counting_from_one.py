@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 OF_A_CONVERSATION = (
     "", "?turn=0", "?turn=7", "/outline?turn=0", "/outline?find=kiln", "/summaries", "/events", "/context", "/share",
-    "/share?turn=0", "/keys", "/messages/0/parts/0",
+    "/keys", "/messages/0/parts/0",
 )  # fmt: skip
 FROM_ZERO = re.compile(r"\b(turns?|messages?|sections?)(:| number)? #?0\b|#0\b|\b0 / \d|\d, the last", re.IGNORECASE)
 _TEXT = re.compile(

@@ -95,6 +95,14 @@ def test_unreadable_files_are_reported_and_others_imported(client: Client) -> No
     assert Conversation.objects.count() == 1
 
 
+def test_errors_of_damaged_and_empty_files_are_translated(client: Client) -> None:
+    client.cookies["language"] = "de"
+    files = SimpleUploadedFile("broken.zip", b"PK\x03\x04 not a zip"), SimpleUploadedFile("empty.jsonl", b"")
+    text = " ".join(upload(client, *files).split())
+    assert "Nichts konnte importiert werden. broken.zip: ein beschädigtes Archiv" in text
+    assert "empty.jsonl: die Datei ist leer" in text
+
+
 def test_refused_file_of_archive_has_no_success_mark(client: Client) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -269,6 +277,8 @@ def test_full_storage_names_conversations_that_were_not_stored(client: Client, s
     assert "<bdi>Quince 3? xxx" in text
     assert 'class="tag success"' not in text
     assert "of storage are left" in text
+    settings.MAX_TURNS_PER_USER = 2
+    assert "The storage is full" in client.get("/import").content.decode()
 
 
 def test_program_is_typed_by_its_name(client: Client) -> None:

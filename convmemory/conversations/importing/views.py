@@ -13,7 +13,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, gettext_noop, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -52,6 +52,11 @@ MAPPING_LABELS = {
     "time": _("When"),
     "model": _("Model"),
 }
+REASONS = (
+    gettext_noop("a damaged archive: download it again, or pack it again"),
+    gettext_noop("the file is empty: export it again"),
+)
+"""Reasons of the importers, which do not translate: the card looks up their translations."""
 SHOWN = 20
 SHOWN_FILES = 10  # of a report; the others are folded
 
@@ -115,6 +120,13 @@ class ImportCard:
         """Return whether something was imported and nothing failed, which alone has a green light."""
         report = self.row.report or {}
         return bool(self.outcome and report["total"]["conversations"]) and not self.is_partial
+
+    @property
+    def refusals(self) -> list[tuple[str, str]]:
+        """Return the first files of an import that could read nothing, each with its error."""
+        if self.row.failure != Import.Failure.UNREADABLE or self.row.is_preview:
+            return []
+        return [(file.report["path"], file.report["errors"][0]) for file in self.files[:3] if file.report.get("errors")]
 
     @property
     def is_unknown(self) -> bool:
@@ -207,7 +219,7 @@ def import_files(request: PageRequest) -> HttpResponse:
         "cards": _cards(imports.imports_of(caller=request.caller, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
-        "room": room_left(archive_id=request.caller.archive_id),
+        "room": room_left(archive_id=request.caller.archive_id, turns=1),
         "max_files": config.data_upload_max_number_files,
         "accepted": ",".join(ACCEPTED),
     }

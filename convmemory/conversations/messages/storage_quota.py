@@ -109,12 +109,13 @@ def use_of_storage(*, archive_id: int) -> StorageUse:
     return StorageUse(total.size, total.turns, total.documents, limits_of(archive_id=archive_id), added)
 
 
-def room_left(*, archive_id: int) -> int | None:
-    """Return the bytes that who acts can add to the archive; None if neither limits them."""
+def room_left(*, archive_id: int, turns: int = 0, documents: int = 0) -> int | None:
+    """Return the bytes that who acts can add; None without a limit, 0 if such turns or documents do not fit."""
     rooms = []
     for number in {archive_id, _adder_to(archive_id) or archive_id}:
         with _sums_of(number):
-            rooms.append(use_of_storage(archive_id=number).room)
+            use = use_of_storage(archive_id=number)
+        rooms.append(0 if use.is_over(Amounts(1, turns, documents)) else use.room)
     return min((room for room in rooms if room is not None), default=None)
 
 

@@ -81,9 +81,7 @@ class ShareForm(forms.Form):
 def share(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the links to a conversation and a form for a new one."""
     row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
-    turn = parse_number(request.GET.get("turn", ""))
-    posted = request.POST if request.method == "POST" else None
-    form = ShareForm(posted, initial={"turn": None if turn is None else turn + 1}, turn_count=row.turn_count)
+    form = ShareForm(request.POST if request.method == "POST" else None, turn_count=row.turn_count)
     if request.method == "POST" and form.is_valid():
         made, _token = sharing.create_link(caller=request.caller, conversation_id=row.pk, **form.values())
         messages.success(request, _("The link is made: copy it from the list."))

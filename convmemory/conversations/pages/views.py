@@ -225,7 +225,6 @@ def _head(request: PageRequest, row: Conversation, turn: int | None, kept: dict[
         "displays": [
             (value, name, _address(row, {"turn": turn} | kept | {"show": value})) for value, name in DISPLAYS.items()
         ],
-        "share_url": reverse("share-conversation", args=[row.pk]) + ("" if turn is None else f"?turn={turn}"),
         "previous_url": "" if before is None else _address(row, {"turn": before} | kept) + f"#turn-{before}",
         "next_url": "" if after is None else _address(row, {"turn": after} | kept) + f"#turn-{after}",
     }

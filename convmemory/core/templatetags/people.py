@@ -24,7 +24,8 @@ def for_people(message: object, reader: object = None) -> str:
     shown = getattr(message, "message", message)
     if isinstance(shown, SafeString):
         return shown
-    text = str(message or "")[:MAX_MESSAGE_CHARS].replace("`", "")
+    text = str(message or "")[:MAX_MESSAGE_CHARS]
+    text = (_(text) if text else "").replace("`", "")  # some constants of operations are in the catalogues
     if getattr(reader, "is_staff", False):
         return text
     sentences = _SENTENCE_END.split(_SETTING_IN_BRACKETS.sub("", text))
