@@ -113,8 +113,8 @@ class SearchResults:
     hits are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these,
     `waiting` by their kinds. `explanation` says why there are no hits, or not all; the last note is its sentence.
     `titles` are conversations and documents whose title contains the query, on the first page. `time` is the time that
-    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown. With a
-    `correction`, words of the query were searched for as they were probably meant.
+    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown, and in a listing,
+    which compares nothing. With a `correction`, words of the query were searched for as they were probably meant.
     """
 
     hits: Sequence[Hit]
@@ -429,7 +429,7 @@ def _page(
         explanation=explanation,
         waiting=pending,
         titles=titles,
-        is_calibrated=ranked.relevance.is_calibrated,
+        is_calibrated=ranked.relevance.is_calibrated and not ranked.is_listing,
         correction=ranked.correction,
     )
 

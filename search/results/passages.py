@@ -102,7 +102,11 @@ def best_passages(
     item are judged. `sections` are the elements of documents, which were read. One query for each other kind of source,
     and up to two more for items without nearest passages, or whose nearest ones lack a rare word.
     """
-    words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
+    stop_words = [word.written for word in query.words if word.is_stop_word]
+    unmarked = [query.time.words_of_time] if query.time else []
+    if len(stop_words) < len(query.words):
+        unmarked += stop_words
+    words = QueryStems(weights, query.text.phrases, unmarked=" ".join(unmarked))
     weighed = {word: weights.get(word, 0.0) for of_turn in words_of_turn.values() for word in of_turn}
     least = RARE_SHARE * max(weighed.values(), default=0.0)
     rare = {word for word, weight in weighed.items() if weight >= least}

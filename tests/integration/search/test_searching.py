@@ -293,6 +293,14 @@ def test_passage_shown_holds_quoted_phrase(mode: str) -> None:
     assert "zinc lid" in [hit.passage[start:end] for start, end in hit.marks]
 
 
+def test_stop_words_are_marked_only_in_query_of_nothing_else() -> None:
+    owner = make_user()
+    indexed(owner, exchange(("why does it creak?", "The door is dry, and the hinge is loose.")))
+    for text, marked in (("is the hinge loose?", ["hinge", "loose"]), ("is the", ["The", "is", "the", "is"])):
+        (hit,) = find(owner, text).hits
+        assert [hit.passage[start:end] for start, end in hit.marks] == marked
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_passage_shown_holds_rarest_word(mode: str) -> None:
     owner = make_user()
