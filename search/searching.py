@@ -28,7 +28,7 @@ from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
 from convmemory.documents.library import attached_ids, get_document
-from convmemory.embeddings.spaces import active_space
+from convmemory.embeddings.spaces import active_space, one_active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Passage
@@ -58,13 +58,13 @@ from search.reasons import (
     pending_of_all,
 )
 from search.results.hits import (
-    MAX_TITLES,
     Hit,
     SectionPlace,
     TitleHit,
     TurnPlace,
     show_hits,
 )
+from search.results.rows import MAX_TITLES
 from search.retrieval.candidates import put_first
 from search.retrieval.typing_errors import Correction
 
@@ -162,7 +162,8 @@ def search(
         return _explained(Reason.NO_CALLER)
     archives = caller.chosen(chosen)
     if query.document_scope is None:
-        results = _search_archives(caller, query, archives, cursor)
+        with one_active_space():
+            results = _search_archives(caller, query, archives, cursor)
         return replace(results, hits=_without_copies(results.hits)) if folds_copies else results
     scope = query.document_scope
     documents = among = scope.among
