@@ -432,21 +432,19 @@ def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) 
     ]
     if not keeping_out:
         return []
-    return [_note_text(nothing_left, len(keeping_out)) % {"named": listed(keeping_out)}]
-
-
-def _note_text(nothing_left: bool, count: int) -> str:
     if nothing_left:
-        return ngettext(
+        note = ngettext(
             "%(named)s keeps out every result: remove it to see some.",
             "%(named)s keep out every result: remove them to see some.",
-            count,
+            len(keeping_out),
         )
-    return ngettext(
-        "%(named)s keeps out the result that would come first: remove it to see it.",
-        "%(named)s keep out the result that would come first: remove them to see it.",
-        count,
-    )
+    else:
+        note = ngettext(
+            "%(named)s keeps out the result that would come first: remove it to see it.",
+            "%(named)s keep out the result that would come first: remove them to see it.",
+            len(keeping_out),
+        )
+    return [note % {"named": listed(keeping_out)}]
 
 
 def listed(names: Sequence[str]) -> str:

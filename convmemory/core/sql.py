@@ -66,14 +66,6 @@ def pipelined() -> Iterator[None]:
             yield
 
 
-def send_settings(values: Mapping[str, object]) -> None:
-    """Send the nodes of a cluster settings of this transaction: nothing but SET LOCAL reaches them."""
-    if connection.layout.groups:  # type: ignore[attr-defined]
-        with connection.cursor() as cursor:
-            for name, value in values.items():
-                cursor.execute(f"SET LOCAL {name} = {value}")
-
-
 class _PlannedAnewCursor(ServerBindingCursor):
     def execute(self, query: Any, params: Any = None) -> Any:
         return super().execute(query, params, prepare=False)  # type: ignore[misc]  # of psycopg, not in Django's stubs

@@ -52,7 +52,8 @@ def answers_first(state: SearchState, shown: slice) -> None:
     rows = state.contents.rows
     whole = having_all & rows.keys()
     words = QueryStems(dict.fromkeys(asked, 1.0))
-    repeating = [key for key in keys.tolist() if key in whole and _repeats(rows[key], words, asked)]
+    stems = words.counted(asked)
+    repeating = [key for key in keys.tolist() if key in whole and stems <= set(words.held_in(rows[key].heading))]
     order = keys.tolist()
     for key in reversed(repeating):
         answer = next((at for at, other in enumerate(order) if _answers(other, key, rows, whole)), -1)
@@ -64,10 +65,6 @@ def answers_first(state: SearchState, shown: slice) -> None:
     if state.relevance.answerable is not None and (state.table.similarities[top[asked_before]] >= SAME_QUESTION).any():
         state.relevance = replace(state.relevance, answerable=max(state.relevance.answerable, LITERAL_RELEVANCE))
     state.order = np.concatenate([top[[places[key] for key in order]], state.order[BEST:]])
-
-
-def _repeats(row: HitRow, words: QueryStems, asked: Collection[str]) -> bool:
-    return words.counted(asked) <= set(words.held_in(row.heading))
 
 
 def _answers(key: int, repeated: int, rows: Mapping[int, HitRow], whole: Collection[int]) -> bool:

@@ -17,6 +17,7 @@ from search.retrieval.candidates import NO_ITEMS, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
 from search.vectors.blocks import ComparedVectors
+from search.vectors.passages import KINDS
 from search.vectors.splitting import split_parts
 
 # The weight of the query's words against the cosine when a hit's passage is chosen; documents have their own, because a
@@ -112,7 +113,9 @@ def best_passages(
     rare = {word for word, weight in weighed.items() if weight >= least}
     rare_stems = {turn: words.counted(rare.intersection(words_of_turn.get(turn, ()))) for turn in turns}
     phrases = words.longest_of_phrases
-    near = near_places(compared, turns, query.shown_kinds) if compared else {}
+    # A system prompt is shown only for a word that nothing said contains.
+    said = [kind for kind in query.shown_kinds if kind != KINDS["system"]]
+    near = near_places(compared, turns, said) if compared else {}
     bare = {turn: home for turn, home in turns.items() if turn not in near}
     stems = {turn: words.counted(words_of_turn.get(turn, ())) for turn in bare}
     # Judge all passages of items in elements with one of these stems. Text without stored

@@ -110,7 +110,10 @@ class PendingCorpus:
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths = (column[order] for column in columns)
-        spoken_in = _by_language(foreign or [], languages or [])
+        spoken_in: dict[str, list[int]] = {}
+        for source, of_source in zip(foreign or [], languages or [], strict=True):
+            for language in of_source.split():
+                spoken_in.setdefault(language, []).append(source)
         digests = {home: (blocks, digest) for home, blocks, digest in postings or ()}
         code_digest = (codes[0], codes[1]) if codes[0] else NO_BLOCKS
         return Corpus(
@@ -122,15 +125,6 @@ class PendingCorpus:
     def moments(self) -> tuple[Any, ...] | None:
         """Return the times of the items; waits for the row. None if they are not wanted."""
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None
-
-
-def _by_language(sources: Sequence[int], languages: Sequence[str]) -> dict[str, list[int]]:
-    """Return the sources by each of the languages of their texts, which are separated by blanks."""
-    by_language: dict[str, list[int]] = {}
-    for source, of_source in zip(sources, languages, strict=True):
-        for language in of_source.split():
-            by_language.setdefault(language, []).append(source)
-    return by_language
 
 
 # The words of a query with their lexemes, which PostgreSQL looks up while the query is embedded.
@@ -186,8 +180,11 @@ class PendingQueryWords:
     def words(self) -> tuple[QueryWord, ...]:
         """Return the words in the order of the query."""
         rows = [row for row in self._rows if not row.is_form]
-        in_english = sum(row.is_stop_word for row in rows)
-        language = _language_of_query([row.stop_word_in for row in rows], in_english=in_english)
+        # The language in which most of the words are stop words; "" for English or if a single word would decide.
+        counts = Counter(language for row in rows for language in row.stop_word_in)
+        (language, count), *_ = counts.most_common(1) or [("", 0)]
+        if count < MIN_STOP_WORDS or count <= sum(row.is_stop_word for row in rows):
+            language = ""
         forms = {row.word: row for row in self._rows if row.is_form}
         return tuple(
             QueryWord(
@@ -244,12 +241,3 @@ def _folded(row: _WordRow, forms: Sequence[str], rows: Mapping[str, _WordRow]) -
             if foreign != in_english:
                 lexemes[foreign] = lexemes.get(foreign, frozenset((language,))) | {language}
     return lexemes, title_lexeme
-
-
-def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:
-    """Return the language in which most of the words are stop words; "" for English or if a single word would
-    decide.
-    """
-    counts = Counter(language for languages in stop_word_in for language in languages)
-    (language, count), *_ = counts.most_common(1) or [("", 0)]
-    return language if count >= MIN_STOP_WORDS and count > in_english else ""
