@@ -45,13 +45,17 @@ def main() -> None:
 
 
 def _name_other_installation() -> None:
-    """Say which data folder this process uses if that is new while an installation runs on another one."""
+    """Say which data folder this process uses if that is new while an installation runs on another one.
+
+    A folder that `up` is told to use is to be new.
+    """
     from convmemory.core.config import config
     from convmemory.core.postgres import server
 
     folder = config.var_dir / "postgres"
     is_new = not config.database_url and not (folder / "PG_VERSION").exists()
-    if is_new and (other := server.data_folder_elsewhere(folder)):
+    is_meant = sys.argv[1:2] == ["up"] and "CONVMEMORY_VAR" in os.environ
+    if is_new and not is_meant and (other := server.data_folder_elsewhere(folder)):
         print(
             f"This uses the data folder {config.var_dir}, where nothing is stored yet. "
             f"An installation runs on {other}: CONVMEMORY_VAR={other} uses that one.",

@@ -43,8 +43,9 @@ from search.reasons import (
     pending_of,
     pending_of_all,
 )
-from search.results.hits import later_turns_query, overturned_by
+from search.results.hits import overturned_by
 from search.results.matching import QueryStems
+from search.results.rows import later_turns_query
 from search.retrieval.candidates import FeatureTable, item_keys, split_keys
 from search.retrieval.retriever import SearchState
 from search.searching import TURNS_ALONE, merge_ranked, notes_of_left_out, within_budget

@@ -28,7 +28,7 @@ from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
 from convmemory.documents.library import attached_ids, get_document
-from convmemory.embeddings.spaces import active_space
+from convmemory.embeddings.spaces import active_space, one_active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Passage
@@ -58,13 +58,13 @@ from search.reasons import (
     pending_of_all,
 )
 from search.results.hits import (
-    MAX_TITLES,
     Hit,
     SectionPlace,
     TitleHit,
     TurnPlace,
     show_hits,
 )
+from search.results.rows import MAX_TITLES
 from search.retrieval.candidates import put_first
 from search.retrieval.typing_errors import Correction
 
@@ -113,8 +113,8 @@ class SearchResults:
     hits are only the nearest; None if that is unknown, also while items wait that could answer. `pending` counts these,
     `waiting` by their kinds. `explanation` says why there are no hits, or not all; the last note is its sentence.
     `titles` are conversations and documents whose title contains the query, on the first page. `time` is the time that
-    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown. With a
-    `correction`, words of the query were searched for as they were probably meant.
+    the query names. `is_calibrated` is false if the scale of the model's similarities is unknown, and in a listing,
+    which compares nothing. With a `correction`, words of the query were searched for as they were probably meant.
     """
 
     hits: Sequence[Hit]
@@ -162,7 +162,8 @@ def search(
         return _explained(Reason.NO_CALLER)
     archives = caller.chosen(chosen)
     if query.document_scope is None:
-        results = _search_archives(caller, query, archives, cursor)
+        with one_active_space():
+            results = _search_archives(caller, query, archives, cursor)
         return replace(results, hits=_without_copies(results.hits)) if folds_copies else results
     scope = query.document_scope
     documents = among = scope.among
@@ -429,7 +430,7 @@ def _page(
         explanation=explanation,
         waiting=pending,
         titles=titles,
-        is_calibrated=ranked.relevance.is_calibrated,
+        is_calibrated=ranked.relevance.is_calibrated and not ranked.is_listing,
         correction=ranked.correction,
     )
 

@@ -28,7 +28,7 @@ An adapter that derives from `SourceAdapter` inherits its other methods, and may
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system", "outside"]
 """The kinds of text.
@@ -160,6 +160,14 @@ class SourceAdapter(Protocol):
         All of them, unless an adapter overrides this.
         """
         return self.read_elements(archive_id, element_ids)
+
+    def elements_query(self, archive_id: int, element_ids: Iterable[int]) -> tuple[str, Mapping[str, Any]] | None:
+        """Return the query for some elements, whose rows `elements_in` reads; None unless an adapter overrides both."""
+        return None
+
+    def elements_in(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Element]:
+        """Return the elements of the rows of `elements_query`."""
+        return {}
 
     def send_utterances_query(self, archive_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         """Send the query for the speakers of some elements and of the next ones.

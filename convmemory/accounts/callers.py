@@ -4,23 +4,23 @@ The edge makes it: the authentication of the API and of pages, MCP, a command, a
 caller by `Caller.in_`, which also tells the database (`core/acting.py`); the database itself admits members alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from django.contrib.auth.models import User
 from django.db import connection
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext
 
-from convmemory.accounts.models import Archive, Membership
+from convmemory.accounts.models import Membership
 from convmemory.core import acting
 from convmemory.core.errors import InvalidInput, NotAllowed, NotFound, ReadOnlyKey
 from convmemory.core.numbers import parse_number
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, Query, load_sql
 
 MAX_NAME_CHARS = 100
 MINE = "mine"
@@ -203,8 +203,17 @@ def access_of(member: Membership) -> Access:
 
 def spaces_of(person: User) -> list[Access]:
     """Return the spaces that the person is a member of, by name. One query."""
-    rows = Membership.objects.filter(person_id=person.pk, archive__kind=Archive.Kind.SPACE).select_related("archive")
-    return [access_of(member) for member in rows.order_by("archive__name", "pk")]
+    return spaces_in(PendingQuery(*spaces_query(person)).rows())
+
+
+def spaces_query(person: User) -> Query:
+    """Return the query for the spaces that the person is a member of, which `spaces_in` reads."""
+    return load_sql("convmemory.accounts", "spaces_of_person"), {"person": person.pk}
+
+
+def spaces_in(rows: Iterable[tuple[Any, ...]]) -> list[Access]:
+    """Return the spaces of the rows, in their order."""
+    return [Access(number, SpaceName(number, name), Membership.Role(role)) for number, name, role in rows]
 
 
 def latest_first(archives: Sequence[Access]) -> list[tuple[Access, datetime]]:

@@ -5,6 +5,7 @@ address, else in the one that the person chose, their own or a space.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import urlsplit
@@ -23,12 +24,12 @@ from django.utils.translation import gettext
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from convmemory.accounts.callers import MINE, Access, Caller, refuse_readers
-from convmemory.accounts.space_invitations import OpenInvitation, invitations_of_caller
+from convmemory.accounts.callers import MINE, Access, Caller, refuse_readers, spaces_in, spaces_query
+from convmemory.accounts.space_invitations import OpenInvitation, invitations_query
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQueries, load_sql
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)
@@ -116,6 +117,12 @@ def archive_of_address(kwargs: Mapping[str, Any], objects: Mapping[str, str] = O
     return archive_id
 
 
+def _read_rail(person: User) -> tuple[list[Access], list[OpenInvitation]]:
+    """Return the spaces of the person who acts, and the open invitations. One query, which each page needs."""
+    spaces, invitations = PendingQueries(spaces_query(person), invitations_query()).of_each
+    return spaces_in(spaces), [OpenInvitation(*row) for row in invitations]
+
+
 def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
     """Admits only signed-in users, and keeps pages out of shared caches."""
 
@@ -124,8 +131,10 @@ def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R
         page = cast("PageRequest", request)
         if not request.user.is_authenticated:
             return to_login(page)
-        page.caller, page.chosen = Caller.of(page.user), None
-        page.invitations = cast("Sequence[OpenInvitation]", SimpleLazyObject(invitations_of_caller))
+        rail: Any = SimpleLazyObject(lambda: _read_rail(page.user))
+        spaces = cast("Sequence[Access]", SimpleLazyObject(lambda: rail[0]))
+        page.caller, page.chosen = replace(Caller.of(page.user), spaces=spaces), None
+        page.invitations = cast("Sequence[OpenInvitation]", SimpleLazyObject(lambda: rail[1]))
         if (chosen := request.session.get(CHOSEN_SPACE)) is not None:
             page.chosen = page.caller.reads(chosen)
             if page.chosen is None:

@@ -57,6 +57,14 @@ VALUES (
 )
 RETURNING 1
 
+-- name: spaces_of_person
+-- The spaces that a person is a member of, by name, with the role.
+SELECT a.id, a.name, m.role
+FROM accounts_membership AS m
+INNER JOIN accounts_archive AS a ON a.id = m.archive_id
+WHERE m.person_id = %(person)s AND a.kind = 'space'
+ORDER BY a.name, m.id
+
 -- name: invitations
 -- The oldest open invitations to spaces of the person who acts, with the space's and the manager's names.
 SELECT i.id, i.space_id, i.space_name, i.role, i.invited_by, i.invited_at

@@ -8,12 +8,11 @@ the row, as the links of `invitations.py` are. Changes run as maintenance, like 
 
 import secrets
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import connection
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
@@ -36,7 +35,7 @@ from convmemory.accounts.spaces import (
 from convmemory.core import acting
 from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, Query, load_sql
 from convmemory.core.text import storable
 
 LASTS = timedelta(days=30)
@@ -203,10 +202,12 @@ def withdraw(*, person: User, space_id: int, invitation_id: int) -> None:
 
 def invitations_of_caller() -> list[OpenInvitation]:
     """Return the open invitations of the person who acts, oldest first. One query."""
-    parameters: dict[str, Any] = {"since": timezone.now() - LASTS, "most": MAX_SHOWN}
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.accounts", "invitations"), parameters)
-        return [OpenInvitation(*row) for row in cursor.fetchall()]
+    return [OpenInvitation(*row) for row in PendingQuery(*invitations_query()).rows()]
+
+
+def invitations_query() -> Query:
+    """Return the query for the open invitations of the person who acts."""
+    return load_sql("convmemory.accounts", "invitations"), {"since": timezone.now() - LASTS, "most": MAX_SHOWN}
 
 
 def accept(*, person: User, invitation_id: int) -> Membership:

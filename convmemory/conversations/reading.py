@@ -22,7 +22,7 @@ from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.folding import folded, pattern_of, places_of_words
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.sql import PendingQuery, Query, load_sql
 from convmemory.core.text import one_line, storable
 from convmemory.core.trash import outside_trash
 
@@ -107,9 +107,13 @@ def stored_message(row: Message) -> StoredMessage:
 
 # In plain SQL: each search waits for it, and each message that is stored is read by it, to index its words. 40 messages
 # took 1.4 ms, where the ORM took 2.7 ms.
-def _stored_messages(archive_id: int, condition: str, parameters: Mapping[str, Any]) -> list[StoredMessage]:
+def _stored_messages(archive_id: int, condition: str, parameters: Mapping[str, Any]) -> Query:
     statement = load_sql("convmemory.conversations", "stored_messages").replace("{condition}", condition)
-    rows = PendingQuery(statement, {"owner": archive_id, **parameters}, keeps_plan=True).rows()
+    return statement, {"owner": archive_id, **parameters}
+
+
+def stored_messages_in(rows: Iterable[tuple[Any, ...]]) -> list[StoredMessage]:
+    """Return the messages of the rows. Raises: like `stored_message`."""
     return [
         StoredMessage(number, turn, role, is_real_user, name, tuple(map(part_from_json, parts)), *rest)
         for number, turn, role, is_real_user, name, parts, *rest in rows
@@ -119,12 +123,16 @@ def _stored_messages(archive_id: int, condition: str, parameters: Mapping[str, A
 def stored_messages(
     archive_id: int, message_ids: Iterable[int], *, with_stems: Collection[str] = ()
 ) -> list[StoredMessage]:
-    """Return an owner's messages as values, without superseded ones. One query.
+    """Return an owner's messages as values, without superseded ones. One query. Raises: like `stored_message`."""
+    query = stored_messages_query(archive_id, message_ids, with_stems=with_stems)
+    return stored_messages_in(PendingQuery(*query, keeps_plan=True).rows())
+
+
+def stored_messages_query(archive_id: int, message_ids: Iterable[int], *, with_stems: Collection[str] = ()) -> Query:
+    """Return the query for messages, which `stored_messages_in` reads.
 
     With `with_stems`, at least the messages that contain one of these stems of words are returned: PostgreSQL leaves
     most others out, which saves reading them.
-
-    Raises: like `stored_message`.
     """
     condition = "m.id = ANY(%(messages)s::bigint[])"
     parameters: dict[str, Any] = {"messages": list(set(message_ids))}
@@ -139,12 +147,13 @@ def messages_read_with(archive_id: int, conversation_id: int, first: int, last: 
 
     One query.
     """
-    return _stored_messages(
+    query = _stored_messages(
         archive_id,
         "m.conversation_id = %(conversation)s AND home.turn BETWEEN %(first)s AND %(last)s"
         " AND (m.turn_number BETWEEN %(first)s AND %(last)s OR m.turn_number IS NULL)",  # can use an index
         {"conversation": conversation_id, "first": first, "last": last},
     )
+    return stored_messages_in(PendingQuery(*query, keeps_plan=True).rows())
 
 
 def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:

@@ -8,6 +8,8 @@ threads and connections, so a forked child opens its own. See docs/adr/0015-buil
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -170,14 +172,29 @@ def active_space() -> EmbeddingSpace:
     return EmbeddingSpace.objects.get(is_active=True)
 
 
-def send_active_space_query() -> PendingQuery:
-    """Send the query for the active space, so that it shares a round trip with others; `read_space` reads it."""
-    return PendingQuery(load_sql("convmemory.embeddings", "active_space"), {}, keeps_plan=True)
+_SPACES: ContextVar[list[EmbeddingSpace] | None] = ContextVar("active_space", default=None)
 
 
-def read_space(pending: PendingQuery) -> EmbeddingSpace | None:
-    """Return the active space of a query already sent; None if there is none yet, and `active_space` creates it."""
-    return next((EmbeddingSpace(*row) for row in pending.rows()), None)
+@contextmanager
+def one_active_space() -> Iterator[None]:
+    """Read the active space once in the block, so that a search of several archives compares vectors of one."""
+    token = _SPACES.set([])
+    try:
+        yield
+    finally:
+        _SPACES.reset(token)
+
+
+def read_active_space() -> EmbeddingSpace | None:
+    """Return the active space; None if there is none yet, and `active_space` creates it. At most one query."""
+    kept = _SPACES.get()
+    if not kept:
+        pending = PendingQuery(load_sql("convmemory.embeddings", "active_space"), {}, keeps_plan=True)
+        read = [EmbeddingSpace(*row) for row in pending.rows()]
+        if kept is None or not read:
+            return next(iter(read), None)
+        kept += read
+    return kept[0]
 
 
 def building_space() -> EmbeddingSpace | None:

@@ -32,9 +32,11 @@ from convmemory.conversations.reading import (
     messages_read_with,
     stored_message,
     stored_messages,
+    stored_messages_in,
+    stored_messages_query,
     with_home_turns,
 )
-from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.sql import PendingQuery, Query, load_sql
 from convmemory.core.text import cut, without_recalled
 from search.indexing.active import IndexResult, index_source
 from search.indexing.tracking import delete_sources, drop_source, put_source
@@ -72,6 +74,12 @@ class ConversationAdapter:
 
     def read_elements(self, archive_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return self.read_elements_with(archive_id, element_ids, ())
+
+    def elements_query(self, archive_id: int, element_ids: Iterable[int]) -> Query:
+        return stored_messages_query(archive_id, element_ids)
+
+    def elements_in(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Element]:
+        return {message.message_id: element_of(message) for message in stored_messages_in(rows)}
 
     def read_elements_with(
         self, archive_id: int, element_ids: Iterable[int], stems: Collection[str]

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from convmemory.core.sql import PendingQuery
 from search.results.matching import QueryStems
-from search.results.rows import HitRow, rows_by_key, rows_query
+from search.results.rows import HitRow, read_contents
 from search.retrieval.candidates import split_keys
 from search.retrieval.retriever import LITERAL_RELEVANCE, SearchState
 
@@ -32,7 +31,7 @@ def answers_first(state: SearchState, shown: slice) -> None:
     """Put each of the best turns that only repeats the question right behind the best earlier turn that it links to.
 
     One that was asked here comes also behind an earlier turn from elsewhere with all words of the query. At most one
-    query, and none if no item has all words; it reads the rows of the items that will be `shown`, too. A question that
+    query, and none if no item has all words; it reads what is `shown` of items, too. A question that
     was asked before is answered, however often: in an archive of a few turns its copies would speak against that.
     """
     top, query = state.order[:BEST], state.query
@@ -46,8 +45,11 @@ def answers_first(state: SearchState, shown: slice) -> None:
     beginnings = [f"%{_WILD.sub('_', word[:BEGINNING_CHARS])}%" for word in asked]
     having_all = {key for key, is_whole in zip(keys.tolist(), has_all, strict=True) if is_whole}
     needed = np.unique(np.concatenate([keys, state.table.keys[state.order[shown]]]))
-    of_needed = rows_query(query.archive_id, needed, asked=having_all, beginnings=beginnings)
-    state.rows = rows = rows_by_key(PendingQuery(*of_needed, keeps_plan=True).rows())
+    state.contents = read_contents(
+        state, needed, state.order[shown], with_titles=bool(shown.stop and not shown.start), asked=having_all,
+        beginnings=beginnings,
+    )  # fmt: skip
+    rows = state.contents.rows
     whole = having_all & rows.keys()
     words = QueryStems(dict.fromkeys(asked, 1.0))
     stems = words.counted(asked)

@@ -1,7 +1,7 @@
 """Completes a page of hits: title, question, the best passage with the words marked, why it matched; finds titles."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -10,23 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.accounts.callers import SpaceName
-from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages.outcomes import NO_OUTCOME, Outcome
 from convmemory.core.marks import Mark
-from convmemory.core.sql import PendingQueries, Query, load_sql
-from convmemory.core.text import Span, quoted_lexeme
+from convmemory.core.text import Span
 from convmemory.documents.models import Section
+from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.adapters.documents import element_of, sections_of
 from search.results.overturned import Overturning, Said, overturning
 from search.results.passages import ShownPassage, best_passages
-from search.results.rows import HitRow, rows_by_key, rows_query
-from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
-from search.retrieval.corpus import QueryWord
+from search.results.rows import HitRow, read_contents
+from search.retrieval.candidates import Feature, item_keys, split_keys
 from search.retrieval.retriever import SearchState
-from search.retrieval.source_filters import source_conditions
 from search.sources import adapter_of
-from search.steering import is_steering
 
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
@@ -38,8 +34,6 @@ FEATURE_NAMES = {
 }
 # A feature is shown if the hit has at least this share of the query's best value.
 NAMED_SHARE = 0.5
-# Of the hits, of the turns that follow each in its conversation, and of the best hits of its project that are compared.
-COMPARED_HITS, FOLLOWING, BEST = 10, 8, 30
 
 Turn = tuple[int, int]  # source, item
 
@@ -172,27 +166,23 @@ def show_hits(
     """
     query, keys = ranked.query, ranked.table.keys[page]
     sources, items = split_keys(keys)
-    missing = keys[[key not in ranked.rows for key in keys.tolist()]]
-    queries = {
-        "rows": rows_query(query.archive_id, missing) if len(missing) else None,
-        "later": later_turns_query(query.archive_id, keys, ranked.table.keys[ranked.order]) if len(keys) else None,
-        "titles": titles_query(query.archive_id, query.words, query.filters) if with_titles else None,
-    }
-    sent = {name: of_name for name, of_name in queries.items() if of_name}
-    read = dict(zip(sent, PendingQueries(*sent.values()).of_each, strict=True)) if sent else {}
-    titles = tuple(TitleHit(*row) for row in read.get("titles", ()))
-    by_key = {**ranked.rows, **rows_by_key(read.get("rows", ()))}
-    overturned = overturned_by(read.get("later", ()))
+    contents = ranked.contents
+    if contents is None or not contents.rows.keys() >= set(keys.tolist()):
+        contents = read_contents(ranked, keys, page, with_titles=with_titles)
+    titles = tuple(TitleHit(*row) for row in contents.titles)
+    overturned = overturned_by(contents.later)
     turns_of = zip(zip(sources, items, strict=True), keys.tolist(), strict=True)
-    rows = {turn: by_key[key] for turn, key in turns_of if key in by_key}
+    rows = {turn: contents.rows[key] for turn, key in turns_of if key in contents.rows}
     compared = ranked.compared if query.space else None
     sections = _sections_of(query.archive_id, rows)
+    elements = {turn: contents.elements for turn, row in rows.items() if row.kind == TURNS}
+    elements |= {turn: {section.pk: element_of(section)} for turn, section in sections.items()}
     passages = best_passages(
         query,
         compared=compared,
         turns={turn: (row.kind, row.object_id) for turn, row in rows.items()},
         weights=ranked.word_weights,
-        sections={turn: {section.pk: element_of(section)} for turn, section in sections.items()},
+        at_hand=elements,
         words_of_turn=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
     )
     # A feature is shown from this value on: a share of its best value in these results.
@@ -208,16 +198,6 @@ def show_hits(
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
     return hits, titles
-
-
-def later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> Query:
-    """Return the query for the later turns with which some items are compared: those after them in their conversations,
-    and those of their projects among the `best` items of a search.
-    """
-    parameters: dict[str, Any] = {"owner": archive_id, "following": FOLLOWING}
-    parameters["turn_sources"], parameters["turn_items"] = split_keys(items[:COMPARED_HITS])
-    parameters["best_sources"], parameters["best_items"] = split_keys(best[:BEST])
-    return load_sql("search.results", "later_turns"), parameters
 
 
 def overturned_by(rows: Iterable[tuple[Any, ...]]) -> dict[Turn, Overturning]:
@@ -318,36 +298,3 @@ def _in_document(hit: Hit, section: Section) -> Hit:
         passage_end=section.start + hit.passage_end,
         where=SectionPlace(path, section.page, section.start, section.end),
     )
-
-
-# Finds conversations and documents whose titles contain the words of a query; results list them first.
-#
-# A title counts if it contains every word of the query but stop words; for documents also the name of the file. Source:
-# docs/adr/0084-search-titles.md.
-
-
-MAX_TITLES = 3
-# Stemmed words of a query beyond which no title is looked for: a pasted text is no title.
-MAX_WORDS = 20
-
-
-def titles_query(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> Query | None:
-    """Return the query for the owner's sources with matching titles, those that match most closely first.
-
-    A sentence that only directs an assistant names nothing ("now do the same for the other file").
-    """
-    named = {word.written: word.title_lexeme or word.lexeme for word in words if not word.is_stop_word}
-    lexemes = list(dict.fromkeys(named.values()))
-    is_within_one = filters.conversation_id is not None or filters.turns is not None
-    is_direction = all(map(is_steering, named)) and 2 * len(named) < len({word.written for word in words})
-    if not lexemes or len(lexemes) > MAX_WORDS or is_within_one or is_direction:
-        return None
-    conditions, parameters = source_conditions(filters, "e")
-    for name, how, value in filters.chosen(">=", "<="):
-        # It counts if any of its time lies within the limits.
-        column = "updated_at" if how.operator == ">=" else "created_at"
-        conditions.append(f"e.{column} {how.operator} %(filter_{name})s")
-        parameters[f"filter_{name}"] = value
-    statement = load_sql("search", "title_matches").replace("{filters}", " AND ".join(["TRUE", *conditions]))
-    parameters |= {"owner": archive_id, "words": " & ".join(map(quoted_lexeme, lexemes)), "limit": MAX_TITLES}
-    return statement, parameters

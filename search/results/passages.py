@@ -11,6 +11,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import Span
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
+from search.results.rows import PASSAGES_PER_HIT
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
 from search.retrieval.candidates import NO_ITEMS, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
@@ -19,7 +20,6 @@ from search.vectors.blocks import ComparedVectors
 from search.vectors.passages import KINDS
 from search.vectors.splitting import split_parts
 
-PASSAGES_PER_HIT = 8
 # The weight of the query's words against the cosine when a hit's passage is chosen; documents have their own, because a
 # query of documents uses their words (ADR 49).
 WORD_SHARE = 0.6
@@ -93,17 +93,21 @@ def best_passages(
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
     words_of_turn: Mapping[Turn, Collection[str]],
-    sections: Mapping[Turn, Mapping[int, Element]],
+    at_hand: Mapping[Turn, Mapping[int, Element]],
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
     """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
     It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`words_of_turn`
     are the query's words in each item), it is one of all passages in elements with such a word. Further passages follow
     if the item belongs to a document; the `_excerpt` if it is a turn. If no vectors are `compared`, all passages of an
-    item are judged. `sections` are the elements of documents, which were read. One query for each other kind of source,
-    and up to two more for items without nearest passages, or whose nearest ones lack a rare word.
+    item are judged. Elements `at_hand` are not read again. One query for each kind of source with others, and up to two
+    more for items without nearest passages, or whose nearest ones lack a rare word.
     """
-    words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
+    stop_words = [word.written for word in query.words if word.is_stop_word]
+    unmarked = [query.time.words_of_time] if query.time else []
+    if len(stop_words) < len(query.words):
+        unmarked += stop_words
+    words = QueryStems(weights, query.text.phrases, unmarked=" ".join(unmarked))
     weighed = {word: weights.get(word, 0.0) for of_turn in words_of_turn.values() for word in of_turn}
     least = RARE_SHARE * max(weighed.values(), default=0.0)
     rare = {word for word, weight in weighed.items() if weight >= least}
@@ -118,7 +122,7 @@ def best_passages(
     # passages is split here.
     places = {} if query.space else _stored_places(query, list(bare))
     with_stems = frozenset(phrases).union(*stems.values())
-    elements = _elements(query.archive_id, places, bare, sections, with_stems)
+    elements = _elements(query.archive_id, places, bare, at_hand, with_stems)
     judged_turns = {
         turn: (_judged(places[turn], elements[turn], words, rare_stems[turn]), elements[turn]) for turn in places
     }
@@ -129,7 +133,7 @@ def best_passages(
     for turn, whole in _whole_items(query.archive_id, unread).items():
         judged_turns[turn] = _judged(_split(whole.values(), query), whole, words, rare_stems[turn]), whole
     if compared:
-        judged_turns |= _found_near(query, compared, near, turns, words, rare_stems, sections)
+        judged_turns |= _found_near(query, compared, near, turns, words, rare_stems, at_hand)
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: (
@@ -148,12 +152,12 @@ def _found_near(
     turns: Mapping[Turn, Home],
     words: QueryStems,
     rare_stems: Mapping[Turn, Collection[str]],
-    sections: Mapping[Turn, Mapping[int, Element]],
+    at_hand: Mapping[Turn, Mapping[int, Element]],
 ) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
     """Judge the known passages of items, or all passages of items whose known ones lack a rare word; return the
     elements too.
     """
-    elements = _elements(query.archive_id, by_distance, turns, sections)
+    elements = _elements(query.archive_id, by_distance, turns, at_hand)
     by_turn = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in by_distance.items()}
     phrases = words.longest_of_phrases
     missing = {turn: _missing(by_turn[turn], rare_stems[turn], phrases) for turn in by_distance}

@@ -27,7 +27,7 @@ LEFT JOIN LATERAL (
             t.has_all AND d.heading ILIKE ALL(%(beginnings)s::text[]) AND s.kind = 'conversation'
             AND f.owner_id = d.owner_id AND f.conversation_id = s.object_id AND f.turn_number = d.number
         ORDER BY f."position"
-        LIMIT %(messages)s
+        LIMIT %(first_messages)s
     ) AS first_ones
     CROSS JOIN LATERAL regexp_matches(first_ones.parts::text, '/conversations/[0-9]{1,18}[?]turn=[0-9]{1,9}', 'g') AS l (link)
 ) AS told ON TRUE

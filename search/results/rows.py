@@ -1,15 +1,45 @@
-"""Reads the rows of the best items: what a hit shows of them, and what tells whether they only repeat the question."""
+"""Reads what a page shows of its hits by one statement, and what tells whether items only repeat the question."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.conversations.filters import Filters
 from convmemory.core.marks import MarkKind
-from convmemory.core.sql import Query, load_sql
+from convmemory.core.sql import PendingQueries, Query, load_sql
+from convmemory.core.text import quoted_lexeme
 from search.retrieval.candidates import ItemKeys, item_keys, split_keys
+from search.retrieval.corpus import QueryWord
+from search.retrieval.source_filters import source_conditions
+from search.sources import Element, adapter_of
+from search.steering import is_steering
+from search.vectors.passages import KINDS
+
+if TYPE_CHECKING:
+    from search.retrieval.prepared import PreparedQuery
+    from search.retrieval.retriever import SearchState
+    from search.vectors.blocks import ComparedVectors
 
 # The messages of a turn that are looked through for links.
 MESSAGES = 50
+# Of the hits, of the turns that follow each in its conversation, and of the best hits of its project that are compared.
+COMPARED_HITS, FOLLOWING, BEST = 10, 8, 30
+PASSAGES_PER_HIT = 8
+CONVERSATION = "conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class PageContents:
+    """What a page shows of its hits: rows by the keys of items, rows of later turns and of titles, messages by id."""
+
+    rows: Mapping[int, "HitRow"]
+    later: Sequence[tuple[Any, ...]] = ()
+    titles: Sequence[tuple[Any, ...]] = ()
+    elements: Mapping[int, Element] = field(default_factory=dict)
 
 
 class HitRow(NamedTuple):
@@ -38,7 +68,7 @@ def rows_query(
 
     Of the items that are `asked` links are read, too, if their question contains all `beginnings`, patterns of words.
     """
-    parameters: dict[str, Any] = {"owner": archive_id, "beginnings": list(beginnings), "messages": MESSAGES}
+    parameters: dict[str, Any] = {"owner": archive_id, "beginnings": list(beginnings), "first_messages": MESSAGES}
     parameters["sources"], parameters["items"] = split_keys(keys)
     parameters["asked"] = [key in asked for key in keys.tolist()]
     return load_sql("search.results", "hits"), parameters
@@ -47,3 +77,80 @@ def rows_query(
 def rows_by_key(rows: Iterable[tuple[Any, ...]]) -> dict[int, HitRow]:
     """Return the rows by the keys of the items; those that are gone are left out."""
     return {int(item_keys([source], [number])[0]): HitRow(*row) for source, number, *row in rows}
+
+
+def read_contents(
+    state: "SearchState",
+    keys: ItemKeys,
+    page: NDArray[np.int64],
+    *,
+    with_titles: bool,
+    asked: Collection[int] = (),
+    beginnings: Sequence[str] = (),
+) -> PageContents:
+    """Return the rows of some items, and what a page shows of those on it, indices into the candidates. One query.
+
+    For `asked` and `beginnings` see `rows_query`.
+    """
+    archive_id, of_page = state.query.archive_id, state.table.keys[page]
+    turns = adapter_of(CONVERSATION)
+    near = _nearest_messages(state.compared, of_page, state.query) if state.compared and state.query.space else []
+    queries = {
+        "rows": rows_query(archive_id, keys, asked=asked, beginnings=beginnings) if len(keys) else None,
+        "later": later_turns_query(archive_id, of_page, state.table.keys[state.order]) if len(of_page) else None,
+        "titles": titles_query(archive_id, state.query.words, state.query.filters) if with_titles else None,
+        "elements": turns.elements_query(archive_id, near) if near else None,
+    }
+    sent = {name: of_name for name, of_name in queries.items() if of_name}
+    read = dict(zip(sent, PendingQueries(*sent.values()).of_each, strict=True)) if sent else {}
+    elements = turns.elements_in(read.get("elements", ()))
+    return PageContents(rows_by_key(read.get("rows", ())), read.get("later", ()), read.get("titles", ()), elements)
+
+
+def _nearest_messages(compared: "ComparedVectors", keys: ItemKeys, query: "PreparedQuery") -> list[int]:
+    """Return the messages in which the nearest passages of some items stand."""
+    kinds = [kind for kind in query.shown_kinds if kind != KINDS["document"]]
+    near = compared.nearest_of_items(keys, kinds, PASSAGES_PER_HIT)
+    return sorted(set(near.entries["element"].tolist()))
+
+
+def later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> Query:
+    """Return the query for the later turns with which some items are compared: those after them in their conversations,
+    and those of their projects among the `best` items of a search.
+    """
+    parameters: dict[str, Any] = {"owner": archive_id, "following": FOLLOWING}
+    parameters["turn_sources"], parameters["turn_items"] = split_keys(items[:COMPARED_HITS])
+    parameters["best_sources"], parameters["best_items"] = split_keys(best[:BEST])
+    return load_sql("search.results", "later_turns"), parameters
+
+
+# Finds conversations and documents whose titles contain the words of a query; results list them first.
+#
+# A title counts if it contains every word of the query but stop words; for documents also the name of the file. Source:
+# docs/adr/0084-search-titles.md.
+
+MAX_TITLES = 3
+# Stemmed words of a query beyond which no title is looked for: a pasted text is no title.
+MAX_WORDS = 20
+
+
+def titles_query(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> Query | None:
+    """Return the query for the owner's sources with matching titles, those that match most closely first.
+
+    A sentence that only directs an assistant names nothing ("now do the same for the other file").
+    """
+    named = {word.written: word.title_lexeme or word.lexeme for word in words if not word.is_stop_word}
+    lexemes = list(dict.fromkeys(named.values()))
+    is_within_one = filters.conversation_id is not None or filters.turns is not None
+    is_direction = all(map(is_steering, named)) and 2 * len(named) < len({word.written for word in words})
+    if not lexemes or len(lexemes) > MAX_WORDS or is_within_one or is_direction:
+        return None
+    conditions, parameters = source_conditions(filters, "e")
+    for name, how, value in filters.chosen(">=", "<="):
+        # It counts if any of its time lies within the limits.
+        column = "updated_at" if how.operator == ">=" else "created_at"
+        conditions.append(f"e.{column} {how.operator} %(filter_{name})s")
+        parameters[f"filter_{name}"] = value
+    statement = load_sql("search", "title_matches").replace("{filters}", " AND ".join(["TRUE", *conditions]))
+    parameters |= {"owner": archive_id, "words": " & ".join(map(quoted_lexeme, lexemes)), "limit": MAX_TITLES}
+    return statement, parameters

@@ -14,7 +14,7 @@ from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.spaces import active_space, read_space, send_active_space_query
+from convmemory.embeddings.spaces import active_space, read_active_space
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.ranking.times.reading import TimeReading
@@ -139,7 +139,7 @@ def prepare_query(query: PreparedQuery) -> PreparedQuery:
     query = replace(query, notes=(query.time.note,) if query.time and query.time.note else ())
     if query.mode == "full_text" or query.space:
         return query
-    if space := read_space(send_active_space_query()):
+    if space := read_active_space():
         return replace(query, space=space)
     try:
         return replace(query, space=active_space())

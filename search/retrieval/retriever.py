@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from convmemory.embeddings.models import EmbeddingSpace
 from search.ranking.rankers import Order
 from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE, WHOLE, Relevance
-from search.results.rows import HitRow
+from search.results.rows import PageContents
 from search.retrieval.candidates import (
     ITEM_BITS,
     NO_ITEMS,
@@ -57,7 +57,7 @@ class SearchState:
     items, if they were read ahead (`search/ranking/in_time.py`); `behind` are the sources with items that may not be in
     the space yet; `is_incomplete` as in `Corpus`. `space` is the one that was searched, None if no vectors were
     compared. With a `correction`, words of the query were searched for as they were probably meant. `repeated` are the
-    keys of items that only ask the question again (`search/ranking/repeated.py`), `rows` those of items that were read.
+    keys of items that only ask the question again (`search/ranking/repeated.py`), `contents` what was read of the hits.
     """
 
     query: PreparedQuery
@@ -75,7 +75,7 @@ class SearchState:
     is_listing: bool = False
     correction: Correction | None = None
     repeated: set[int] = field(default_factory=set)
-    rows: Mapping[int, HitRow] = field(default_factory=dict)
+    contents: PageContents | None = None
     added: list[AddedItems] = field(default_factory=list)
 
     def add(

@@ -87,6 +87,13 @@ def test_space_is_named_and_unknown_one_is_refused(pages: Client, owner: User) -
     assert "You read no space “secret” here. Spaces: Boat house, The &quot;old&quot; boat." in refused
 
 
+def test_listing_without_word_is_not_called_unlikely(pages: Client) -> None:
+    text = pages.get("/search", {"q": "-marked"}).content.decode()
+    assert "Everything without “marked”, the newest first." in text
+    assert "Plain bread" in text
+    assert "less likely" not in text
+
+
 def test_impossible_value_is_named_with_the_possible_ones(pages: Client) -> None:
     text = pages.get("/search", {"q": "rye bread has:sound"}).content.decode()
     assert "“has:” takes one of these: code, image, link." in text

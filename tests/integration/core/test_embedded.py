@@ -107,10 +107,10 @@ def test_command_on_new_data_folder_names_installation_that_runs(folder: Path, t
     user = ServerUser(folder)
     user.facts()
     write_key(folder.parent)
-    command = [sys.executable, "manage.py", "help"]
-    for var, is_named in ((tmp_path, True), (folder.parent, False)):
+    for var, command, is_named in ((tmp_path, "help", True), (tmp_path, "up", False), (folder.parent, "help", False)):
         environment = os.environ | {"CONVMEMORY_VAR": str(var)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        line = [sys.executable, "manage.py", command, "--help"]
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
         assert (f"This uses the data folder {var}, where nothing is stored yet." in done.stderr) == is_named
     user.end()
 
