@@ -112,14 +112,11 @@ def is_too_short(text: str, least: int = MIN_QUERY_CHARS) -> bool:
 
 
 def kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """Return the kinds of passages in a scope. A tool call belongs to the assistant and to the tool.
+    """Return the kinds of passages that rank items in a scope. A tool call belongs to the assistant and to the tool.
 
-    A system prompt belongs to neither user nor assistant: it is searched if both are. Documents are searched along with
-    answers.
+    Documents are searched along with answers.
     """
     kinds: list[Kind] = [kind for kind in get_args(Kind) if kind in scope]
-    if scope >= {"user", "assistant"}:
-        kinds.append("system")
     if scope & {"assistant", "tool"}:
         kinds.append("call")
     if "assistant" in scope:
@@ -128,11 +125,14 @@ def kinds_in(scope: frozenset[str]) -> list[Kind]:
 
 
 def shown_kinds_in(scope: frozenset[str], *, shows_calls: bool = True) -> list[Kind]:
-    """Return the kinds of passages that are shown and recalled: the searched ones, and messages without a turn.
+    """Return the kinds of passages that are shown: the searched ones, and of messages without a turn.
 
-    Without `shows_calls`, calls of tools help to find a turn and are not shown.
+    These belong to neither user nor assistant, so that both must be in scope. Without `shows_calls`, calls of tools
+    help to find a turn and are not shown.
     """
-    kinds = [*kinds_in(scope), "outside"] if scope >= {"user", "assistant"} else kinds_in(scope)
+    kinds = kinds_in(scope)
+    if scope >= {"user", "assistant"}:
+        kinds += ["system", "outside"]
     return [kind for kind in kinds if shows_calls or kind != "call"]
 
 

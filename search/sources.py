@@ -33,8 +33,8 @@ from typing import Literal, Protocol
 Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system", "outside"]
 """The kinds of text.
 
-`tool` is tool output, `system` a system prompt, `outside` text outside the turns of a source: shown and recalled, but
-no turn is ranked by it.
+`tool` is tool output, `system` a system prompt, `outside` text outside the turns of a source, which is recalled, too.
+By the meaning of both no turn is ranked.
 """
 # The length of `Item.heading`.
 MAX_HEADING_CHARS = 300

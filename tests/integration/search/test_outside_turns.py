@@ -91,6 +91,15 @@ def test_system_prompts_are_looked_into_where_both_sides_are(owner: User) -> Non
     assert kind == Passage.Kind.SYSTEM
 
 
+def test_system_prompt_ranks_no_turn_and_is_shown_only_for_word_that_nothing_said_contains(owner: User) -> None:
+    rules = MessageDraft("system", (TextPart("Run the linter before each commit. Never skip the type checker."),))
+    indexed(owner, rules, user_says("Rename the barn door."), assistant_says("It is called gate now."))
+    linted = indexed(owner, user_says("What checks the code?"), assistant_says("A linter checks the code style."))
+    first, second = hits(owner, "which linter runs before a commit", mode="semantic")
+    assert (first.object_id, second.passage) == (linted.pk, "Run the linter before each commit.")
+    assert hits(owner, "how is the door of the barn called")[0].passage == "Rename the barn door."
+
+
 @pytest.mark.parametrize("is_indexed", [True, False], ids=["by meaning", "by words"])
 def test_system_prompts_are_not_recalled_and_have_no_record(owner: User, is_indexed: bool) -> None:
     conversation = make_conversation(owner, [PROMPT, GREETING, *TURN])
