@@ -41,9 +41,14 @@ class PromptServer(uvicorn.Server):
 
 
 @contextmanager
-def running_application(application: Any, *, lifespan: str = "off", guarded: bool = True) -> Iterator[str]:
-    """The address, without a slash at its end. Connections are `guarded` as those of `manage.py up` are."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+def running_application(
+    application: Any, *, lifespan: str = "off", guarded: bool = True, at: socket.socket | None = None
+) -> Iterator[str]:
+    """The address, without a slash at its end. Connections are `guarded` as those of `manage.py up` are.
+
+    The application listens `at` this socket, which stays open for the next one.
+    """
+    listener = at.dup() if at else socket.create_server(("127.0.0.1", 0), backlog=256)
     config = uvicorn.Config(
         application,
         log_config=None,

@@ -1,6 +1,7 @@
 """The product's own pages and API under uvicorn, with its database work on the test's database."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +20,11 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 @contextmanager
-def running_site() -> Iterator[str]:
-    """The address. The server's start and end are the product's, but for the database, which the tests share."""
+def running_site(at: socket.socket | None = None) -> Iterator[str]:
+    """The address, that of the listening socket `at` if there is one.
+
+    The server's start and end are the product's, but for the database, which the tests share.
+    """
     django = Handler()
 
     async def application(scope: Any, receive: Receive, send: Send) -> None:
@@ -31,7 +35,7 @@ def running_site() -> Iterator[str]:
 
     with pooled_connections():
         try:
-            with running_application(application, lifespan="on") as address:
+            with running_application(application, lifespan="on", at=at) as address:
                 yield address
         finally:
             for name, pool in (("database", threads._threads), ("tools", threads._tools)):

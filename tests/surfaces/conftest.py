@@ -1,5 +1,6 @@
 """Fixtures of several surfaces."""
 
+import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -40,10 +41,17 @@ def endpoint(endpoint_process: ChatServer, settings: Settings) -> ChatServer:
     return endpoint_process
 
 
+@pytest.fixture(scope="session")
+def listener() -> Iterator[socket.socket]:
+    """The one address of all sites of the run, of which the browser keeps the profile."""
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as listener:
+        yield listener
+
+
 @pytest.fixture
-def site(endpoint: ChatServer) -> Iterator[str]:
+def site(endpoint: ChatServer, listener: socket.socket) -> Iterator[str]:
     """The address of a server whose chats `endpoint` answers."""
-    with running_site() as address:
+    with running_site(at=listener) as address:
         yield address
 
 

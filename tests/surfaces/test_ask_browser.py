@@ -27,7 +27,7 @@ def visit(chromium: Chromium, site: str, owner: User, settings: Settings) -> Cal
     """Runs steps on a page of a server whose model answers, where the owner of the pairs is signed in."""
     settings.SEARCH_MIN_RELEVANCE = 0.37
     store(owner)
-    return partial(chromium.visit, site, visitor=owner, is_last=True)
+    return partial(chromium.visit, site, visitor=owner)
 
 
 def test_enter_asks_once_and_a_citation_opens_its_turn(visit: Callable[..., None], endpoint: ChatServer) -> None:

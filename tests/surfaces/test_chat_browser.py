@@ -30,7 +30,7 @@ pytestmark = [
 @pytest.fixture
 def visit(chromium: Chromium, site: str, owner: User) -> Callable[..., None]:
     """Runs steps on a page of a server whose chats are answered, where the owner is signed in."""
-    return partial(chromium.visit, site, visitor=owner, is_last=True)
+    return partial(chromium.visit, site, visitor=owner)
 
 
 RULES = "# Rules of the bakery\n\nThe ovens are cleaned. Every Monday at noon.\n"

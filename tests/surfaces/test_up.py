@@ -26,6 +26,7 @@ from convmemory.ops.privacy.backup import verify
 from convmemory.ops.runtime.supervisor import KILL_TIMEOUT_S, Supervisor
 from tests.support.installation import wait_until
 from tests.support.patience import PROCESSES_S
+from tests.support.prepared_folder import copy_prepared_folder
 
 pytestmark = pytest.mark.slow
 
@@ -142,8 +143,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.fixture
 def running(house: House) -> House:
-    """The house of the tests before; `make test-rest` leaves the first start out."""
+    """The house of the tests before; `make test-rest` leaves the first start out, and takes a database that is made."""
     if house.process is None:
+        copy_prepared_folder(house.folder / "postgres")
         house.start()
     return house
 

@@ -16,6 +16,7 @@ from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
 
 EXAMPLES = settings().max_examples
+EXAMPLES_OF_FILE = EXAMPLES // 5 if EXAMPLES > 100 else 4  # `make trials` draws 80
 FILES = sorted(path for path in FIXTURES.rglob("*") if path.suffix in (".json", ".jsonl"))
 
 pieces = st.sampled_from(
@@ -71,7 +72,7 @@ def read_all(sources: Iterator[DetectedSource]) -> None:
 
 @pytest.mark.slow  # its first example is always one byte of the file: `make test` damages files in test_importers.py
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name[:8]}-{path.name[:20]}")
-@settings(max_examples=EXAMPLES // 5, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES_OF_FILE, suppress_health_check=[HealthCheck.too_slow])
 @given(cut_at=st.floats(0, 1), changes=edits)
 def test_truncated_and_damaged_files(path: Path, cut_at: float, changes: list[tuple[float, int, bytes]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
