@@ -12,6 +12,7 @@ from convmemory.core.text import Span
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
+from search.results.telling import Judged, Telling, telling
 from search.retrieval.candidates import NO_ITEMS, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
@@ -72,6 +73,13 @@ class _Judged(NamedTuple):
         return self.phrases, self.rare, self.score, self.place[-1]
 
 
+class ItemPassages(NamedTuple):
+    """The passages that are shown of an item, best first, and the sentences that tell most of a turn."""
+
+    shown: tuple[ShownPassage, ...] = ()
+    telling: tuple[Telling, ...] = ()
+
+
 def near_places(
     compared: ComparedVectors, turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
 ) -> dict[Turn, list[PassagePlace]]:
@@ -93,14 +101,15 @@ def best_passages(
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
     words_of_turn: Mapping[Turn, Collection[str]],
-) -> dict[Turn, tuple[ShownPassage, ...]]:
+    conclusions: Mapping[Turn, str],
+) -> dict[Turn, ItemPassages]:
     """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
     It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`words_of_turn`
     are the query's words in each item), it is one of all passages in elements with such a word. Further passages follow
-    if the item belongs to a document; the `_excerpt` if it is a turn. If no vectors are `compared`, all passages of an
-    item are judged. One query for each kind of source, and up to two more for items without nearest passages, or whose
-    nearest ones lack a rare word.
+    if the item belongs to a document; the `_excerpt` if it is a turn, and what tells most, also of its conclusion. If
+    no vectors are `compared`, all passages of an item are judged. One query for each kind of source, and up to two more
+    for items without nearest passages, or whose nearest ones lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
     weighed = {word: weights.get(word, 0.0) for of_turn in words_of_turn.values() for word in of_turn}
@@ -131,9 +140,12 @@ def best_passages(
         judged_turns |= _found_near(query, compared, near, turns, words, rare_stems)
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
-        turn: (
-            *(_shown(position, elements, words) for position in _chosen(judged, elements, rooms[turn])),
-            *_excerpt(judged, elements),
+        turn: ItemPassages(
+            (
+                *(_shown(position, elements, words) for position in _chosen(judged, elements, rooms[turn])),
+                *_excerpt(judged, elements),
+            ),
+            _telling(judged, elements, conclusions.get(turn, ""), words, query.text.text),
         )
         for turn, (judged, elements) in judged_turns.items()
         if judged
@@ -148,8 +160,9 @@ def _found_near(
     words: QueryStems,
     rare_stems: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
-    """Judge the known passages of items, or all passages of items whose known ones lack a rare word; return the
-    elements too.
+    """Judge the known passages of items, after those with a rare word that they lack; return the elements too.
+
+    Of a document only the latter count.
     """
     elements = _elements(query.archive_id, by_distance, turns)
     by_turn = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in by_distance.items()}
@@ -162,6 +175,8 @@ def _found_near(
     for turn, more_elements in _elements(query.archive_id, more, turns, known=elements, with_stems=stems).items():
         elements[turn] |= more_elements
         again = _judged_again(more[turn], elements[turn], words, missing[turn])
+        if again and not any(map(_is_of_document, elements[turn].values())):
+            again += [passage._replace(phrases=0, rare=0) for passage in by_turn[turn]]
         by_turn[turn] = again or by_turn[turn]
     return {turn: (by_turn[turn], elements[turn]) for turn in by_distance}
 
@@ -270,6 +285,22 @@ def _excerpt(judged: Sequence[_Judged], elements: Mapping[int, Element]) -> Iter
     end = max(end, min(start + EXCERPT_CHARS, len(text)))
     marks = ((at - start, answer.place[3] - start),)
     yield ShownPassage(element, part, start, end, text[start:end], marks, round(similarity, 4))
+
+
+def _telling(
+    judged: Sequence[_Judged], elements: Mapping[int, Element], conclusion: str, words: QueryStems, query: str
+) -> tuple[Telling, ...]:
+    """Return the sentences that tell most of a turn; none of a document."""
+    parts = _parts(elements)
+    if any(map(_is_of_document, elements.values())):
+        return ()
+    passages = [
+        Judged(parts[element, part].text[start:end], parts[element, part].kind,
+               cosine + WORD_SHARE * words.share_of(passage.stems))
+        for passage in judged
+        for element, part, start, end, cosine in [passage.place]
+    ]  # fmt: skip
+    return tuple(telling(passages, conclusion, words, query, WORD_SHARE))
 
 
 def _is_of_document(element: Element) -> bool:
