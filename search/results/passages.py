@@ -35,6 +35,7 @@ PLACES_PER_HIT = 4_000  # the passages of such a hit that are read: some 400,000
 # A word is rare from this share of the weight of the rarest word that any hit contains. From .75 on, marks in documents
 # were a little worse (ADR 78).
 RARE_SHARE = 0.95
+PROMPT_SHARE = 0.5
 _SEPARATORS = re.compile(r"[^\w\s]")
 
 Turn = tuple[int, int]  # source, item
@@ -212,7 +213,8 @@ def _judged_again(
 ) -> list[_Judged]:
     """Judge the passages that can matter by words alone; return none if none of them has a missing stem.
 
-    All passages of a document matter, because neighbours are shown together.
+    Of a system prompt only those matter that contain half of the query by weight, of a document all, because neighbours
+    are shown together.
     """
     if not any(map(_is_of_document, elements.values())):
         stems = missing.union(words.longest_of_phrases)
@@ -223,7 +225,12 @@ def _judged_again(
             for position, text in plain.items()
             if any(stem in form for form in (text, _SEPARATORS.sub("", text)) for stem in stems)
         ]
-    judged = _judged(places, elements, words, missing=missing)
+    parts = _parts(elements)
+    judged = [
+        passage
+        for passage in _judged(places, elements, words, missing=missing)
+        if parts[passage.place[:2]].kind != "system" or passage.phrases or words.share_of(passage.stems) >= PROMPT_SHARE
+    ]
     return judged if any(passage.phrases or missing.intersection(passage.stems) for passage in judged) else []
 
 
