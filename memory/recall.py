@@ -24,7 +24,7 @@ from convmemory.core.config import config
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from convmemory.core.marks import Mark
 from convmemory.core.numbers import MAX_BIGINT
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from memory.context import ChunkId, Opening, RecalledMessage, RecalledPassage, Side
 from memory.message_features import ANYWHERE, MessageCandidate, Positions, message_candidates
 from search.models import Passage
@@ -43,7 +43,7 @@ from search.reasons import (
     pending_of,
     pending_of_all,
 )
-from search.results.hits import overturned_by, send_later_turns_query
+from search.results.hits import later_turns_query, overturned_by
 from search.results.matching import QueryStems
 from search.retrieval.candidates import FeatureTable, item_keys, split_keys
 from search.retrieval.retriever import FEW_WORDS_RELEVANCE, SearchState
@@ -340,7 +340,8 @@ def choose_messages(
     message_ids = [message.message_id for message in messages]
     turns = np.array([places[home] for home in homes.tolist()], np.int64)
     keys = ranked.turns.table.keys
-    overturned = overturned_by(send_later_turns_query(prepared.archive_id, homes, keys[ranked.turns.order]))
+    later = later_turns_query(prepared.archive_id, homes, keys[ranked.turns.order])
+    overturned = overturned_by(PendingQuery(*later, keeps_plan=True).rows())
     openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     completed = []

@@ -79,12 +79,8 @@ class BlockCache(Generic[V]):
         return renewed
 
     def _evict(self) -> None:
-        while len(self._entries) > 1 and self._is_too_much():
-            self._entries.popitem(last=False)
-
-    def _is_too_much(self) -> bool:
-        oldest = next(iter(self._entries.values()))
-        return (
-            time.monotonic() - oldest.searched_at > EXPIRES_AFTER_S
+        while len(self._entries) > 1 and (
+            time.monotonic() - next(iter(self._entries.values())).searched_at > EXPIRES_AFTER_S
             or sum(entry.value.size for entry in self._entries.values()) > self.max_bytes
-        )
+        ):
+            self._entries.popitem(last=False)

@@ -225,20 +225,14 @@ def stems_of_arabic(text: str) -> Iterator[str]:
         word = match.group().translate(_PLAIN)
         for article in _ARTICLES:
             if word.startswith(article) and len(word) - len(article) >= MIN_CORE_CHARS:
-                without_article = word[len(article) :]
+                word = word[len(article) :]
                 break
         else:
-            without_article = word[1:] if word.startswith(_AND) and len(word) > ARABIC_MIN_CHARS else word
-        yield _without_endings(without_article)
-
-
-def _without_endings(word: str) -> str:
-    """Remove endings one after the other: a plural ending may follow letters that look like an ending."""
-    while True:
-        ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS), "")
-        if not ending:
-            return word
-        word = word[: -len(ending)]
+            word = word[1:] if word.startswith(_AND) and len(word) > ARABIC_MIN_CHARS else word
+        # One ending after the other: a plural ending may follow letters that look like an ending.
+        while endings := [end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS]:
+            word = word[: -len(endings[0])]
+        yield word
 
 
 # The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure. A long word is split at

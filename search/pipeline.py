@@ -58,7 +58,7 @@ from search.retrieval.candidates import (
 from search.retrieval.corpus import PendingCorpus, send_moments_query
 from search.retrieval.dense import DenseRetriever, embed_query
 from search.retrieval.filters import phrase_sql
-from search.retrieval.lexical import HOMES, LexicalRetriever, columns_of
+from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.rare_words import rarest_words
 from search.retrieval.retriever import Retriever, SearchState
@@ -231,12 +231,12 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     if is_long:
         rarest, is_incomplete = rarest_words(query.archive_id, whole, query.filters)
         query = replace(query, text=replace(query.text, text=rarest), time=None)
-    if (listed := _listed_by_time(query) or _listed_by_sign(query)) is not None:
+    if (listed := _listed_without(query) or _listed_by_time(query) or _listed_by_sign(query)) is not None:
         return listed
-    query = _in_time(query, pipeline)
-    state = _rank_with_operators(query, pipeline)
+    query, corpus = _look_up(_in_time(query, pipeline))
+    state = _rank_with_operators(query, corpus, pipeline)
     if not is_long:
-        return _with_corrected_words(state, query, pipeline)
+        return _with_corrected_words(state, query, corpus, pipeline)
     if is_incomplete:  # the words that were left out would have spoken against an answer
         state.relevance = replace(state.relevance, answerable=None)
     sentence = gettext("The text is long: its rarest words were searched for, %(count)s of %(all)s.")
@@ -244,7 +244,9 @@ def _rank_text(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
     return state
 
 
-def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pipeline) -> SearchState:
+def _with_corrected_words(
+    state: SearchState, query: PreparedQuery, corpus: PendingCorpus, pipeline: Pipeline
+) -> SearchState:
     """Return what the query finds with its typing errors corrected; the same if it has none, or then finds less.
 
     Words of quoted phrases stay, and words that the model knows: the archive need not hold them.
@@ -260,17 +262,39 @@ def _with_corrected_words(state: SearchState, query: PreparedQuery, pipeline: Pi
     correction = correct_typing_errors(
         query.archive_id,
         query.text.text,
+        corpus=corpus.corpus,
         unmatched=lambda word: normal(word).lower() not in kept,
         is_word=is_word if embedder else None,
     )
     if correction is None:
         return state
-    corrected = _rank_with_operators(replace(query, text=replace(query.text, text=correction.text)), pipeline)
+    corrected_query = replace(query, text=replace(query.text, text=correction.text))
+    corrected = _rank_with_operators(*_look_up(corrected_query), pipeline)
     if len(state.order) and not len(corrected.order):
         return state
     corrected.correction = correction
     corrected.note(correction.note)
     return corrected
+
+
+def _listed_without(query: PreparedQuery) -> SearchState | None:
+    """Return the turns without the words and phrases that a query excludes if it names nothing else; otherwise None."""
+    if query.text.text or not query.text.excluded:
+        return None
+    query = _of_conversations(query)
+    moments = send_moments_query(query.archive_id)
+    query = query.looked_up()
+    keys, seconds = items_written_in(query, None, moments)
+    sentence = gettext("Everything without %(words)s, the newest first. To search for it as text: %(quoted)s.")
+    words = listed([f"“{word}”" for word in query.text.excluded])
+    quoted = " ".join(f'"-{word}"' for word in query.text.excluded)
+    return _listing(query, keys, seconds, sentence % {"words": words, "quoted": quoted})
+
+
+def _of_conversations(query: PreparedQuery) -> PreparedQuery:
+    """Return the query for a listing: of conversations, unless it names kinds."""
+    kinds = query.filters.kinds or frozenset({CONVERSATION})
+    return replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
 
 
 def _listed_by_time(query: PreparedQuery) -> SearchState | None:
@@ -279,8 +303,7 @@ def _listed_by_time(query: PreparedQuery) -> SearchState | None:
     days = time.days_alone(query.text.text) if time else None
     if time is None or days is None:
         return None
-    kinds = query.filters.kinds or frozenset({CONVERSATION})
-    query = replace(query, mode="full_text", filters=replace(query.filters, kinds=kinds))
+    query = _of_conversations(query)
     moments = send_moments_query(query.archive_id)
     query = query.looked_up()  # after the items, so that the filters have seen each of their sources
     keys, seconds = items_written_in(query, days, moments)
@@ -315,33 +338,39 @@ def _listing(query: PreparedQuery, keys: ItemKeys, seconds: Ints, note: str) -> 
     )  # fmt: skip
 
 
-def _rank_with_operators(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
-    state, text = _retrieve_and_rank(query, pipeline), query.text
+def _rank_with_operators(query: PreparedQuery, corpus: PendingCorpus, pipeline: Pipeline) -> SearchState:
+    state, text = _retrieve_and_rank(query, corpus, pipeline), query.text
     if text.phrases and not len(state.order):
         text = replace(text, phrases=())
-        state = _retrieve_and_rank(replace(query, text=text), pipeline)
+        state = _retrieve_and_rank(replace(query, text=text), corpus, pipeline)
         if len(state.order):
             sentence = gettext("No turn contains %(quoted)s word for word: its words were searched for.")
             state.note(sentence % {"quoted": listed([f'"{phrase}"' for phrase in query.text.phrases])})
     if text.operators:
-        free = _retrieve_and_rank(replace(query, text=QueryText(text.text)), pipeline)
+        free = _retrieve_and_rank(replace(query, text=QueryText(text.text)), corpus, pipeline)
         state.note(*notes_on_operators(text, state, free))
     return state
 
 
-def _retrieve_and_rank(query: PreparedQuery, pipeline: Pipeline) -> SearchState:
-    # The query is embedded while PostgreSQL looks up its words.
+def _look_up(query: PreparedQuery) -> tuple[PreparedQuery, PendingCorpus]:
+    """Return the query with its vectors, and the owner's corpus with the words: it is embedded meanwhile. Two queries.
+
+    Both serve also the same text without its operators.
+    """
     # The first search ever creates the space, in a transaction, and none can begin inside the pipeline.
     query = prepare_query(query)
     with pipelined():
         with_moments = query.time is not None and len(query.text.text) >= LONG_CHARS
-        homes = [HOMES[column] for column in columns_of(query.scope)]
-        pending_corpus = PendingCorpus(
-            query.archive_id, query.space, query.filters, homes=homes, with_moments=with_moments
+        corpus = PendingCorpus(
+            query.archive_id, query.space, query.filters, text=query.text.text, with_moments=with_moments
         )
+        return embed_query(query), corpus
+
+
+def _retrieve_and_rank(query: PreparedQuery, pending_corpus: PendingCorpus, pipeline: Pipeline) -> SearchState:
+    with pipelined():
         query = query.looked_up(pending_corpus)  # after the corpus, so that it has seen each of its sources
         pending = [r.send(query, pending_corpus) for r in pipeline.retrievers if not r.needs_vector]
-        query = embed_query(query)
         if query.space is not None:
             pending += [r.send(query, pending_corpus) for r in pipeline.retrievers if r.needs_vector]
         corpus, state = pending_corpus.corpus, SearchState(query)
@@ -361,7 +390,8 @@ def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
     """
     time = query.time
     if time is not None and isinstance(time.meaning, Anchor):
-        event = _retrieve_and_rank(replace(query, text=QueryText(time.meaning.event), time=None), pipeline)
+        of_event = _look_up(replace(query, text=QueryText(time.meaning.event), time=None))
+        event = _retrieve_and_rank(*of_event, pipeline)
         dated = place_of_best(event.table.keys[event.order], event.query)
         time = time.at(dated) if dated else None
         query = replace(query, time=time)
@@ -402,21 +432,19 @@ def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) 
     ]
     if not keeping_out:
         return []
-    return [_note_text(nothing_left, len(keeping_out)) % {"named": listed(keeping_out)}]
-
-
-def _note_text(nothing_left: bool, count: int) -> str:
     if nothing_left:
-        return ngettext(
+        note = ngettext(
             "%(named)s keeps out every result: remove it to see some.",
             "%(named)s keep out every result: remove them to see some.",
-            count,
+            len(keeping_out),
         )
-    return ngettext(
-        "%(named)s keeps out the result that would come first: remove it to see it.",
-        "%(named)s keep out the result that would come first: remove them to see it.",
-        count,
-    )
+    else:
+        note = ngettext(
+            "%(named)s keeps out the result that would come first: remove it to see it.",
+            "%(named)s keep out the result that would come first: remove them to see it.",
+            len(keeping_out),
+        )
+    return [note % {"named": listed(keeping_out)}]
 
 
 def listed(names: Sequence[str]) -> str:

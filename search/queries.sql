@@ -35,6 +35,33 @@ SELECT
     (SELECT coalesce(sum(token_count), 0) FROM passages),
     (SELECT count(*) FROM search_item WHERE source_id = ANY(%(sources)s))
 
+-- name: remember_search
+-- Store a search of an owner, or that it was used again. Of the other ones that are not saved, delete those that typing it began,
+-- within the time between two searches of one text, and the oldest beyond the number that is kept.
+WITH others AS MATERIALIZED (
+    SELECT
+        o.id,
+        o.is_begun,
+        row_number() OVER (PARTITION BY o.is_begun ORDER BY o.used_at DESC, o.id DESC) AS place
+    FROM (
+        SELECT
+            p.id,
+            p.used_at,
+            p.used_at > %(now)s - %(typing)s::interval
+            AND (starts_with(%(text)s, p.text) OR starts_with(p.text, %(text)s)) AS is_begun
+        FROM search_pastsearch AS p
+        WHERE p.owner_id = %(owner)s AND p.saved_at IS NULL AND p.address <> %(address)s
+    ) AS o
+),
+gone AS (
+    DELETE FROM search_pastsearch AS p
+    USING others AS o
+    WHERE p.owner_id = %(owner)s AND p.id = o.id AND (o.is_begun OR o.place > %(others)s)
+)
+INSERT INTO search_pastsearch (owner_id, address, text, used_at)
+VALUES (%(owner)s, %(address)s, %(text)s, %(now)s)
+ON CONFLICT (owner_id, address) DO UPDATE SET text = excluded.text, used_at = excluded.used_at
+
 -- name: phrases_found
 -- By the place of each phrase in the list, how many of some items of one owner contain it.
 SELECT p.place - 1, count(d.id)
@@ -75,7 +102,8 @@ LIMIT %(limit)s
 
 -- name: pending_items
 -- How many items of an owner a search may miss, how many of these by their words, too, and how many items there are, by kind,
--- in sources that pass the filters. Without a space only words count.
+-- in sources that pass the filters. Without a space only words count. With '' as the kind, how many documents are being read,
+-- and how many imports have not ended.
 SELECT
     e.kind,
     coalesce(sum(greatest(e.without_vectors, e.without_words)), 0),
@@ -101,11 +129,32 @@ FROM (
 ) AS e
 WHERE {filters}
 GROUP BY e.kind
-ORDER BY e.kind
+UNION ALL
+SELECT
+    '',
+    (
+        SELECT count(*) FROM documents_document AS d
+        WHERE
+            d.owner_id = %(owner)s AND d.status IN ('uploaded', 'processing') AND d.trashed_at IS NULL
+            AND (%(documents)s::bigint[] IS NULL OR d.id = ANY(%(documents)s::bigint[]))
+    ),
+    (
+        SELECT count(*) FROM conversations_import AS m
+        WHERE m.owner_id = %(owner)s AND m.state IN ('queued', 'running') AND NOT m.is_preview
+    ),
+    0
+ORDER BY 1
 
 -- name: passes_any
--- Whether any item of an owner passes the filters.
-SELECT EXISTS (SELECT FROM search_item AS d WHERE d.owner_id = %(owner)s AND {filters})
+-- Whether an owner has any item of some kinds, and whether any item passes the filters.
+SELECT
+    EXISTS (
+        SELECT FROM search_source AS s
+        WHERE
+            s.owner_id = %(owner)s AND s.item_count > 0
+            AND (cardinality(%(kinds)s::text[]) = 0 OR s.kind = ANY(%(kinds)s::text[]))
+    ),
+    EXISTS (SELECT FROM search_item AS d WHERE d.owner_id = %(owner)s AND {filters})
 
 -- name: make_word_functions
 -- A text as `convmemory.core.folding.folded` folds it; a test compares them. Then the words of a text, and at the same

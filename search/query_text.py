@@ -38,7 +38,7 @@ class QueryText:
 
 
 def parse_query(text: str) -> QueryText:
-    """Parse a query. Phrases are part of the text too; a query of exclusions alone is taken as plain words.
+    """Parse a query. Phrases are part of the text too; a query of exclusions alone has none.
 
     An unquoted word is excluded only at the end of a query; an option of a pasted command is a word.
     """
@@ -67,7 +67,7 @@ def parse_query(text: str) -> QueryText:
         excluded += excluded_words
     plain = " ".join(plain.split())
     if not _LETTER.search(plain):
-        return QueryText(text)
+        return QueryText("", (), tuple(excluded)) if excluded else QueryText(text)
     return QueryText(plain, tuple(phrases), tuple(excluded))
 
 

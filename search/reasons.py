@@ -14,17 +14,14 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.filters import EXACT, Filters, each_name
-from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.names import nearest_names, with_known_names
 from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.documents.library import UNFINISHED
 from convmemory.documents.models import Document
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
-from search.models import Source
 from search.query_text import QueryText
 from search.retrieval.filters import filter_sql
 from search.retrieval.source_filters import source_conditions
@@ -191,7 +188,7 @@ _PERHAPS_NOT = _("%(counts)s perhaps not at all")
 
 def pending_of(archive_id: int, filters: Filters, *, space: EmbeddingSpace | None) -> Pending:
     """Return what of the owner's passes the filters and may be missed by a search in the space, or without a space by
-    one that goes by words alone. At most three queries.
+    one that goes by words alone. One query, of filters with full names.
     """
     filters = with_known_names(archive_id, filters)
     conditions, parameters = source_conditions(filters, "e")
@@ -201,19 +198,17 @@ def pending_of(archive_id: int, filters: Filters, *, space: EmbeddingSpace | Non
         "space": space and space.pk,
         "max_attempts": EMBEDDING.max_attempts,
         "without_vectors": kinds_without_vectors(),
+        "documents": None if filters.documents is None else sorted(filters.documents),
     }
     rows = PendingQuery(statement, parameters).rows()
     kinds = {str(kind): (int(waiting), int(words), int(total)) for kind, waiting, words, total in rows}
-    unread = imports = 0
-    if not (filters.archived or filters.conversation_id):  # neither can be archived or be this conversation
-        # A document has no program or project; of an import none is known before it has ended.
-        if not filters.chosen("=") and (not filters.kinds or SECTIONS in filters.kinds):
-            named = {} if filters.documents is None else {"pk__in": filters.documents}
-            unread = Document.objects.filter(archive_id=archive_id, status__in=UNFINISHED, **named).count()
-        if not filters.kinds or TURNS in filters.kinds:
-            states = (Import.State.QUEUED, Import.State.RUNNING)
-            imports = Import.objects.filter(archive_id=archive_id, is_preview=False, state__in=states).count()
-    return Pending(kinds, unread, imports)
+    unread, imports, _ = kinds.pop("")
+    # Neither can be archived or be one conversation. A document has no program or project; of an import none is known
+    # before it has ended.
+    is_of_any = not (filters.archived or filters.conversation_id)
+    counts_unread = is_of_any and not filters.chosen("=") and (not filters.kinds or SECTIONS in filters.kinds)
+    counts_imports = is_of_any and (not filters.kinds or TURNS in filters.kinds)
+    return Pending(kinds, unread if counts_unread else 0, imports if counts_imports else 0)
 
 
 def explanation_of_all(explanations: Iterable[Explanation]) -> Explanation | None:
@@ -228,21 +223,19 @@ def explanation_of_all(explanations: Iterable[Explanation]) -> Explanation | Non
     )
 
 
-def explain_empty(*, archive_id: int, filters: Filters, pending: Pending) -> Explanation:
-    """Return why a search with these filters found nothing. A few queries."""
+def explain_empty(*, archive_id: int, filters: Filters, pending: Pending, text: QueryText | None = None) -> Explanation:
+    """Return why a search with these filters, and the operators of `text`, found nothing. A few queries."""
     filters = with_known_names(archive_id, filters)
     if filters.documents is not None and (unready := _unready(archive_id, filters.documents)):
         return unready
-    of_kinds = Source.objects.filter(archive_id=archive_id, item_count__gt=0)
-    if filters.kinds:
-        of_kinds = of_kinds.filter(kind__in=filters.kinds)
-    if not of_kinds.exists():
+    condition, parameters = filter_sql(replace(filters, except_turns=()), text or QueryText(""))
+    statement = load_sql("search", "passes_any").replace("{filters}", condition)
+    parameters |= {"owner": archive_id, "kinds": sorted(filters.kinds)}
+    ((has_items, has_eligible),) = PendingQuery(statement, parameters).rows()
+    if not has_items:
         waiting = _unready(archive_id, None) if not filters.kinds or SECTIONS in filters.kinds else None
         return waiting or pending.explanation or Explanation(Reason.NOTHING_STORED)
-    condition, parameters = filter_sql(replace(filters, except_turns=()), QueryText(""))
-    statement = load_sql("search", "passes_any").replace("{filters}", condition)
-    ((exists,),) = PendingQuery(statement, parameters | {"owner": archive_id}).rows()
-    if not bool(exists):
+    if not has_eligible:
         return filtered_out(archive_id, filters)
     return pending.explanation or Explanation(Reason.NO_MATCH)
 

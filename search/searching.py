@@ -63,7 +63,6 @@ from search.results.hits import (
     SectionPlace,
     TitleHit,
     TurnPlace,
-    find_titles,
     show_hits,
 )
 from search.retrieval.candidates import put_first
@@ -385,11 +384,11 @@ def _page(
     """Return the page from `start`, with the items `placed` on earlier pages first, or in the order of `reranker`."""
     end = start + query.limit
     ranked = rank_items(archive_id=archive_id, query=query, shown=slice(start, end))
-    filters, words = ranked.query.filters, ranked.query.words
+    filters = ranked.query.filters
     keys = ranked.table.keys
     order = put_first(ranked.order, keys, placed)
-    titles = () if start or not words else find_titles(archive_id, words, filters)
-    shown = show_hits(ranked, order[start : max(end, reranker.top_k) if reranker else end])
+    on_page = order[start : max(end, reranker.top_k) if reranker else end]
+    shown, titles = show_hits(ranked, on_page, with_titles=not start)
     notes: tuple[str, ...] = ()
     if reranker:
         placed, notes = place_hits(query, shown, reranker)
@@ -417,7 +416,8 @@ def _page(
     elif start and len(order):
         explanation = Explanation(Reason.PAST_END)
     else:
-        explanation = explain_empty(archive_id=archive_id, filters=filters, pending=pending)
+        excluding = None if ranked.query.text.text else ranked.query.text
+        explanation = explain_empty(archive_id=archive_id, filters=filters, pending=pending, text=excluding)
     return SearchResults(
         mark_reranked(shown, placed) if placed else shown,
         next_cursor,

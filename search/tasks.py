@@ -66,7 +66,11 @@ def index(source_id: int, *, archive_id: int) -> dict[str, Any]:
         source_ids = [source_id, *(task.args[0] for task in more)]
         results = index_together(archive_id=archive_id, source_ids=source_ids, deadline=deadline)
         beside = build_beside(archive_id=archive_id, source_ids=list(results), deadline=deadline)
-        finished = {number for number, result in results.items() if _is_finished(result) and beside[number].finished}
+        finished = {
+            number
+            for number, result in results.items()
+            if isinstance(result, IndexResult) and result.finished and beside[number].finished
+        }
     finally:
         begun, done = ([task for task in more if task.args[0] in numbers] for numbers in (results, finished))
         end_more(more, begun=begun, finished=done)
@@ -85,7 +89,3 @@ def _short_ones(source_id: int, tasks: Sequence[OwnerTask]) -> list[OwnerTask]:
     numbers = [source_id, *(task.args[0] for task in tasks)]
     short = set(Source.objects.filter(pk__in=numbers, item_count__lte=ITEMS_PER_BATCH).values_list("pk", flat=True))
     return [task for task in tasks if source_id in short and task.args[0] in short]
-
-
-def _is_finished(result: IndexResult | Exception) -> bool:
-    return isinstance(result, IndexResult) and result.finished

@@ -75,7 +75,10 @@ _KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is re
 def search_page(request: PageRequest) -> HttpResponse:
     """Show results for `?q=`, or the newest conversations without a query."""
     if request.htmx and request.htmx.target == "main":
-        return render(request, "search/search.html#main", _start(request, SearchBox.of(request)) | _past(request))
+        searched = SearchBox.of(request)
+        is_filled = bool(searched.parameters) and _has_conversations(request)
+        main = _start(request, searched, is_filled=is_filled) | _past(request)
+        return render(request, "search/search.html#main", main)
     step = request.headers.get("X-Search-Step", "")
     # The box of the request, with the full names of agents, projects and sources that were typed as tokens.
     box = SearchBox.of(request, is_typing=step in ("typed", "goes-on"))
@@ -119,8 +122,23 @@ def search_page(request: PageRequest) -> HttpResponse:
         remember_search(caller=request.caller, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
-    context |= _start(request, box, context.get("rows")) | _choices(request, box) | _past(request)
+    context |= _around(request, box, context)
     return render(request, "search/search.html", context, status=status)
+
+
+def _around(request: PageRequest, box: SearchBox, listing: dict[str, Any]) -> dict[str, Any]:
+    """Return the contents of the page around the list, without what only a page without results shows.
+
+    Next to results the chips are filled when one is opened (`filter_choices`), without scripts by `?choices`.
+    """
+    is_listed = "groups" in listing or "rows" in listing
+    is_filled = not listing.get("nothing_imported") if is_listed else _has_conversations(request)
+    around = _start(request, box, listing.get("rows"), is_filled=is_filled)
+    if not box.q or "choices" in request.GET:
+        around |= _choices(request, box)
+    if "groups" not in listing or "home" in around:
+        around |= _past(request)
+    return around
 
 
 def _past(request: PageRequest) -> dict[str, Any]:
@@ -174,14 +192,19 @@ def _space_of(box: SearchBox, spaces: Sequence[Access]) -> str:
     """Return the number of the space that is typed or chosen. Raises: InvalidInput for an unknown name."""
     if not box.space_named:
         return box.space
-    names = {access.name.casefold(): str(access.archive_id) for access in spaces} | {"mine": "mine"}
-    typed = box.space_named.casefold()
+    names = {_without_quotes(access.name): str(access.archive_id) for access in spaces} | {"mine": "mine"}
+    typed = _without_quotes(box.space_named)
     begun = [value for name, value in names.items() if name.startswith(typed)]
     if typed in names or len(begun) == 1:
         return names.get(typed) or begun[0]
     listed = ", ".join([access.name for access in spaces][:NAMED_SPACES]) or gettext("none")
     refusal = gettext("You read no space “%(name)s” here. Spaces: %(names)s.")
     raise InvalidInput(refusal % {"name": box.space_named[:40], "names": listed})
+
+
+def _without_quotes(name: str) -> str:
+    """Return a name as it is compared: a token of the box, which may be in quotes, cannot have quotes in it."""
+    return " ".join(name.replace('"', " ").split()).casefold()
 
 
 def _moment(text: str, at: time) -> datetime | None:
@@ -266,12 +289,14 @@ def _has_conversations(request: PageRequest) -> bool:
     return Conversation.objects.filter(archive_id=request.caller.archive_id).exists()
 
 
-def _start(request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None) -> dict[str, Any]:
+def _start(
+    request: PageRequest, box: SearchBox, rows: Sequence[Conversation] | None = None, *, is_filled: bool
+) -> dict[str, Any]:
     """Return the contents of the main area next to the list: the home page, or for a search by time alone that time.
 
-    Next to other searches it is a hint. `rows` are the conversations of the list.
+    Next to other searches, if the archive `is_filled`, it is a hint. `rows` are the conversations of the list.
     """
-    if not (box.parameters and _has_conversations(request)):
+    if not (box.parameters and is_filled):
         return {"box": box} | home_values(request, None if box.parameters else rows)
     if not (box.q or request.caller.space):
         note_use(caller=request.caller, box=box)

@@ -14,9 +14,11 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpcore2
 import psutil
 import pytest
 from django.conf import settings
@@ -62,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected
     _let_python_keep_bytecode()
     setattr(os, "fsync", lambda descriptor: None)  # noqa: B010  # no test's file has to survive a power failure
+    httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)  # else each HTTP client reads all certificates
     PBKDF2PasswordHasher.iterations = 1_000  # of a million: tests that hash for real check who hashes, and when
     own = _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"
@@ -76,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     os.environ["BACKUP_FOLDER"] = "off"  # but where a test is about backups
     settings.BACKUP_FOLDER = ""
+    os.environ["LANGUAGE"] = "C"  # or argparse looks for the translation of each of its texts in files
     os.environ["EMBEDDING_THREADS"] = "1"  # a second thread costs a seventh more processor time, and no core is idle
     settings.EMBEDDING_THREADS = 1
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0  # but where a test is about silence

@@ -29,7 +29,7 @@ from convmemory.conversations.messages import ingest, numbering
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.acting import acting_for, schema_owner
-from convmemory.embeddings.cache import query_vector
+from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.spaces import active_space, embedder_for
 from search.adapters.conversations import index_conversation, items_of
 from search.searching import SearchQuery, search
@@ -174,7 +174,8 @@ def bench_search(turns: int = 20_000) -> list[Figure]:
     refresh_statistics()
     questions = [maker.question() for _ in range(QUERIES)]
     query_ms = [
-        timed_s(partial(query_vector, space, question, archive_id=caller.archive_id)) * 1000 for question in questions
+        timed_s(partial(query_embedding, space, question, archive_id=caller.archive_id)) * 1000
+        for question in questions
     ]
     figures = [Figure("embedding a query, p50", median(query_ms), "ms")]
     for mode in ("hybrid", "semantic", "full_text"):

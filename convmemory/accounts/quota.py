@@ -137,30 +137,30 @@ def reserve(*, archive_id: int, person_id: int | None, tokens: int) -> Reservati
     with transaction.atomic() if len(archive_ids) > 1 else nullcontext():
         for number in archive_ids:
             with acting.counting_for(number):
-                _reserve(number, today, tokens, is_of_space=person_id not in (None, number))
+                a_month = limits_of(archive_id=number).monthly_tokens
+                earlier = 0
+                if a_month:
+                    days = ModelUse.objects.filter(archive_id=number, day__gte=today.replace(day=1), day__lt=today)
+                    earlier = days.aggregate(tokens=Sum("tokens"))["tokens"] or 0
+                parameters: dict[str, Any] = {
+                    "owner": number,
+                    "day": today,
+                    "tokens": tokens,
+                    "a_day": config.chat_daily_tokens,
+                    "a_month": a_month,
+                    "earlier": earlier,
+                }
+                with connection.cursor() as cursor:
+                    cursor.execute(load_sql("convmemory.accounts", "reserve_use"), parameters)
+                    row = cursor.fetchone()
+                if row is None:
+                    raise _used_up(model_use(archive_id=number), is_of_space=person_id not in (None, number))
     return Reservation(archive_ids, today, tokens)
 
 
 def _counted_for(archive_id: int, person_id: int | None) -> tuple[int, ...]:
     """Return the archives whose use counts a request, in the order in which all requests lock their rows."""
     return tuple(sorted({archive_id, person_id or archive_id}))
-
-
-def _reserve(archive_id: int, today: date, tokens: int, *, is_of_space: bool) -> None:
-    a_month = limits_of(archive_id=archive_id).monthly_tokens
-    earlier = 0
-    if a_month:
-        days = ModelUse.objects.filter(archive_id=archive_id, day__gte=today.replace(day=1), day__lt=today)
-        earlier = days.aggregate(tokens=Sum("tokens"))["tokens"] or 0
-    parameters: dict[str, Any] = {
-        "owner": archive_id, "day": today, "tokens": tokens, "a_day": config.chat_daily_tokens, "a_month": a_month,
-        "earlier": earlier,
-    }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.accounts", "reserve_use"), parameters)
-        row = cursor.fetchone()
-    if row is None:
-        raise _used_up(model_use(archive_id=archive_id), is_of_space=is_of_space)
 
 
 def settle(reservation: Reservation, *, tokens: int) -> None:

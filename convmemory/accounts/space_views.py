@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.callers import MAX_NAME_CHARS
 from convmemory.accounts.mail import can_send_mail
-from convmemory.accounts.models import Membership, SpaceInvitation
+from convmemory.accounts.models import Membership
 from convmemory.accounts.pages import CHOSEN_SPACE, PageRequest, absolute_address, signed_in
 from convmemory.accounts.space_invitations import (
     LASTS,
@@ -103,10 +103,11 @@ def space(request: PageRequest, space_id: int) -> HttpResponse:
             return redirect("space", space_id)
     mine = get_membership(person=request.user, space_id=space_id)
     is_manager = mine.role == Membership.Role.MANAGER
+    rows = invitations_of_space(person=request.user, space_id=space_id) if is_manager else ()
     context = {
         "mine": mine,
         "members": members_of(person=request.user, space_id=space_id),
-        "invitations": _with_addresses(request, space_id) if is_manager else (),
+        "invitations": [(row, absolute_address(request, path_of(row)) if row.by_link else "") for row in rows],
         "can_send_mail": can_send_mail(),
         "roles": Membership.Role.choices,
         "is_manager": is_manager,
@@ -116,12 +117,6 @@ def space(request: PageRequest, space_id: int) -> HttpResponse:
         "max_username_chars": MAX_USERNAME_CHARS,
     }
     return render(request, "accounts/space.html", context, status=422 if error else 200)
-
-
-def _with_addresses(request: PageRequest, space_id: int) -> list[tuple[SpaceInvitation, str]]:
-    """Return the space's open invitations, each with its link; "" for one of a user name."""
-    rows = invitations_of_space(person=request.user, space_id=space_id)
-    return [(row, absolute_address(request, path_of(row)) if row.by_link else "") for row in rows]
 
 
 @never_cache

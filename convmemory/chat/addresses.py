@@ -10,7 +10,7 @@ granted the permission `chat.use_private_address`. The address that a name resol
 import ipaddress
 import socket
 from enum import Enum
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from convmemory.accounts.callers import Caller
 from convmemory.core.config import config
@@ -40,7 +40,12 @@ def clean_address(text: str) -> str:
     """
     address = text.strip().rstrip("/")
     shown = repr(masked(address[:200]))
-    parts = _parts(address, shown)
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # raises ValueError if it is not a number
+    # Not chained: the message quotes the port, which may be part of a password.
+    except ValueError:
+        raise InvalidInput(f"The endpoint {shown} is not an address: look at its host and port.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"The endpoint {shown} is not an http(s) address: give one like https://host.example/v1.")
     if parts.username is not None or parts.query or parts.fragment:
@@ -50,16 +55,6 @@ def clean_address(text: str) -> str:
             f"The endpoint {shown} holds characters that no address has: write its host as xn--… where it needs to be."
         )
     return address
-
-
-def _parts(address: str, shown: str) -> SplitResult:
-    try:
-        parts = urlsplit(address)
-        _ = parts.port  # raises ValueError if it is not a number
-    # Not chained: the message quotes the port, which may be part of a password.
-    except ValueError:
-        raise InvalidInput(f"The endpoint {shown} is not an address: look at its host and port.") from None
-    return parts
 
 
 def origin_of(address: str) -> tuple[str, str, int | None]:

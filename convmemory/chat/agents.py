@@ -1,7 +1,7 @@
 """Agents: saving them with every value checked, their documents, requests to their model, and the dry run."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -135,7 +135,17 @@ def model_of(agent: Agent | None, *, caller: Caller) -> str | None:
 
 def _endpoint(agent: Agent, caller: Caller) -> Endpoint:
     if not agent.base_url:
-        return _server_endpoint(agent)
+        endpoint = endpoint_from_settings()
+        if endpoint is None:
+            raise NoEndpoint(HOW_TO_SET_UP)
+        return Endpoint(
+            base_url=endpoint.base_url,
+            model=agent.model or endpoint.model,
+            context_window=agent.context_window or endpoint.context_window,
+            api_key=endpoint.api_key,
+            timeout_s=endpoint.timeout_s,
+            max_retries=0,
+        )
     reach = require_allowed(agent.base_url, caller=caller)
     key = decrypt(agent.api_key_encrypted)
     if key is None:
@@ -149,20 +159,6 @@ def _endpoint(agent: Agent, caller: Caller) -> Endpoint:
         max_retries=0,
         names=SettingNames("the agent's endpoint", "the agent's key", "the agent's model", "CHAT_TIMEOUT_S"),
         is_public_only=reach is Reach.PUBLIC,
-    )
-
-
-def _server_endpoint(agent: Agent) -> Endpoint:
-    endpoint = endpoint_from_settings()
-    if endpoint is None:
-        raise NoEndpoint(HOW_TO_SET_UP)
-    return Endpoint(
-        base_url=endpoint.base_url,
-        model=agent.model or endpoint.model,
-        context_window=agent.context_window or endpoint.context_window,
-        api_key=endpoint.api_key,
-        timeout_s=endpoint.timeout_s,
-        max_retries=0,
     )
 
 
@@ -226,12 +222,6 @@ def check_agent(agent: Agent, *, caller: Caller) -> None:
         require_allowed(agent.base_url, caller=caller)
         if not agent.model:
             raise InvalidInput("An agent with an endpoint of its own needs the name of a model.")
-    _check_numbers(agent)
-    agent.tools = _clean_tools(agent.tools)
-    agent.context_strategies = list(clean_strategies(agent.context_strategies)) if agent.context_strategies else []
-
-
-def _check_numbers(agent: Agent) -> None:
     window, reply, temperature = agent.context_window, agent.reply_tokens, agent.temperature
     if window is not None and not MIN_WINDOW <= window <= MAX_WINDOW:
         raise InvalidInput(f"The context window is {window}: give {MIN_WINDOW:,} to {MAX_WINDOW:,} tokens, or nothing.")
@@ -239,16 +229,13 @@ def _check_numbers(agent: Agent) -> None:
         raise InvalidInput(f"The reply limit is {reply}: give at least 1 token and less than the context window.")
     if temperature is not None and not (math.isfinite(temperature) and 0 <= temperature <= 2):
         raise InvalidInput(f"The temperature is {temperature}: give a number from 0 to 2, or nothing.")
-
-
-def _clean_tools(names: Sequence[str]) -> list[str]:
-    """Return the names in the registry's order, each once. Raises: InvalidInput."""
     # Includes tools that a setting turns off now: the agent keeps them for later.
     offered = [tool.name for tool in TOOLS]
-    unknown = [name for name in names if name not in offered]
+    unknown = [name for name in agent.tools if name not in offered]
     if unknown:
         raise InvalidInput(f"There is no tool {unknown[0]!r}: use any of {', '.join(offered)}.")
-    return [name for name in offered if name in names]
+    agent.tools = [name for name in offered if name in agent.tools]
+    agent.context_strategies = list(clean_strategies(agent.context_strategies)) if agent.context_strategies else []
 
 
 def _save(agent: Agent) -> Agent:

@@ -97,7 +97,11 @@ class AnswerReader:
     def _is_in_turn(self, citation: Citation) -> bool:
         text = self._texts.get(citation.number, "")
         pieces = [_comparable(piece) for piece in _GAP.split(citation.quote) if piece.strip()]
-        return bool(pieces) and all(self._is_evidence(piece) and _contains(text, piece) for piece in pieces)
+        # As whole words where they are Latin or numbers.
+        return bool(pieces) and all(
+            self._is_evidence(piece) and re.search(rf"(?<![0-9a-z]){re.escape(piece)}(?![0-9a-z])", text)
+            for piece in pieces
+        )
 
     def _is_evidence(self, quote: str) -> bool:
         """Return whether a quote says something, and more than the question does."""
@@ -114,7 +118,10 @@ def _units(line: str) -> Iterator[tuple[str, list[Citation]]]:
         if between:
             if citations:
                 yield sentence, citations
-            *uncited, sentence = _sentences(between)
+            # The sentences as plain text: a citation belongs to the last one.
+            plain = without_markup(visible(_LIST_MARK.sub("", between.strip()))).strip()
+            sentences = [boundary["text"].strip() for boundary in get_sentence_boundaries(guess_language(plain), plain)]
+            *uncited, sentence = list(filter(None, sentences)) or [plain]
             yield from ((each, []) for each in uncited)
             citations = []
         citations.append(Citation(int(match[1]), " ".join(visible(match[2]).split())))
@@ -125,18 +132,6 @@ def _units(line: str) -> Iterator[tuple[str, list[Citation]]]:
         yield rest, []
 
 
-def _sentences(text: str) -> list[str]:
-    """Return the sentences of a text as plain text: a citation belongs to the last one."""
-    plain = without_markup(visible(_LIST_MARK.sub("", text.strip()))).strip()
-    sentences = [each["text"].strip() for each in get_sentence_boundaries(guess_language(plain), plain)]
-    return list(filter(None, sentences)) or [plain]
-
-
 def _comparable(text: str) -> str:
     """Return the text as quotes are compared: without case, accents, markup, kinds of quotes and runs of spaces."""
     return " ".join(_UNCOMPARED.sub("", folded(visible(text))).split())
-
-
-def _contains(text: str, quote: str) -> bool:
-    """Return whether the text contains the quote, as whole words where they are Latin or numbers."""
-    return bool(re.search(rf"(?<![0-9a-z]){re.escape(quote)}(?![0-9a-z])", text))

@@ -1,6 +1,6 @@
 """The form of an agent. `agents.py` checks the values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -91,9 +91,11 @@ class AgentForm(forms.Form):
         offered |= set(self.initial.get("tools", ()))  # the agent keeps tools that a setting turns off now
         choices = [(tool.name, TOOL_LABELS.get(tool.name, tool.name)) for tool in TOOLS if tool.name in offered]
         self.fields["tools"].choices = choices  # type: ignore[attr-defined]
-        self.fields["context_strategies"].choices = _strategy_choices(  # type: ignore[attr-defined]
-            self.initial.get("context_strategies", ())
-        )
+        # The agent's strategies first, in its order, which the form preserves.
+        names = dict.fromkeys([*self.initial.get("context_strategies", ()), *STRATEGIES])
+        self.fields["context_strategies"].choices = [  # type: ignore[attr-defined]
+            (name, STRATEGY_LABELS.get(name, name)) for name in names if name in STRATEGIES
+        ]
 
     def main_fields(self) -> list[forms.BoundField]:
         """Return the fields that every agent needs, in the order of the form."""
@@ -119,9 +121,3 @@ def initial_of(agent: Agent) -> dict[str, Any]:
     """Return the agent's values for the form."""
     names = ("name", "system_prompt", "base_url", "model", "context_window", "reply_tokens", "temperature", "tools")
     return {name: getattr(agent, name) for name in names} | {"context_strategies": list(agent.context_strategies)}
-
-
-def _strategy_choices(chosen: Sequence[str]) -> "list[tuple[str, StrOrPromise]]":
-    """Return the strategies to tick: those of the agent first, in its order, which the form preserves."""
-    names = [*chosen, *(name for name in STRATEGIES if name not in chosen)]
-    return [(name, STRATEGY_LABELS.get(name, name)) for name in names if name in STRATEGIES]

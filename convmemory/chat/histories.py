@@ -20,17 +20,13 @@ def history_hashes(drafts: Iterable[MessageDraft], *, start: bytes = START) -> l
     current = start
     for draft in drafts:
         if draft.role != "system" and not draft.injected:
-            current = hashlib.sha256(current + _canonical(draft).encode()).digest()
+            calls = [[part.name, part.input] for part in draft.parts if isinstance(part, ToolCallPart)]
+            results = [part.text.strip() for part in draft.parts if isinstance(part, ToolResultPart)]
+            files = [part.name for part in draft.parts if isinstance(part, AttachmentPart)]
+            values = [draft.role, spoken_text(draft.parts).strip(), calls, results, files]
+            current = hashlib.sha256(current + json.dumps(values, sort_keys=True, default=str).encode()).digest()
         hashes.append(current)
     return hashes
-
-
-def _canonical(draft: MessageDraft) -> str:
-    calls = [[part.name, part.input] for part in draft.parts if isinstance(part, ToolCallPart)]
-    results = [part.text.strip() for part in draft.parts if isinstance(part, ToolResultPart)]
-    files = [part.name for part in draft.parts if isinstance(part, AttachmentPart)]
-    values = [draft.role, spoken_text(draft.parts).strip(), calls, results, files]
-    return json.dumps(values, sort_keys=True, default=str)
 
 
 def messages_after(drafts: Sequence[MessageDraft], hashes: Sequence[bytes], last_hash: bytes) -> list[MessageDraft]:

@@ -83,23 +83,19 @@ def first_turn_of(job: ReplyJob) -> FirstTurn | None:
 
 async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
     """Ask the reply's model for a title and store it; return "" if that fails for any reason."""
+    question = {"role": "user", "content": cut(turn.question, READ_CHARS)}
+    messages = [{"role": "system", "content": INSTRUCTION}, question]
+    agent, draft = replace(job.agent, reply_tokens=TITLE_TOKENS), CompletionDraft()
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            title = clean_title(await _ask(job, turn))
+            async for _ in completion_events(agent, job.caller, messages, draft):
+                pass
+            title = clean_title(spoken_text(draft.spoken_parts))
         is_replaced = bool(title) and await in_thread(_replace_title, job, turn.title, title)
         return title if is_replaced else ""
     except (ConvMemoryError, TimeoutError) as error:
         logger.info("Conversation %s keeps its question as its title: %s", job.conversation_id, error)
         return ""
-
-
-async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
-    """Ask the model for a title. Raises: EndpointError, QuotaUsedUp."""
-    messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": cut(turn.question, READ_CHARS)}]
-    draft = CompletionDraft()
-    async for _ in completion_events(replace(job.agent, reply_tokens=TITLE_TOKENS), job.caller, messages, draft):
-        pass
-    return spoken_text(draft.spoken_parts)
 
 
 def clean_title(text: str) -> str:
@@ -286,14 +282,11 @@ class LiveReply:
         turn = await in_thread(first_turn_of, self.job) if begins else None
         self._send_end(ending, stored, title_follows=turn is not None)
         if turn is not None:
-            await self._give_title(turn)
-
-    async def _give_title(self, turn: FirstTurn) -> None:
-        title = ""
-        try:
-            title = await give_title(self.job, turn)
-        finally:
-            self._publish(ReplyEvent("title", {"title": title}))
+            title = ""
+            try:
+                title = await give_title(self.job, turn)
+            finally:
+                self._publish(ReplyEvent("title", {"title": title}))
 
     def _send_end(self, ending: ReplyEnding, stored: StoredReply, *, title_follows: bool) -> None:
         if stored.turn_number is not None:

@@ -8,7 +8,7 @@ name. Proxies set in the environment are not used, because they would resolve th
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import httpcore2
@@ -48,18 +48,13 @@ class PublicBackend(httpcore2.AsyncNetworkBackend):
             addresses = await public_addresses(host, port)
         except OSError as error:
             raise httpcore2.ConnectError(f"{host} has no address: {error}") from error
-        return await self._connect(addresses, port, timeout, local_address, socket_options)
-
-    async def _connect(
-        self, addresses: Sequence[str], port: int, timeout: float | None, local_address: str | None, options: Any
-    ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first of the addresses that answers."""
+        # Connect to the first of the addresses that answers.
         for address in addresses[:-1]:
             try:
-                return await self._inner.connect_tcp(address, port, timeout, local_address, options)
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-        return await self._inner.connect_tcp(addresses[-1], port, timeout, local_address, options)
+        return await self._inner.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
 
     async def sleep(self, seconds: float) -> None:
         await self._inner.sleep(seconds)

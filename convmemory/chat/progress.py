@@ -3,7 +3,7 @@
 `Reply.partial` is its JSON form, so that another process can finish the reply of a dead one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
@@ -49,7 +49,17 @@ class ReplyProgress:
         if self.current is not None and (parts := self.current.spoken_parts):
             usage = self.current.usage
             kept.append(MessageDraft("assistant", parts, model=self.current.model, created_at=now, usage=usage))
-        return [*(self._linked(draft) for draft in kept), *_missing_results(kept, now)]
+        every_part = [part for draft in kept for part in draft.parts]
+        answered = {part.call_id for part in every_part if isinstance(part, ToolResultPart)}
+        missing = (
+            ToolResultPart(call_id=part.id, name=part.name, text=UNANSWERED, is_error=True)
+            for part in every_part
+            if isinstance(part, ToolCallPart) and part.id not in answered
+        )
+        return [
+            *map(self._linked, kept),
+            *(MessageDraft(role="tool", parts=(result,), created_at=now) for result in missing),
+        ]
 
     def _linked(self, draft: MessageDraft) -> MessageDraft:
         """Return the message with links in place of the numbers that it cites."""
@@ -58,15 +68,6 @@ class ReplyProgress:
             for part in draft.parts
         )
         return replace(draft, parts=parts) if draft.role == "assistant" else draft
-
-
-def _missing_results(drafts: Sequence[MessageDraft], now: datetime) -> Iterable[MessageDraft]:
-    answered = {part.call_id for draft in drafts for part in draft.parts if isinstance(part, ToolResultPart)}
-    for draft in drafts:
-        for part in draft.parts:
-            if isinstance(part, ToolCallPart) and part.id not in answered:
-                result = ToolResultPart(call_id=part.id, name=part.name, text=UNANSWERED, is_error=True)
-                yield MessageDraft(role="tool", parts=(result,), created_at=now)
 
 
 def draft_to_json(draft: MessageDraft) -> dict[str, Any]:

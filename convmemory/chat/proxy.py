@@ -98,7 +98,9 @@ _last_of_archive: dict[int, "asyncio.Task[None]"] = {}
 @csrf_exempt
 async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     """Forward the request, and record its conversation for the key's owner."""
-    route = _route(request.method or "", path)
+    method = "GET" if request.method == "HEAD" else request.method
+    pattern = "models/{id}" if _MODEL.fullmatch(path) else path
+    route = next((route for route in ROUTES if (route.method, route.path) == (method, pattern)), None)
     speaks_anthropic = path.split("/", maxsplit=1)[0] == MESSAGES.path or "Anthropic-Version" in request.headers
     wire = MESSAGES if speaks_anthropic else (route and route.wire) or CHAT
     if route is None:
@@ -117,13 +119,6 @@ async def proxy(request: HttpRequest, path: str) -> HttpResponseBase:
     if endpoint is None:
         return _error(wire, HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
     return await _or_error(request, caller, endpoint, replace(route, path=path), wire)
-
-
-def _route(method: str, path: str) -> Route | None:
-    """Return the route of a path below `/v1/`."""
-    pattern = "models/{id}" if _MODEL.fullmatch(path) else path
-    method = "GET" if method == "HEAD" else method
-    return next((route for route in ROUTES if (route.method, route.path) == (method, pattern)), None)
 
 
 async def finish_recordings() -> None:
@@ -181,7 +176,10 @@ async def _forward(request: HttpRequest, caller: Caller, endpoint: Endpoint, rou
         is_count = route.path.endswith("count_tokens")
         await settle_quietly(reservation, tokens=0 if is_count else usage_of_body(body) or estimated_tokens(asked))
         return _passed_on(upstream, body)
-    origin = Origin(route.wire, timezone.now(), agent=_agent(request), project=request.headers.get(PROJECT_HEADER, ""))
+    # The client's name: what it says itself, or the first name in User-Agent.
+    client = request.headers.get("User-Agent", "")[:200].split(" ")[0].partition("/")[0]
+    agent = request.headers.get(AGENT_HEADER) or AGENT_OF_CLIENT.get(client.lower(), client)
+    origin = Origin(route.wire, timezone.now(), agent=agent, project=request.headers.get(PROJECT_HEADER, ""))
     exchange = Exchange(caller, origin, asked, reservation, ReplyReader(route.wire))
     if upstream.headers.get("content-type", "").startswith(EVENTS):
         return _passed_on(upstream, _recorded(upstream, endpoint, exchange))
@@ -193,12 +191,6 @@ async def _forward(request: HttpRequest, caller: Caller, endpoint: Endpoint, rou
     finally:
         _record_later(exchange, cut_by=cut_by)
     return _passed_on(upstream, body)
-
-
-def _agent(request: HttpRequest) -> str:
-    """Return the client's name: what it says itself, or the first name in User-Agent."""
-    client = request.headers.get("User-Agent", "")[:200].split(" ")[0].partition("/")[0]
-    return request.headers.get(AGENT_HEADER) or AGENT_OF_CLIENT.get(client.lower(), client)
 
 
 async def _send(request: HttpRequest, endpoint: Endpoint, route: Route, body: bytes) -> "httpx2.Response":

@@ -78,8 +78,11 @@ def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> lis
         for part_index, part in enumerate(message.parts):
             if isinstance(part, ToolCallPart) and message.role == "assistant":
                 position = PartPlace(index, part_index)
-                result = results.get(position)
-                text = _result_text(messages[result.message].parts[result.part]) if result else NO_RESULT
+                text = NO_RESULT
+                if result := results.get(position):
+                    output = messages[result.message].parts[result.part]
+                    assert isinstance(output, ToolResultPart)
+                    text = f"Error: {output.text}" if output.is_error else output.text
                 sent.append({"role": "tool", "tool_call_id": names[position], "content": text})
     return sent
 
@@ -105,11 +108,6 @@ def _own(
         return [{"role": "assistant", "content": content or None, "tool_calls": calls}]
     role = "user" if message.role == "tool" else message.role
     return [{"role": role, "content": content}] if content else []
-
-
-def _result_text(part: Part) -> str:
-    assert isinstance(part, ToolResultPart)
-    return f"Error: {part.text}" if part.is_error else part.text
 
 
 def _plain_text(part: Part) -> str:

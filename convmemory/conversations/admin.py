@@ -150,9 +150,10 @@ class LegalHoldAdmin(MetadataAdmin):
             address = f"{reverse('admin:accounts_legalhold_add')}?archive={space.space_id}"
             offer = format_html('<a href="{}">Hold space {}</a>', address, space.space_id) if may_hold else "none"
             rows.append((f"space {space.space_id}", space.role or "former member", "held" if space.is_held else offer))
+        period = f"for {config.audit_days} days (AUDIT_DAYS)" if config.audit_days else "since the audit log began"
         note = (
             "This hold keeps nothing in them: their members can delete what the person wrote there, unless the space, "
-            f"or the conversation, is on hold itself. Former memberships are known {_known_since()}."
+            f"or the conversation, is on hold itself. Former memberships are known {period}."
         )
         return [AdminTable(title="Spaces of the person", columns=("Space", "Role", "Hold"), rows=rows, note=note)]
 
@@ -183,10 +184,6 @@ def _record(request: HttpRequest, hold: LegalHold) -> None:
     what = f"conversation {hold.conversation_id}" if hold.conversation_id else f"account {hold.archive_id}"
     action = Action.RELEASED if hold.lifted_at else Action.HELD
     record(action, what=what, person_id=request.user.pk, about_id=hold.archive_id)
-
-
-def _known_since() -> str:
-    return f"for {config.audit_days} days (AUDIT_DAYS)" if config.audit_days else "since the audit log began"
 
 
 @admin.register(Message)

@@ -151,16 +151,13 @@ def _text(last: Conversation, count: int, stop: Stop, resume: str) -> str:
         left = MAX_TOKENS - LABEL_TOKENS - likely_tokens(_fenced(lines))
         if not value or left < LEAST_TOKENS:
             continue
-        line = f"{name}: {_cut(visible(value), min(TOKENS[name], left))}"
+        whole = visible(value)
+        cut = cut_to_likely_tokens(whole, min(TOKENS[name], left))
+        line = f"{name}: {cut}" if cut == whole else f"{name}: {cut.rstrip()}…"
         longer = [*lines[: len(lines) - bool(tail)], line, *lines[len(lines) - bool(tail) :]]
         if likely_tokens(_fenced(longer)) <= MAX_TOKENS:
             lines = longer
     return _fenced(lines)
-
-
-def _cut(text: str, tokens: int) -> str:
-    cut = cut_to_likely_tokens(text, tokens)
-    return cut if cut == text else f"{cut.rstrip()}…"
 
 
 def _fenced(lines: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ part of a path alone only what the owner has joined. Nothing is stored of this b
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -249,16 +249,12 @@ def with_folders(archive_id: int, filters: Filters) -> Filters:
         meant |= folders
         paths += sorted({each.project for each in folders}) or [name]
     others = [each for each in projects.folders if each.project in set(paths) and each not in meant]
-    excluded = filters.except_conversations + _conversations_in(archive_id, others)
-    return replace(filters, project=tuple(dict.fromkeys(paths)), except_conversations=excluded)
-
-
-def _conversations_in(archive_id: int, folders: Iterable[StoredFolder]) -> tuple[int, ...]:
-    condition = Q(pk__in=[])
-    for each in folders:
-        condition |= Q(project=each.project, repository=each.repository, worktree=each.worktree)
-    return (
-        tuple(Conversation.objects.filter(condition, archive_id=archive_id).values_list("pk", flat=True))
-        if condition
-        else ()
+    of_others = Q(pk__in=[])
+    for each in others:
+        of_others |= Q(project=each.project, repository=each.repository, worktree=each.worktree)
+    excluded = Conversation.objects.filter(of_others, archive_id=archive_id).values_list("pk", flat=True)
+    return replace(
+        filters,
+        project=tuple(dict.fromkeys(paths)),
+        except_conversations=(*filters.except_conversations, *excluded),
     )

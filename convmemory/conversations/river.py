@@ -290,9 +290,9 @@ def river_of(*, caller: Caller, by: By, today: date, period: Period | None = Non
     outside = sum(count.messages for count in counts) - sum(count.messages for count in dated)
     if not dated:
         return None
-    first, last = (_month(end(count.period for count in dated)) for end in (min, max))
-    now = Period.of_month(today.year, today.month)
-    shown = Period(first.first, max(last.last, now.last))
+    first, last = (date.fromisoformat(f"{end(count.period for count in dated)}-01") for end in (min, max))
+    last = max(last, today)
+    shown = Period(first, Period.of_month(last.year, last.month).last)
     if shown.days > DAYS_SHOWN:
         return _river(caller, by, shown, Counts(dated, uncounted), outside)
     by_day = _counts(caller, by, DAY_CHARS, shown)
@@ -318,11 +318,6 @@ def _counts(caller: Caller, by: By, chars: int, period: Period | None) -> Counts
     return Counts([row for row in rows if row.period], uncounted)
 
 
-def _month(text: str) -> Period:
-    year, month = text.split("-")
-    return Period.of_month(int(year), int(month))
-
-
 def _river(caller: Caller, by: By, period: Period, counted: Counts, outside: int = 0) -> River | None:
     named = _named(caller, by, {count.band for count in counted.counts})
     counts = [count for count in counted.counts if count.band in named]
@@ -330,7 +325,9 @@ def _river(caller: Caller, by: By, period: Period, counted: Counts, outside: int
         return None
     chars = len(counts[0].period)
     grain: Literal["month", "day"] = "day" if chars == DAY_CHARS else "month"
-    spans = _days(period) if grain == "day" else _months(period, {int(count.period[:4]) for count in counts})
+    days = (period.first + timedelta(days=number) for number in range(period.days))
+    years = {int(count.period[:4]) for count in counts}
+    spans = [Period(day, day) for day in days] if grain == "day" else _months(period, years)
     places = {str(span.first)[:chars]: position for position, span in enumerate(spans)}
     totals: Counter[int] = Counter()
     by_name: dict[str, Counter[int]] = {}
@@ -340,10 +337,6 @@ def _river(caller: Caller, by: By, period: Period, counted: Counts, outside: int
         by_name.setdefault(count.band, Counter())[position] += count.messages
     columns = [Column(span, totals[position]) for position, span in enumerate(spans)]
     return River(by, period, grain, columns, _bands(by, by_name, named, len(spans)), outside, counted.uncounted)
-
-
-def _days(period: Period) -> list[Period]:
-    return [Period(day, day) for day in (period.first + timedelta(days=number) for number in range(period.days))]
 
 
 def _months(period: Period, years: Container[int]) -> list[Period]:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext
 from convmemory.accounts.auditing import Action, record, record_repeatable
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.models import ShareLink
-from convmemory.conversations.exports.formats import FORMATS, exported
+from convmemory.conversations.exports.formats import FORMATS, each_within, exported
 from convmemory.conversations.exports.html_page import HtmlWriter
 from convmemory.conversations.exports.selection import ExportSelection
 from convmemory.conversations.models import Conversation, Message
@@ -213,14 +213,4 @@ def open_link(token: str, *, visitor_id: int | None, is_counted: bool = True) ->
         record_repeatable(
             Action.READ, what=what if is_counted else f"head of share link {link.pk}", about_id=archive_id
         )
-    return _read_for(archive_id, pieces)
-
-
-def _read_for(archive_id: int, pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the pieces, each read for the owner: a generator leaves the context of its caller between two pieces."""
-    while True:
-        with acting_for(archive_id):
-            piece = next(pieces, None)
-        if piece is None:
-            return
-        yield piece
+    return each_within(partial(acting_for, archive_id), pieces)  # read for the owner

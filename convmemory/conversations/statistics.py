@@ -179,10 +179,18 @@ def statistics_of(*, caller: Caller, today: date | None = None, months: int = MO
     """Return the caller's statistics, with the last `months` of activity. Five queries."""
     of_caller = Conversation.objects.filter(archive_id=caller.archive_id).order_by()
     totals = of_caller.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
-    sums = _sums(caller)
+    # By kind and name, in order; of most kinds `answers` alone says something.
+    sums: dict[str, dict[str, Tokens]] = defaultdict(dict)
+    with connection.cursor() as cursor:
+        parameters = {"owner": caller.archive_id, "shown": SHOWN}
+        cursor.execute(load_sql("convmemory.conversations", "figures_of_owner"), parameters)
+        for kind, name, *values in cursor.fetchall():
+            sums[kind][name] = Tokens(*values)
     characters = {month: counts.answers // CHARACTERS_A_TOKEN for month, counts in sums["characters"].items()}
     used = sums["month"]
-    firsts = _firsts_of_months(today or timezone.localdate(), months)
+    today = today or timezone.localdate()
+    numbers = (today.year * 12 + today.month - 1 - back for back in reversed(range(months)))
+    firsts = [date(number // 12, number % 12 + 1, 1) for number in numbers]
     return Statistics(
         conversations=totals["count"],
         turns=totals["turns"] or 0,
@@ -222,17 +230,6 @@ def _most_frequent(caller: Caller, column: str) -> list[Named]:
     return _named((name, count, Tokens()) for name, count in rows)
 
 
-def _sums(caller: Caller) -> dict[str, dict[str, Tokens]]:
-    """Return what was counted, by kind and name, in order; of most kinds `answers` alone says something."""
-    kinds: dict[str, dict[str, Tokens]] = defaultdict(dict)
-    with connection.cursor() as cursor:
-        parameters = {"owner": caller.archive_id, "shown": SHOWN}
-        cursor.execute(load_sql("convmemory.conversations", "figures_of_owner"), parameters)
-        for kind, name, *values in cursor.fetchall():
-            kinds[kind][name] = Tokens(*values)
-    return kinds
-
-
 def _named(rows: Iterable[tuple[str, int, Tokens]]) -> list[Named]:
     named = list(rows)
     most = max((count for _, count, _ in named), default=0)
@@ -258,12 +255,6 @@ def _weekdays(messages: Mapping[str, int]) -> list[Weekday]:
         )
         for day in range(7)
     ]
-
-
-def _firsts_of_months(today: date, count: int) -> list[date]:
-    """Return the first days of the last months up to today."""
-    number = today.year * 12 + today.month - 1
-    return [date(year, month + 1, 1) for year, month in (divmod(number - back, 12) for back in reversed(range(count)))]
 
 
 def _months(firsts: Sequence[date], tokens: Mapping[str, int], sentences: Mapping[str, str]) -> list[Month]:

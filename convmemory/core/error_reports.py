@@ -30,25 +30,22 @@ class SentryHandler(logging.Handler):
         if record.name.startswith(("sentry_sdk", "urllib3")):
             return
         try:
-            self._send(record)
+            import sentry_sdk
+
+            if self._process != os.getpid():
+                sentry_sdk.init(
+                    self._dsn,
+                    default_integrations=False,
+                    auto_enabling_integrations=False,
+                    max_breadcrumbs=0,
+                    release=f"convmemory@{convmemory.__version__}",
+                    server_name=socket.gethostname(),
+                )
+                atexit.register(sentry_sdk.flush, FLUSH_S)
+                self._process = os.getpid()
+            sentry_sdk.capture_event(event_of(record))
         except Exception:  # the boundary of logging: what logs an error must not fail for it
             self.handleError(record)
-
-    def _send(self, record: logging.LogRecord) -> None:
-        import sentry_sdk
-
-        if self._process != os.getpid():
-            sentry_sdk.init(
-                self._dsn,
-                default_integrations=False,
-                auto_enabling_integrations=False,
-                max_breadcrumbs=0,
-                release=f"convmemory@{convmemory.__version__}",
-                server_name=socket.gethostname(),
-            )
-            atexit.register(sentry_sdk.flush, FLUSH_S)
-            self._process = os.getpid()
-        sentry_sdk.capture_event(event_of(record))
 
 
 def event_of(record: logging.LogRecord) -> Any:

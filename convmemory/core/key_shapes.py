@@ -223,7 +223,12 @@ def marks_in(text: str) -> frozenset[str]:
     # In long texts, one vectorised pass over the bytes replaces a search for each of the marks.
     if len(text) < LONG_CHARS:
         return frozenset(mark for rare, marks in _MARKS_WITH.items() if rare in text for mark in marks if mark in text)
-    beginnings = _beginnings(text.encode("utf-8", "replace"))
+    import numpy as np
+
+    codes = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
+    pairs = codes[:-1].astype(np.uint16) << 8 | codes[1:]
+    places = np.flatnonzero(_first_pairs()[pairs[:-1]])
+    beginnings = frozenset(np.unique(pairs[places].astype(np.uint32) << 8 | codes[places + 2]).tolist())
     return frozenset(
         mark for mark, begin in _BEGINNINGS.items() if (begin is None or begin in beginnings) and mark in text
     )
@@ -246,18 +251,6 @@ def find_keys(text: str, *, among: frozenset[str] | None = None) -> list[FoundKe
         if not chosen or key.start >= chosen[-1].end:
             chosen.append(key)
     return chosen
-
-
-def _beginnings(data: bytes) -> frozenset[int]:
-    """Return the first three bytes of marks that occur in the data, as numbers: one pass over its pairs of bytes, then
-    over the matches.
-    """
-    import numpy as np
-
-    codes = np.frombuffer(data, dtype=np.uint8)
-    pairs = codes[:-1].astype(np.uint16) << 8 | codes[1:]
-    places = np.flatnonzero(_first_pairs()[pairs[:-1]])
-    return frozenset(np.unique(pairs[places].astype(np.uint32) << 8 | codes[places + 2]).tolist())
 
 
 @cache

@@ -774,3 +774,13 @@ BEGIN
     END LOOP;
 END
 $body$
+
+-- name: rows_as_array
+-- The rows of a statement as an array.
+ARRAY(SELECT t FROM (
+{statement}
+) AS t)
+
+-- name: together
+-- The rows of several statements, each as an array.
+SELECT {arrays}

@@ -5,7 +5,7 @@ A line `-- name: hits` begins a statement; the line after it is a comment that s
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
@@ -13,6 +13,8 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.postgresql.base import ServerBindingCursor
 from psycopg.pq import Format
 
+Query = tuple[str, Mapping[str, Any]]
+"""A statement with its parameters."""
 FILE = "queries.sql"
 BEGINS = "-- name: "
 
@@ -64,14 +66,6 @@ def pipelined() -> Iterator[None]:
             yield
 
 
-def send_settings(values: Mapping[str, object]) -> None:
-    """Send the nodes of a cluster settings of this transaction: nothing but SET LOCAL reaches them."""
-    if connection.layout.groups:  # type: ignore[attr-defined]
-        with connection.cursor() as cursor:
-            for name, value in values.items():
-                cursor.execute(f"SET LOCAL {name} = {value}")
-
-
 class _PlannedAnewCursor(ServerBindingCursor):
     def execute(self, query: Any, params: Any = None) -> Any:
         return super().execute(query, params, prepare=False)  # type: ignore[misc]  # of psycopg, not in Django's stubs
@@ -110,6 +104,25 @@ class PendingQuery:
     def rows(self) -> list[tuple[Any, ...]]:
         with self._cursor as cursor:
             return list(cursor.fetchall())
+
+
+class PendingQueries(PendingQuery):
+    """Several queries that have been sent as one statement, which plans them once; parameters of one name are equal."""
+
+    def __init__(self, *queries: Query) -> None:
+        array = load_sql("convmemory.core", "rows_as_array")
+        arrays = ", ".join(array.replace("{statement}", statement) for statement, _ in queries)
+        parameters = {name: value for _, of_query in queries for name, value in of_query.items()}
+        assert all(parameters[name] == value for _, of_query in queries for name, value in of_query.items())
+        super().__init__(
+            load_sql("convmemory.core", "together").replace("{arrays}", arrays), parameters, keeps_plan=True
+        )
+
+    @cached_property
+    def of_each(self) -> tuple[list[tuple[Any, ...]], ...]:
+        """Return the rows of each query; waits for them the first time."""
+        (arrays,) = self.rows()
+        return arrays
 
 
 def execute_without_nested_loops(statement: str, parameters: Mapping[str, Any]) -> None:

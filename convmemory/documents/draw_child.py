@@ -69,21 +69,9 @@ def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> Non
 
 def _lines(textpage: Any, places: Any) -> Iterator[list[Word]]:
     """Yield the page's words, line by line."""
-    line: list[Word] = []
-    for is_line_end, word in _words(textpage, places):
-        if word is not None:
-            line.append(word)
-        if is_line_end and line:
-            yield line
-            line = []
-    if line:
-        yield line
-
-
-def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
-    """Yield words with whether their line ends after them, and bare line ends as None."""
     from pypdfium2 import raw
 
+    line: list[Word] = []
     chars: list[tuple[str, int]] = []
     for index in range(min(textpage.count_chars(), MAX_PAGE_CHARS)):
         code = raw.FPDFText_GetUnicode(textpage, index)
@@ -93,10 +81,14 @@ def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
         if char and not char.isspace() and (char.isprintable() or char == SOFT_HYPHEN):
             chars.append((char, index))
         elif char.isspace():
-            yield char in LINE_ENDS, _word(textpage, places, chars) if chars else None
+            line += [_word(textpage, places, chars)] if chars else []
             chars = []
-    if chars:
-        yield True, _word(textpage, places, chars)
+            if char in LINE_ENDS and line:
+                yield line
+                line = []
+    line += [_word(textpage, places, chars)] if chars else []
+    if line:
+        yield line
 
 
 def _word(textpage: Any, places: Any, chars: list[tuple[str, int]]) -> Word:

@@ -86,7 +86,8 @@ def _lay_out_one(
 ) -> LaidOut:
     """Render one section. Raises: TooMuchWork."""
     text = _with_fenced_fields(section.text) if section.number == 0 else section.text
-    if not _continues(opening, text):
+    # Code continues until it is closed, a table with a row.
+    if not (_FENCE.match(opening) or "|" in text.partition("\n")[0]):
         opening = ""
 
     def render(shown: str) -> str:
@@ -101,11 +102,6 @@ def _lay_out_one(
     text = without_markers(opening + text)
     marked = highlight_markdown(text, span, render, is_first=is_target) if span else None
     return LaidOut(marked or mark_safe(render(text)), marked is not None)  # noqa: S308 - the sanitiser's output
-
-
-def _continues(opening: str, text: str) -> bool:
-    """Return whether the text continues `opening`: code continues until it is closed, a table with a row."""
-    return bool(_FENCE.match(opening)) or "|" in text.partition("\n")[0]
 
 
 def _with_fenced_fields(text: str) -> str:

@@ -291,20 +291,20 @@ def _page_of(document: Document, link_target: Target) -> int:
 def _sheets(document: Document, first: int, last: int, link_target: Target, ask: AskForDrawing) -> list[Sheet]:
     chosen = document.sections.filter(page__gte=first, page__lte=last).order_by("number")[:MAX_SECTIONS_ON_PAGES]
     rows = {page: list(sections) for page, sections in groupby(chosen, key=lambda section: section.page or 0)}
-    return [_sheet(document, page, rows.get(page, []), link_target, ask) for page in range(first, last + 1)]
-
-
-def _sheet(document: Document, page: int, rows: Sequence[Section], link_target: Target, ask: AskForDrawing) -> Sheet:
-    views = tuple(section_views(rows, link_target.section, link_target))
-    picture = picture_of(document, page)
-    if picture is None:
-        ask(page)
-    if picture is None or not picture.is_drawn:
-        return Sheet(page, views, picture)
-    # The page's text before the mark, and the marked text.
-    pieces = [piece for view in views for piece in view.pieces]
-    first = next((number for number, piece in enumerate(pieces) if piece.is_marked), len(pieces))
-    before = "".join(piece.text for piece in pieces[:first])
-    passage = "".join(piece.text for piece in pieces if piece.is_marked)
-    marks = marks_of(picture.lines, passage=passage, before=before)
-    return Sheet(page, views, picture, tuple(text_lines(picture.lines)), tuple(marks), passage)
+    sheets = []
+    for page in range(first, last + 1):
+        views = tuple(section_views(rows.get(page, []), link_target.section, link_target))
+        picture = picture_of(document, page)
+        if picture is None:
+            ask(page)
+        if picture is None or not picture.is_drawn:
+            sheets.append(Sheet(page, views, picture))
+            continue
+        # The page's text before the mark, and the marked text.
+        pieces = [piece for view in views for piece in view.pieces]
+        marked_at = next((number for number, piece in enumerate(pieces) if piece.is_marked), len(pieces))
+        before = "".join(piece.text for piece in pieces[:marked_at])
+        passage = "".join(piece.text for piece in pieces if piece.is_marked)
+        marks = marks_of(picture.lines, passage=passage, before=before)
+        sheets.append(Sheet(page, views, picture, tuple(text_lines(picture.lines)), tuple(marks), passage))
+    return sheets

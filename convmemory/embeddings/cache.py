@@ -101,22 +101,16 @@ def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, arc
     )
 
 
-def query_vector(space: EmbeddingSpace, text: str, *, archive_id: int) -> Vector:
-    """Return the vector (dim,) of an owner's question, read-only; the owner's last few questions are cached.
-
-    Raises:
-        EmbeddingError: the model refuses the text or is unavailable.
-    """
-    return _question(space, text, archive_id).vector
-
-
 def query_embedding(space: EmbeddingSpace, text: str, *, archive_id: int) -> TokenEmbedding:
-    """Return the question's vector with its token vectors, if the model provides them; read-only and cached too.
+    """Return the question's vector with its token vectors, if the model provides them; read-only.
+
+    The owner's last few questions are cached.
 
     Raises:
         EmbeddingError: the model refuses the text or is unavailable.
     """
-    return _question(space, text, archive_id)
+    key = tuple(getattr(space, name) for name in (*SENTENCE_FIELDS, *TOKEN_FIELDS, "location", "token_location"))
+    return _questions.get_or_make(archive_id, (key, text), partial(_embed_question, space, text))
 
 
 def _look_up(space: EmbeddingSpace, archive_id: int, hashes: set[bytes]) -> dict[bytes, bytes]:
@@ -125,11 +119,6 @@ def _look_up(space: EmbeddingSpace, archive_id: int, hashes: set[bytes]) -> dict
     spaces = with_same_sentences(space)  # another token model changes nothing about these vectors
     rows = CachedVector.objects.filter(archive_id=archive_id, space__in=spaces, content_hash__in=list(hashes))
     return {bytes(digest): bytes(vector) for digest, vector in rows.values_list("content_hash", "vector")}
-
-
-def _question(space: EmbeddingSpace, text: str, archive_id: int) -> TokenEmbedding:
-    key = tuple(getattr(space, name) for name in (*SENTENCE_FIELDS, *TOKEN_FIELDS, "location", "token_location"))
-    return _questions.get_or_make(archive_id, (key, text), partial(_embed_question, space, text))
 
 
 def _embed_question(space: EmbeddingSpace, text: str) -> TokenEmbedding:

@@ -1,7 +1,7 @@
 """Writes a BERT encoder as a graph of fused ONNX Runtime operators, in 32-bit floating point or with 8-bit products.
 
 The graph reads `input_ids` and `mask` (b, t) int32 and returns `hidden` (b, t, dim) float32, the last hidden states. It
-is built once for given weights and stored as `<cache>/<sha256>/model-v2.onnx` (`int8-v1.onnx`) with its weights in a
+is built once for given weights and stored as `<cache>/<sha256>/model-v2.onnx` (`int8-v2.onnx`) with its weights in a
 second file, which the processes of a machine share by memory mapping.
 
 Source: com.microsoft operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
@@ -34,15 +34,18 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-EXACT, INT8 = "model-v2", "int8-v1"
+EXACT, INT8 = "model-v2", "int8-v2"
 """The names of the two kinds of graph, raised when what is built changes."""
 
-LARGEST_WEIGHT = 63
-"""Of an 8-bit weight: a processor with plain AVX2 adds two products in 16 bits, which so never overflow, and gives the
-same sums as every other.
+LARGEST_WEIGHT = 90
+LARGEST_INPUT = 182
+"""Of 8-bit weights, from -90, and of 8-bit inputs, from 0: a processor with plain AVX2 adds two products in 16 bits,
+which so never overflow, and gives the same sums as every other.
 """
-LARGEST_INPUT = 127
-_ZERO = 128  # of an input, which is unsigned
+_GELU, _GELU_SHIFT = "active", 0.17  # the end of the names of GELU's outputs, which are above -0.17
+_BALANCE = 0.6  # the exponent of SmoothQuant; .5 and .7 had lower cosines with floating point
+_LEAST_SIZE = 1e-3
+LARGEST_INPUTS = Path(__file__).parent / "largest_inputs.npz"
 
 _MICROSOFT = "com.microsoft"
 _ONNX_OPSET = 17
@@ -159,8 +162,8 @@ class _Graph:
 
         dense = f"{block}intermediate.dense"
         self._multiply(attended, f"{dense}.weight", self._tensors[f"{dense}.weight"].T, f"{block}wide")
-        self._node("BiasGelu", [f"{block}wide", self._tensor(f"{dense}.bias")], f"{block}active")
-        return self._project_and_add(f"{block}output.", f"{block}active", attended, output)
+        self._node("BiasGelu", [f"{block}wide", self._tensor(f"{dense}.bias")], f"{block}{_GELU}")
+        return self._project_and_add(f"{block}output.", f"{block}{_GELU}", attended, output)
 
     def model(self) -> "ModelProto":
         from onnx import TensorProto, helper
@@ -204,13 +207,23 @@ class _Graph:
 
 
 class _Int8Graph(_Graph):
-    """Rounds the weights by column and the inputs by token, so that a text's vector does not depend on its batch."""
+    """Rounds the weights by column and the inputs by token, so that a text's vector does not depend on its batch.
+
+    Both are balanced before: a few columns of the inputs are many times larger than the others, and would leave those
+    few steps. `largest_inputs.npz` has the largest sizes in each column, which `benchmarks/balancing.py` measured.
+
+    Source: Xiao et al., SmoothQuant, 2023, arXiv:2211.10438.
+    """
 
     def __init__(self, weights: dict[str, "NDArray[Any]"], config: BertConfig) -> None:
         super().__init__(weights, config)
-        self._weight("step", np.array(1 / LARGEST_INPUT))
-        self._weight("zero", np.array(_ZERO), np.uint8)
+        with np.load(LARGEST_INPUTS) as largest:
+            self._largest_inputs = dict(largest)
         self._weight("thirds", np.full(3, config.dimensions), np.int64)
+        self._weight("shift", np.array(_GELU_SHIFT))
+        for sign, zero in (("signed", LARGEST_INPUT // 2), ("positive", 0)):
+            self._weight(f"{sign}.zero", np.array(zero), np.uint8)
+            self._weight(f"{sign}.step", np.array(1 / (LARGEST_INPUT - zero)))
 
     def _attend(self, hidden: str, name: str, weights: "NDArray[Any]", biases: "NDArray[Any]", output: str) -> None:
         # The 8-bit attention operator has one scale for all tokens.
@@ -221,17 +234,37 @@ class _Int8Graph(_Graph):
         self._node("MultiHeadAttention", inputs, output, num_heads=self._config.heads)
 
     def _multiply(self, value: str, name: str, weights: "NDArray[Any]", output: str) -> None:
-        weights = weights.astype(np.float32)
+        weights = weights.astype(np.float32)  # a copy
+        is_gelu = value.endswith(_GELU)
+        sign = "positive" if is_gelu else "signed"
+        if is_gelu:
+            self._node("Add", [value, "shift"], f"{name}.shifted", domain="")
+            value = f"{name}.shifted"
+        factors = _balance(self._largest_inputs[name], weights)
+        weights *= factors[:, None]
+        self._node("Mul", [value, self._weight(f"{name}.divisors", 1 / factors)], f"{name}.balanced", domain="")
         scales = np.maximum(np.abs(weights).max(axis=0), np.finfo(np.float32).tiny) / LARGEST_WEIGHT
-        self._weight(name, np.rint(weights / scales), np.int8)
+        rounded = np.rint(weights / scales)
+        self._weight(name, rounded, np.int8)
         self._weight(f"{name}.scales", scales)
-        self._node("Abs", [value], f"{name}.sizes", domain="")
+        self._node("Abs", [f"{name}.balanced"], f"{name}.sizes", domain="")
         self._node("ReduceMax", [f"{name}.sizes"], f"{name}.largest", domain="", axes=[-1])
-        self._node("Div", [value, f"{name}.largest"], f"{name}.input", domain="")
-        self._node("QuantizeLinear", [f"{name}.input", "step", "zero"], f"{name}.rounded", domain="")
-        inputs = [f"{name}.rounded", name, "step", f"{name}.scales", "zero"]
+        self._node("Div", [f"{name}.balanced", f"{name}.largest"], f"{name}.input", domain="")
+        self._node("QuantizeLinear", [f"{name}.input", f"{sign}.step", f"{sign}.zero"], f"{name}.rounded", domain="")
+        inputs = [f"{name}.rounded", name, f"{sign}.step", f"{name}.scales", f"{sign}.zero"]
         self._node("MatMulIntegerToFloat", inputs, f"{name}.scaled")
-        self._node("Mul", [f"{name}.scaled", f"{name}.largest"], output, domain="")
+        self._node("Mul", [f"{name}.scaled", f"{name}.largest"], f"{name}.product" if is_gelu else output, domain="")
+        if is_gelu:
+            shares = (_GELU_SHIFT / factors) @ (rounded * scales)
+            self._node("Sub", [f"{name}.product", self._weight(f"{name}.shares", shares)], output, domain="")
+
+
+def _balance(largest_inputs: "NDArray[Any]", weights: "NDArray[Any]") -> "NDArray[Any]":
+    """Return the factors (in,) by which inputs are divided and the rows of `weights` (in, out) multiplied."""
+    sizes = np.maximum(largest_inputs.astype(np.float32), _LEAST_SIZE) ** _BALANCE
+    factors: NDArray[Any] = sizes / np.abs(weights).max(axis=1) ** (1 - _BALANCE)
+    factors /= np.exp(np.log(factors).mean())
+    return factors
 
 
 class _FileNames(NamedTuple):

@@ -60,12 +60,16 @@ class PairedEmbedder:
         return replace(self.tokens.embed_query_tokens(text), vector=self.sentences.embed_query(text))
 
 
+def background_texts() -> list[str]:
+    """Return the sentences of the background, of many subjects and languages."""
+    return resources.files("convmemory.embeddings").joinpath("background.txt").read_text(encoding="utf-8").splitlines()
+
+
 def background_mean(tokens: TokenEmbedder) -> Vector:
     """Return the mean (token_dim,) of the token vectors of all words in the background. Runs the model."""
-    texts = resources.files("convmemory.embeddings").joinpath("background.txt").read_text(encoding="utf-8").splitlines()
     vectors = [
         embedding.token_vectors[tokens.are_words(embedding.token_ids)]
-        for embedding in tokens.embed_passages_with_tokens(texts)
+        for embedding in tokens.embed_passages_with_tokens(background_texts())
     ]
     mean: Vector = np.concatenate(vectors).mean(axis=0, dtype=np.float64).astype(np.float32)
     return mean

@@ -102,9 +102,13 @@ class Body:
             return DISCONNECT
         if self._complete:
             return await self._receive()
+        now = asyncio.get_running_loop().time()
+        self._started = now if self._started is None else self._started
+        left = self._started + config.request_idle_s + self._size / config.request_min_bytes_per_s - now
         try:
-            message = await self._next_piece()
-        except TimeoutError:
+            async with asyncio.timeout(max(0.0, min(config.request_idle_s, left))):
+                message = await self._receive()
+        except TimeoutError:  # the client is silent for too long or too slow on average
             await self._refuse(
                 Refusal(
                     HTTPStatus.REQUEST_TIMEOUT,
@@ -152,14 +156,6 @@ class Body:
             return True
         await self._refuse(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._limit.detail))
         return False
-
-    async def _next_piece(self) -> Message:
-        """Receive the next piece. Raises: TimeoutError if the client is silent for too long or too slow on average."""
-        now = asyncio.get_running_loop().time()
-        self._started = now if self._started is None else self._started
-        left = self._started + config.request_idle_s + self._size / config.request_min_bytes_per_s - now
-        async with asyncio.timeout(max(0.0, min(config.request_idle_s, left))):
-            return await self._receive()
 
     async def _refuse(self, refusal: Refusal) -> None:
         self._refused = True

@@ -149,20 +149,17 @@ class Caller:
         self.name = name
         self.requests = Semaphore(config.requests_per_user, lambda: requests_at_once(name))
         self.pieces = Semaphore(1, lambda: 1)
-        streams = _streams_at_once(name)
+        if is_user(name):
+            streams = config.streams_per_user
+        else:
+            # Far fewer than connections of the database, of which each piece of a stream needs one while it is read.
+            streams = max(1, config.database_pool_size // 2) if name == STRANGERS else STREAMS_OF_ADDRESS
         self.streams = Semaphore(streams, lambda: streams)
         self.loop = asyncio.get_running_loop()
 
     @property
     def is_idle(self) -> bool:
         return not any(places.entered or places.taken for places in (self.requests, self.pieces, self.streams))
-
-
-def _streams_at_once(name: str) -> int:
-    if is_user(name):
-        return config.streams_per_user
-    # Far fewer than connections of the database, of which each piece of a stream needs one while it is read.
-    return max(1, config.database_pool_size // 2) if name == STRANGERS else STREAMS_OF_ADDRESS
 
 
 class ConcurrencyLimit:

@@ -133,17 +133,14 @@ class HttpsOnly:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if config.secure_ssl_redirect and not _is_secure(scope):
-            await refuse(scope, send, _PLAIN)
-        else:
-            await self._application(scope, receive, send)
-
-
-def _is_secure(scope: Scope) -> bool:
-    """As Django sees it: by the proxy's header where there is one, else by the connection."""
-    forwarded = header(scope, b"x-forwarded-proto") if config.secure_proxy_ssl_header else ""
-    scheme: str = forwarded.partition(",")[0].strip() or scope.get("scheme", "http")
-    return scheme == "https"
+        if config.secure_ssl_redirect:
+            # As Django sees it: by the proxy's header where there is one, else by the connection.
+            forwarded = header(scope, b"x-forwarded-proto") if config.secure_proxy_ssl_header else ""
+            scheme = forwarded.partition(",")[0].strip() or scope.get("scheme", "http")
+            if scheme != "https":
+                await refuse(scope, send, _PLAIN)
+                return
+        await self._application(scope, receive, send)
 
 
 # Lets health checks through under any host name: they come from inside a network, by address.

@@ -61,7 +61,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         caller = await in_thread(admit, scope["method"], headers, site)
         profile = _profile(scope["query_string"])
     except Refused as refused:
-        await _send(refused.response, send)
+        response = refused.response
+        raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+        await send({"type": "http.response.start", "status": response.status_code, "headers": raw})
+        await send({"type": "http.response.body", "body": response.content})
     else:
         acting.authenticated(caller.archive_id)
         # Serve one request with a session manager of its own.
@@ -152,9 +155,3 @@ def _server() -> "Server[Any]":
         return profile
 
     return build_server(caller_of, site, profile_of)
-
-
-async def _send(response: HttpResponse, send: Send) -> None:
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.content})

@@ -95,13 +95,17 @@ ENTRY_BYTES = 14.0  # per vector in a block of codes, compressed
 
 def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     """Return rows and bytes of each large table, hours of embedding on one machine, and memory."""
-    lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
+    lines: list[Line] = []
+    for size in _tables(load):
+        table_bytes = round(size.rows * (costs[size.table].table + size.table_extra))
+        index_bytes = round(size.rows * (costs[size.table].indexes + size.index_extra))
+        lines.append(Line(size.table, size.rows, table_bytes, index_bytes))
     passages = _rows(load, load.passages_per_turn)
     hot = {
         "search_passage", "search_binarycodeblock", "search_postingblock", "search_item", "search_itemembedding",
     }  # fmt: skip
     working_set = sum(line.index_bytes + (line.table_bytes if line.table in hot else 0) for line in lines)
-    return Estimate(lines, passages / load.texts_per_second / 3_600, working_set)
+    return Estimate(tuple(lines), passages / load.texts_per_second / 3_600, working_set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +141,6 @@ def _tables(load: Load) -> Iterable[_Size]:
 
 def _rows(load: Load, per_turn: float) -> int:
     return round(load.turns * per_turn)
-
-
-def _line(size: _Size, cost: Cost) -> Line:
-    return Line(
-        size.table,
-        size.rows,
-        round(size.rows * (cost.table + size.table_extra)),
-        round(size.rows * (cost.indexes + size.index_extra)),
-    )
 
 
 def measured_costs(load: Load) -> dict[str, Cost]:

@@ -97,7 +97,8 @@ def run(
         _state_of(account, slug, session).unlink(missing_ok=True)  # the agent has forgotten what it was shown
         log(account, event, slug, "compacted", time.monotonic() - started)
         return ""
-    if _is_quiet(account):
+    failures = _read(account.state / "failures.json")
+    if failures.get("count", 0) >= FAILURES and time.time() - failures.get("at", 0) < QUIET_S:
         log(account, event, slug, "quiet", time.monotonic() - started)
         return ""
     answers: list[_Answer] = []
@@ -147,11 +148,6 @@ def _start_push(
     arguments += [f"--agent={slug}", *([f"--wait={waiting}"] if is_turn else [])]
     subprocess.Popen([*command, *arguments], stdin=quiet, stdout=quiet, stderr=quiet, **options)  # noqa: S603
     return "started"
-
-
-def _is_quiet(account: Account) -> bool:
-    value = _read(account.state / "failures.json")
-    return bool(value.get("count", 0) >= FAILURES and time.time() - value.get("at", 0) < QUIET_S)
 
 
 def _count_failure(account: Account, *, is_failure: bool) -> None:
@@ -259,14 +255,13 @@ def _prompt(server: Server, agent: Agent, event_data: Mapping[str, Any], account
 
 def _line_about(tokens: int, shown: Sequence[Mapping[str, Any]]) -> str:
     """Return what was added, from where, and how to switch it off."""
-    named = dict.fromkeys(f"{_title(item)} ({str(item.get('created_at') or '')[:10]})" for item in shown)
+    named: dict[str, None] = {}
+    for item in shown:
+        title = str(item.get("title") or item.get("conversation_title") or "")[: TITLE_CHARS * 4]
+        title = "".join(filter(str.isprintable, _NOT_OF_TITLES.sub(" ", title)))[:TITLE_CHARS].strip()
+        title = f'"{title}"' if title else "a conversation without a title"
+        named[f"{title} ({str(item.get('created_at') or '')[:10]})"] = None
     return f"convmemory added {tokens} tokens to the prompt, from {', '.join(named)}. {SWITCH_OFF}"
-
-
-def _title(row: Mapping[str, Any]) -> str:
-    title = _NOT_OF_TITLES.sub(" ", str(row.get("title") or row.get("conversation_title") or "")[: TITLE_CHARS * 4])
-    title = "".join(filter(str.isprintable, title))[:TITLE_CHARS].strip()
-    return f'"{title}"' if title else "a conversation without a title"
 
 
 def _start(server: Server, account: Account, event_data: Mapping[str, Any]) -> _Answer:

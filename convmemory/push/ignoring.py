@@ -55,7 +55,10 @@ def parse_patterns(text: str) -> tuple[Pattern, ...]:
     """Return the patterns of a file; comments and blank lines are none."""
     patterns = []
     for line in text.removeprefix("\ufeff").split("\n"):
-        words = _without_trailing_spaces(line.removesuffix("\r"))
+        whole = line.removesuffix("\r")
+        words = whole.rstrip(" ")
+        if words != whole and (len(words) - len(words.rstrip("\\"))) % 2:
+            words += " "  # a backslash escapes the first of the trailing spaces
         if not words or words.startswith("#"):
             continue
         is_negated = words.startswith("!")
@@ -80,12 +83,6 @@ def _with_empty(reached: set[int], steps: Sequence[_Step]) -> set[int]:
         if number in whole and steps[number] is None:
             whole.add(number + 1)
     return whole
-
-
-def _without_trailing_spaces(line: str) -> str:
-    stripped = line.rstrip(" ")
-    slashes = len(stripped) - len(stripped.rstrip("\\"))
-    return stripped + " " if slashes % 2 and len(stripped) < len(line) else stripped
 
 
 @lru_cache(maxsize=1024)

@@ -131,7 +131,12 @@ def _item(store: SessionStore, path: Path, ledger: Ledger) -> Item:
     modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
     digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
     if not digest:
-        digest = _digest([path, log] if logged else [path])
+        content = hashlib.sha256()
+        for each in [path, log] if logged else [path]:
+            with each.open("rb") as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    content.update(chunk)
+        digest = content.hexdigest()
         ledger.record_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
     return Item(store, path, _name(store, path), digest, size, tuple(_companions(store, path)))
 
@@ -193,15 +198,6 @@ def _companions(store: SessionStore, path: Path) -> Iterator[tuple[Path, str]]:
         beside = folder / steps[-1]
         if beside.is_relative_to(store.path) and store.contains(beside):
             yield beside, _name(store, beside)
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _add(archive: zipfile.ZipFile, path: Path, name: str, item: Item) -> None:

@@ -85,7 +85,13 @@ class Wiring:
 
     def installed(self) -> list[Agent]:
         """Return the agents that are on this machine: by their folders, or by their programs."""
-        return [agent for agent in AGENTS if self._is_installed(agent)]
+        search = self._environment.get("PATH")
+        return [
+            agent
+            for agent in AGENTS
+            if any(Path(folder.format_map(self._folders)).is_dir() for folder in agent.found)
+            or any(shutil.which(program, path=search) for program in agent.programs)
+        ]
 
     def wired(self) -> list[str]:
         """Return the agents that have recorded insertions, with those that only a newer client has in its table."""
@@ -215,12 +221,6 @@ class Wiring:
     def _file_of(self, entry: Entry) -> Path:
         paths = [Path(file.format_map(self._folders)) for file in entry.files]
         return next((path for path in paths if path.exists()), paths[0])
-
-    def _is_installed(self, agent: Agent) -> bool:
-        search = self._environment.get("PATH")
-        return any(Path(folder.format_map(self._folders)).is_dir() for folder in agent.found) or any(
-            shutil.which(program, path=search) for program in agent.programs
-        )
 
     def _text(self, path: Path) -> str | None:
         return self._texts[path] if path in self._texts else _read(path)

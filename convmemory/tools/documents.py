@@ -16,7 +16,7 @@ from convmemory.tools.definition import (
 )
 from convmemory.tools.searching import Space, named_like_query
 from search.reasons import Explanation, Reason
-from search.searching import DocumentScope, Hit, SearchQuery, search
+from search.searching import DocumentScope, SearchQuery, search
 
 Documents = frozenset[int] | None
 
@@ -73,7 +73,8 @@ def document_search(
         titles=named_like_query(results.titles),
         results=[
             FoundSection(
-                cite=f"[{number}]({site()}{_marked_url(hit)})",
+                # The URL at which the owner sees the passage marked.
+                cite=f"[{number}]({site()}{hit.url}&from={hit.passage_start}&to={hit.passage_end}#section-{hit.number})",
                 document_id=hit.object_id,
                 title=hit.title,
                 headings=list(hit.section.heading_path),
@@ -92,11 +93,6 @@ def document_search(
         reason=results.reason,
         pending=results.pending or None,
     )
-
-
-def _marked_url(hit: Hit) -> str:
-    """Return the URL at which the owner sees the passage marked."""
-    return f"{hit.url}&from={hit.passage_start}&to={hit.passage_end}#section-{hit.number}"
 
 
 DOCUMENT_SEARCH = Tool(

@@ -19,7 +19,6 @@ from search.query import SearchQuery
 from search.searching import TURNS_ALONE, search
 
 TURNS_SEARCHED = 20
-TURNS_AFTER = 5
 MESSAGES_READ = 400  # of a conversation, from the first report on
 CONVERSATIONS_READ = 8
 FIXES_SHOWN, CHANGES_SHOWN, CHANGE_CHARS = 3, 4, 160

@@ -107,29 +107,27 @@ def read_conversation(caller: Caller | None, arguments: ReadConversationInput) -
         raise InvalidInput("to_turn is before from_turn: swap the two.")
     archive_id = archive_of_address({"conversation_id": arguments.conversation_id}) if caller.spaces else None
     with caller.in_((caller.reads(archive_id) if archive_id else None) or caller.archive) as there:
-        return _read_page(there, arguments)
-
-
-def _read_page(caller: Caller, arguments: ReadConversationInput) -> ReadConversationOutput:
-    conversation = get_conversation(caller=caller, conversation_id=arguments.conversation_id)
-    identity = arguments.identity
-    start = PageStart(arguments.from_turn)
-    if arguments.cursor:
-        start = PageStart(*decode_numbers(identity, arguments.cursor, count=3))
-    messages, following = _page(_entries(caller, arguments, start), start, arguments.max_tokens)
-    first = messages[0].turn_number if messages else arguments.from_turn
-    marks = marks_of(archive_id=caller.archive_id, conversation_id=conversation.pk)
-    shown = dict.fromkeys((conversation.pk, message.turn_number) for message in messages)
-    return ReadConversationOutput(
-        conversation_id=conversation.pk,
-        title=conversation.title,
-        turn_count=conversation.turn_count,
-        url=f"{site()}{conversation.get_absolute_url()}?turn={first}",
-        messages=messages,
-        marks=[f"turn {turn[1]}: {marks[turn]}" for turn in shown if turn in marks] or None,
-        next_cursor=encode_cursor(identity, [following.turn, following.entry, following.offset]) if following else None,
-        **_said(None if messages else Explanation(Reason.PAST_END)),
-    )
+        conversation = get_conversation(caller=there, conversation_id=arguments.conversation_id)
+        identity = arguments.identity
+        start = PageStart(arguments.from_turn)
+        if arguments.cursor:
+            start = PageStart(*decode_numbers(identity, arguments.cursor, count=3))
+        messages, following = _page(_entries(there, arguments, start), start, arguments.max_tokens)
+        first = messages[0].turn_number if messages else arguments.from_turn
+        marks = marks_of(archive_id=there.archive_id, conversation_id=conversation.pk)
+        shown = dict.fromkeys((conversation.pk, message.turn_number) for message in messages)
+        return ReadConversationOutput(
+            conversation_id=conversation.pk,
+            title=conversation.title,
+            turn_count=conversation.turn_count,
+            url=f"{site()}{conversation.get_absolute_url()}?turn={first}",
+            messages=messages,
+            marks=[f"turn {turn[1]}: {marks[turn]}" for turn in shown if turn in marks] or None,
+            next_cursor=encode_cursor(identity, [following.turn, following.entry, following.offset])
+            if following
+            else None,
+            **_said(None if messages else Explanation(Reason.PAST_END)),
+        )
 
 
 def _said(explanation: Explanation | None) -> dict[str, Any]:

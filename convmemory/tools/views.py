@@ -9,7 +9,7 @@ from django import forms
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, pgettext_lazy
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.callers import Access
@@ -53,7 +53,7 @@ class RecallForm(forms.Form):
         required=False,
         widget=forms.NumberInput(attrs={"step": "0.05"}),
     )
-    space = forms.ChoiceField(label=_("Archive"), required=False)
+    space = forms.ChoiceField(label=pgettext_lazy("a person's or a space's", "Archive"), required=False)
 
     def __init__(self, *args: Any, spaces: Sequence[Access], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -85,6 +85,8 @@ SAID = (
     gettext_noop("Its opening"),
     gettext_noop("The turn before"),
     gettext_noop("came back above already, costs nothing"),
+    gettext_noop("User"),
+    gettext_noop("Assistant"),
 )
 """The texts of `recall_view`, which does not translate: the template looks up their translations."""
 

@@ -186,21 +186,23 @@ HEADING_CHARS = 300
 
 def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
     """Return the turns of the messages, which are in order."""
-    return [_item(number, list(turn)) for number, turn in groupby(messages, key=lambda message: message.turn_number)]
-
-
-def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
-    of_turn = [message for message in messages if message.has_turn] or messages
-    question = next((m for m in of_turn if m.is_real_user), of_turn[0])
-    asking = (part for m in of_turn if m.is_real_user or m is question for part in m.parts)
-    calls = own_calls([part for message in messages for part in message.parts])
-    return ItemText(
-        number=number,
-        opening_id=question.message_id,
-        heading=heading_of(asking),
-        created_at=next((m.created_at for m in of_turn if m.created_at), None),
-        elements=tuple(element_of(message, calls) for message in messages),
-    )
+    items = []
+    for number, group in groupby(messages, key=lambda message: message.turn_number):
+        turn = list(group)
+        of_turn = [message for message in turn if message.has_turn] or turn
+        question = next((m for m in of_turn if m.is_real_user), of_turn[0])
+        asking = (part for m in of_turn if m.is_real_user or m is question for part in m.parts)
+        calls = own_calls([part for message in turn for part in message.parts])
+        items.append(
+            ItemText(
+                number=number,
+                opening_id=question.message_id,
+                heading=heading_of(asking),
+                created_at=next((m.created_at for m in of_turn if m.created_at), None),
+                elements=tuple(element_of(message, calls) for message in turn),
+            )
+        )
+    return items
 
 
 def heading_of(asking: Iterable[Part]) -> str:

@@ -4,7 +4,7 @@
 other conversations are compared by a search alone, among its best hits.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -37,13 +37,6 @@ def on_conversations_counted(sender: Any, *, archive_id: int, conversation_ids: 
     ).only("pk", "conversation_id")}  # fmt: skip
     for row in rows.values():
         row.points = []
-    for number, turns in _turns(archive_id, conversation_ids):
-        rows[number].points = points_of(turns[-COMPARED_TURNS:])
-    Figures.objects.bulk_update(rows.values(), ["points"])
-
-
-def _turns(archive_id: int, conversation_ids: Collection[int]) -> Iterator[tuple[int, list[Turn]]]:
-    """Yield conversations with their turns, in order."""
     spoken = Message.objects.filter(
         Q(is_real_user=True) | Q(outcome__isnull=False),
         archive_id=archive_id, conversation_id__in=conversation_ids, superseded=False, turn_number__isnull=False,
@@ -58,7 +51,8 @@ def _turns(archive_id: int, conversation_ids: Collection[int]) -> Iterator[tuple
             conclusion = next((outcome["conclusion"] for outcome in outcomes if "conclusion" in outcome), "")
             at = next((at for *_, at in messages if at), None)
             turns.append(Turn(turn, Said(heading, conclusion), at))
-        yield number, turns
+        rows[number].points = points_of(turns[-COMPARED_TURNS:])
+    Figures.objects.bulk_update(rows.values(), ["points"])
 
 
 def points_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:

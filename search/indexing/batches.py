@@ -4,7 +4,7 @@ Reads items through the source's adapter. A worker checks the clock between two 
 how long other owners wait.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from search.models import Source
@@ -29,25 +29,21 @@ def batches_of_items(source: Source, first: int) -> Iterator[ItemBatch]:
     """Yield the items from `first` on in batches; items are read 64 at a time, when they are needed."""
     for start in range(first, source.item_count, ITEMS_PER_BATCH):
         end = min(start + ITEMS_PER_BATCH, source.item_count) - 1
-        yield from _cut(start, end, read_items(source, start, end))
+        batch: list[ItemText] = []
+        batch_start, chars = start, 0
+        for item in read_items(source, start, end):
+            size = sum(map(embedded_chars, item.elements))
+            if batch and chars + size > BATCH_CHARS:
+                yield ItemBatch(batch_start, item.number - 1, batch)
+                batch_start, batch, chars = item.number, [], 0
+            batch.append(item)
+            chars += size
+        yield ItemBatch(batch_start, end, batch)
 
 
 def read_items(source: Source, first: int, last: int) -> list[ItemText]:
     """Return the current items `first` to `last` of the source, in order."""
     return adapter_of(source.kind).read_range(source.archive_id, source.object_id, first, last)
-
-
-def _cut(first: int, last: int, items: Sequence[ItemText]) -> Iterator[ItemBatch]:
-    batch: list[ItemText] = []
-    chars = 0
-    for item in items:
-        size = sum(map(embedded_chars, item.elements))
-        if batch and chars + size > BATCH_CHARS:
-            yield ItemBatch(first, item.number - 1, batch)
-            first, batch, chars = item.number, [], 0
-        batch.append(item)
-        chars += size
-    yield ItemBatch(first, last, batch)
 
 
 def embedded_chars(element: Element) -> int:

@@ -67,20 +67,13 @@ def sources_to_index(*, limit: int) -> list[int]:
     """
     due = Q(state__isnull=True) | Q(state__error="") | EMBEDDING.due(timezone.now(), prefix="state__")
     numbers = sources_behind().filter(due).values_list("pk", flat=True).iterator(chunk_size=LOOKED_UP)
-    numbers_found: list[int] = []
-    while len(numbers_found) < limit and (batch := list(islice(numbers, LOOKED_UP))):
-        numbers_found += _not_in_hand(batch)
-    return numbers_found[:limit]
-
-
-def _not_in_hand(source_ids: list[int]) -> list[int]:
-    """Return the sources without a task.
-
-    A query of its own, because the queue may lie on another server than the sources.
-    """
-    keys = {f"{INDEX}:{number}": number for number in source_ids}
-    in_hand = set(OwnerTask.objects.filter(key__in=keys).values_list("key", flat=True))
-    return [number for key, number in keys.items() if key not in in_hand]
+    without_task: list[int] = []
+    while len(without_task) < limit and (batch := list(islice(numbers, LOOKED_UP))):
+        # A query of its own, because the queue may lie on another server than the sources.
+        keys = {f"{INDEX}:{number}": number for number in batch}
+        in_queue = set(OwnerTask.objects.filter(key__in=keys).values_list("key", flat=True))
+        without_task += [number for key, number in keys.items() if key not in in_queue]
+    return without_task[:limit]
 
 
 def reconcile_sources() -> int:

@@ -40,26 +40,22 @@ def switch_to(space: EmbeddingSpace) -> None:
     """
     try:
         with transaction.atomic():
-            _switch(space)
+            parameters = {"space": space.pk, "active": active_space().pk}
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
+            list(for_all_archives(_lock_index_states))
+            if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
+                raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
+            with connection.cursor() as cursor:
+                cursor.execute(load_sql("search.indexing", "space_laggards"), {"space": space.pk})
+                if laggards := [row[0] for row in cursor.fetchall()]:
+                    raise NotBuilt(laggards)
+            list(for_all_archives(partial(_take_over, parameters)))
+            activate_space(space)
     # The lock timeout: a source is being indexed at this moment.
     except OperationalError as error:
         raise NotBuilt([]) from error
     space.is_active, space.is_building = True, False
-
-
-def _switch(space: EmbeddingSpace) -> None:
-    parameters = {"space": space.pk, "active": active_space().pk}
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
-    list(for_all_archives(_lock_index_states))
-    if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
-        raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.indexing", "space_laggards"), {"space": space.pk})
-        if laggards := [row[0] for row in cursor.fetchall()]:
-            raise NotBuilt(laggards)
-    list(for_all_archives(partial(_take_over, parameters)))
-    activate_space(space)
 
 
 def _lock_index_states() -> None:

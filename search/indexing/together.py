@@ -45,7 +45,7 @@ def index_together(
 
     try:
         while waiting or running:
-            while waiting and _chars(requests.values()) < CHARS_AT_ONCE:
+            while waiting and sum(sum(map(len, each.texts.values())) for each in requests.values()) < CHARS_AT_ONCE:
                 if (results or running) and time.monotonic() > deadline:
                     waiting.clear()
                     break
@@ -64,10 +64,6 @@ def index_together(
         for steps in running.values():
             steps.close()  # releases their locks
     return results
-
-
-def _chars(requests: Collection[TextsToEmbed]) -> int:
-    return sum(len(text) for request in requests for text in request.texts.values())
 
 
 def _embed_together(archive_id: int, requests: Collection[TextsToEmbed]) -> Mapping[EmbeddingSpace, Answer | Exception]:

@@ -196,17 +196,14 @@ def choices_of(caller: Caller, box: SearchBox) -> Choices:
         counts: Counter[str] = Counter()
         for values, count in rows:
             counts[values[column]] += count if all(values[at] in chosen[at] for at in others) else 0
-        choices[name] = _choices(counts, chosen[column], name)
+        # The values that conversations have, most frequent first, and always the chosen ones.
+        chosen_here = chosen[column]
+        options = {value: count for value, count in counts.items() if value and (count or value in chosen_here)}
+        options |= {value: 0 for value in chosen_here if value not in options}
+        labels = distinct_names(options) if name == "project" else {value: value for value in options}
+        ordered = sorted(options.items(), key=lambda pair: (-pair[1], labels[pair[0]].lower()))
+        choices[name] = tuple(Choice(value, labels[value], count, value in chosen_here) for value, count in ordered)
     return choices
-
-
-def _choices(counts: Counter[str], chosen: Names, name: str) -> tuple[Choice, ...]:
-    """Return the values that conversations have, most frequent first, and always the chosen ones."""
-    values = {value: count for value, count in counts.items() if value and (count or value in chosen)}
-    values |= {value: 0 for value in chosen if value not in values}
-    labels = distinct_names(values) if name == "project" else {value: value for value in values}
-    ordered = sorted(values.items(), key=lambda pair: (-pair[1], labels[pair[0]].lower()))
-    return tuple(Choice(value, labels[value], count, value in chosen) for value, count in ordered)
 
 
 def distinct_names(paths: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from convmemory.conversations.models import project_name
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.marks import Mark
 from convmemory.core.text import one_line
-from search.pages.snippets import Piece, mark_words, show_marks
+from search.pages.snippets import Piece, mark_words, show_marks, without_markup
 from search.ranking.relevance import RELATED_RELEVANCE, STRONG_RELEVANCE
 from search.results.hits import Hit, SectionPlace
 from search.results.overturned import Overturning
@@ -148,7 +148,8 @@ def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, aske
     for home, of_home in by_home.items():
         first = of_home[0]
         views = tuple(view_hit(hit, box, best, words, is_calibrated=is_calibrated) for hit in of_home)
-        shown = _shown_at_once(views)
+        # At once are shown those that are not less likely, if there are any.
+        shown = (tuple(view for view in views if view.band != "less likely") or views)[:SHOWN_PER_GROUP]
         groups.append(
             HitGroup(
                 key=home,
@@ -158,18 +159,12 @@ def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, aske
                 project_name=project_name(first.project),
                 created_at=max(hit.created_at for hit in of_home),
                 is_document=isinstance(first.where, SectionPlace),
-                shown=tuple(shown),
+                shown=shown,
                 more=tuple(view for view in views if view not in shown),
                 space=first.space,
             )
         )
     return groups
-
-
-def _shown_at_once(views: Sequence[HitView]) -> list[HitView]:
-    """Return the first hits of a group: those that are not less likely, if there are any."""
-    likely = [view for view in views if view.band != "less likely"]
-    return (likely or list(views))[:SHOWN_PER_GROUP]
 
 
 def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
@@ -208,7 +203,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         url=url,
         preview_url=f"{reverse(name, args=[object_id])}?{query}",
         heading=mark_words(heading, asked),
-        passage=mark_words(conclusion_of(hit), asked)
+        passage=mark_words(without_markup(conclusion_of(hit)), asked)
         if is_repeated
         else show_marks(hit.passage, hit.marks, is_call=is_call),
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),

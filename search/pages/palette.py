@@ -82,11 +82,18 @@ def palette_sections(*, caller: Caller, text: str, left_out: Collection[str] = (
         "search",
         f"{reverse('search')}?{urlencode({'q': typed})}",
     )
+    spaces = [access for access in caller.spaces if all(folded(word) in folded(access.name) for word in words)]
     sections = (
         PaletteSection(gettext("Search"), (search,) if words else ()),
         PaletteSection(label, conversations),
         PaletteSection(gettext("Documents"), documents),
-        PaletteSection(gettext("Spaces"), tuple(_spaces(caller, words) if words else ())),
+        PaletteSection(
+            gettext("Spaces"),
+            tuple(
+                PaletteEntry(access.name, access.role_name, "person", reverse("space", args=[access.archive_id]))
+                for access in (spaces if words else ())
+            ),
+        ),
         PaletteSection(gettext("Projects"), tuple(_projects(caller, words) if words else ())),
         PaletteSection(gettext("Searches"), tuple(_searches(caller, words))),
     )
@@ -119,12 +126,6 @@ def _titles(caller: Caller, words: Sequence[str]) -> tuple[tuple[PaletteEntry, .
         icon = "chat" if kind == "conversation" else "note"
         entries[kind].append(PaletteEntry(title or untitled, detail, icon, reverse(kind, args=[pk])))
     return tuple(entries["conversation"]), tuple(entries["document"])
-
-
-def _spaces(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:
-    for access in caller.spaces:
-        if all(folded(word) in folded(access.name) for word in words):
-            yield PaletteEntry(access.name, access.role_name, "person", reverse("space", args=[access.archive_id]))
 
 
 def _projects(caller: Caller, words: Iterable[str]) -> Iterator[PaletteEntry]:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
+from django.db import connection
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.sql import load_sql
 from search.models import PastSearch
 
 RECENT_LIMIT = 8
@@ -21,24 +24,17 @@ TYPING_TIME = timedelta(seconds=10)  # between two searches of which one begins 
 def remember_search(*, caller: Caller, box: SearchBox) -> None:
     """Store this search of the owner instead of those that typing it began; delete the oldest unsaved ones.
 
-    Two queries, three if one is deleted.
+    One query.
     """
     address = box.query_string
     if not box.q or len(address) > MAX_ADDRESS_CHARS:
         return
-    now, text = timezone.now(), box.text[:500]
-    row = PastSearch(archive_id=caller.archive_id, address=address, text=text, used_at=now)
-    PastSearch.objects.bulk_create(
-        [row], update_conflicts=True, unique_fields=["archive", "address"], update_fields=["text", "used_at"]
-    )
-    recent = PastSearch.objects.filter(archive_id=caller.archive_id, saved_at=None).exclude(address=address)
-    earlier = list(recent.order_by("-used_at", "-pk").values_list("pk", "text", "used_at")[: KEPT + RECENT_LIMIT])
-    begun = [
-        pk for pk, typed, at in earlier if now - at < TYPING_TIME and (text.startswith(typed) or typed.startswith(text))
-    ]
-    kept = [pk for pk, *_ in earlier if pk not in begun][: KEPT - 1]
-    if gone := {pk for pk, *_ in earlier}.difference(kept):
-        PastSearch.objects.filter(archive_id=caller.archive_id, pk__in=gone).delete()
+    parameters: dict[str, Any] = {
+        "owner": caller.archive_id, "address": address, "text": box.text[:500], "now": timezone.now(),
+        "typing": TYPING_TIME, "others": KEPT - 1,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "remember_search"), parameters)
 
 
 def note_use(*, caller: Caller, box: SearchBox) -> None:

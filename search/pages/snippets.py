@@ -5,7 +5,7 @@ character offsets in the passage, and the text is split at marks before anything
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from convmemory.core.folding import FoldedText, folded, joined_words
@@ -87,16 +87,13 @@ def _cuts_of_call(text: str) -> list[tuple[int, int, str]]:
     """Return the names of parameters in the text of a call, and the signs of JSON in its values."""
     head = _CALL_HEAD.match(text)
     start = head.end() if head else 0
-    cuts = [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in _iter_call(text, start)]
+    is_json = text[start : start + 1] in ("[", "{")  # else signs of JSON are part of the value
+    cuts = [
+        (match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", ""))
+        for match in _CALL_MARKUP.finditer(text, start)
+        if match.lastgroup == "name" or is_json
+    ]
     return [(head.start("head"), start, _PUT_IN["head"]), *cuts] if head else cuts
-
-
-def _iter_call(text: str, start: int) -> Iterator[re.Match[str]]:
-    """Yield the markup behind the first parameter's name; signs of JSON only where a value begins as JSON does."""
-    is_json = text[start : start + 1] in ("[", "{")
-    for match in _CALL_MARKUP.finditer(text, start):
-        if match.lastgroup == "name" or is_json:
-            yield match
 
 
 def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:

@@ -74,13 +74,18 @@ def blended_order(fused: Scores, reranked: Scores, weight: float) -> NDArray[np.
 def fit_weight(questions: Sequence[Reranked]) -> WeightFit:
     """Return the weight with the best mean reciprocal rank; 0 if the gain on left-out folds may be chance."""
     values = np.array([[_reciprocal_rank(question, weight) for weight in WEIGHTS] for question in questions])
-    folds = _fold_numbers(questions)
+    # The fold in which each question is left out; a single group is split by turns.
+    names = sorted({question.fold for question in questions})
+    places = range(len(questions)) if len(names) == 1 else [names.index(question.fold) for question in questions]
+    folds = np.array(places) % FOLDS
     honest = np.zeros(len(questions))
     for fold in np.unique(folds):
         others = values[folds != fold]
         honest[folds == fold] = values[folds == fold, int(others.mean(axis=0).argmax()) if len(others) else 0]
     before = values[:, 0]
-    low, high = _interval(honest - before)
+    # The 95 % bootstrap interval of the mean gain; the same at each call.
+    chosen = np.random.default_rng(0).integers(0, len(questions), (RESAMPLES, len(questions)))
+    low, high = map(float, np.quantile((honest - before)[chosen].mean(axis=1), [0.025, 0.975]))
     weight = WEIGHTS[int(values.mean(axis=0).argmax())] if low > 0 else 0.0
     return WeightFit(weight, len(questions), float(before.mean()), float(honest.mean()), low, high)
 
@@ -88,17 +93,3 @@ def fit_weight(questions: Sequence[Reranked]) -> WeightFit:
 def _reciprocal_rank(question: Reranked, weight: float) -> float:
     places = np.flatnonzero(question.right[blended_order(question.fused, question.reranked, weight)])
     return 1 / (int(places[0]) + 1) if len(places) else 0.0
-
-
-def _fold_numbers(questions: Sequence[Reranked]) -> NDArray[np.int64]:
-    """Return the fold in which each question is left out; a single group is split by turns."""
-    names = sorted({question.fold for question in questions})
-    places = range(len(questions)) if len(names) == 1 else [names.index(question.fold) for question in questions]
-    return np.array(places) % FOLDS
-
-
-def _interval(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the mean; the same at each call."""
-    chosen = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
-    low, high = np.quantile(differences[chosen].mean(axis=1), [0.025, 0.975])
-    return float(low), float(high)

@@ -117,7 +117,10 @@ def exchange_features(
     scores = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
     spread = max(float(scores.max() - scores.min()), LEAST_SPREAD)
     middle = median(scores)
-    asked = _asked_before(keys, homes, matches, spoken)
+    # MaxSim of the question at the end of the preceding item, if the named speaker answers it.
+    after = homes + 1
+    asks_named = matches.asks & spoken.ends_item & spoken.next_by_named & are_among(after, keys)
+    asked = _scores(matches, asks_named, np.searchsorted(keys, after), len(keys))
     strictly: Scores = np.zeros_like(scores)
     if is_question(text):  # the margin over nearly all items: a question that resembles many of them counts for nothing
         strictly = np.maximum(0, asked - np.quantile(scores, STRICT_QUANTILE)).astype(np.float32) / spread
@@ -137,13 +140,6 @@ def exchange_features(
 def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, size: int) -> Scores:
     """Return MaxSim at each of `size` places, by these passages alone."""
     return weighted(matches.weights, matches.of(chosen).best_of(places[chosen], size))
-
-
-def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, spoken: Spoken) -> Scores:
-    """Return MaxSim of the question at the end of the preceding item, if the named speaker answers it."""
-    after = homes + 1
-    chosen = matches.asks & spoken.ends_item & spoken.next_by_named & are_among(after, keys)
-    return _scores(matches, chosen, np.searchsorted(keys, after), len(keys))
 
 
 def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:

@@ -185,16 +185,18 @@ def place_of_best(keys: ItemKeys, query: PreparedQuery) -> DatedItem | None:
     return DatedItem(int(keys[0]), EPOCH + timedelta(days=int(local_days(moments)[0])), int(moments[0]))
 
 
-def items_written_in(query: PreparedQuery, days: Days, moments: PendingQuery) -> tuple[ItemKeys, Ints]:
-    """Return the keys (sorted) and the seconds since 1970 of all items that pass the filters and lie in these days.
+def items_written_in(query: PreparedQuery, days: Days | None, moments: PendingQuery) -> tuple[ItemKeys, Ints]:
+    """Return the keys (sorted) and the seconds since 1970 of all items that pass the filters, in these days if any.
 
     `moments` is the query for when all items were written, sent before those for the filters.
     """
     (columns,) = moments.rows()
     keys, seconds = _unpacked(columns)
-    distinct, places = np.unique(local_days(seconds), return_inverse=True)
-    inside = np.array([not days.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()], np.bool_)
-    chosen = inside[places] & query.eligibility.admitted(keys)
+    chosen = query.eligibility.admitted(keys)
+    if days is not None:
+        distinct, places = np.unique(local_days(seconds), return_inverse=True)
+        inside = np.array([not days.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()], np.bool_)
+        chosen = chosen & inside[places]
     order = np.argsort(keys[chosen])
     return keys[chosen][order], seconds[chosen][order]
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from convmemory.core.sql import PendingQuery
 from search.results.matching import QueryStems
-from search.results.rows import HitRow, PendingRows
+from search.results.rows import HitRow, rows_by_key, rows_query
 from search.retrieval.candidates import split_keys
 from search.retrieval.retriever import LITERAL_RELEVANCE, SearchState
 
@@ -45,10 +46,12 @@ def answers_first(state: SearchState, shown: slice) -> None:
     beginnings = [f"%{_WILD.sub('_', word[:BEGINNING_CHARS])}%" for word in asked]
     having_all = {key for key, is_whole in zip(keys.tolist(), has_all, strict=True) if is_whole}
     needed = np.unique(np.concatenate([keys, state.table.keys[state.order[shown]]]))
-    state.rows = rows = PendingRows(query.archive_id, needed, asked=having_all, beginnings=beginnings).read()
+    of_needed = rows_query(query.archive_id, needed, asked=having_all, beginnings=beginnings)
+    state.rows = rows = rows_by_key(PendingQuery(*of_needed, keeps_plan=True).rows())
     whole = having_all & rows.keys()
     words = QueryStems(dict.fromkeys(asked, 1.0))
-    repeating = [key for key in keys.tolist() if key in whole and _repeats(rows[key], words, asked)]
+    stems = words.counted(asked)
+    repeating = [key for key in keys.tolist() if key in whole and stems <= set(words.held_in(rows[key].heading))]
     order = keys.tolist()
     for key in reversed(repeating):
         answer = next((at for at, other in enumerate(order) if _answers(other, key, rows, whole)), -1)
@@ -60,10 +63,6 @@ def answers_first(state: SearchState, shown: slice) -> None:
     if state.relevance.answerable is not None and (state.table.similarities[top[asked_before]] >= SAME_QUESTION).any():
         state.relevance = replace(state.relevance, answerable=max(state.relevance.answerable, LITERAL_RELEVANCE))
     state.order = np.concatenate([top[[places[key] for key in order]], state.order[BEST:]])
-
-
-def _repeats(row: HitRow, words: QueryStems, asked: Collection[str]) -> bool:
-    return words.counted(asked) <= set(words.held_in(row.heading))
 
 
 def _answers(key: int, repeated: int, rows: Mapping[int, HitRow], whole: Collection[int]) -> bool:

@@ -96,7 +96,10 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
     import httpx2
 
     body = json.dumps(_request(options, storable(query), [storable(text) for text in documents])).encode()
-    asker = _open_asker()
+    with _opening:  # the client of this process begins with the first request: loading the certificates takes a while
+        if not _opened or not _opened[-1].is_alive:
+            _opened[:] = [_Asker()]
+        asker = _opened[-1]
     try:
         status, content = asker.ask(options, body)
     except TimeoutError:
@@ -210,14 +213,6 @@ class _Asker:
 
 _opening = threading.Lock()
 _opened: list[_Asker] = []
-
-
-def _open_asker() -> _Asker:
-    """Return the client of this process, created at the first request: loading the certificates takes a while."""
-    with _opening:
-        if not _opened or not _opened[-1].is_alive:
-            _opened[:] = [_Asker()]
-        return _opened[-1]
 
 
 def close_connections() -> None:

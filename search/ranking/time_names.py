@@ -26,18 +26,14 @@ def name_of_time(time: TimeReading) -> str:
         case Anchor():
             return ""
         case CalendarPeriod() as period:
-            return _name_of_period(period)
+            year = period.year or period.likely
+            if not period.month:
+                return str(year or "")
+            if period.day:
+                return date_format(date(year or LEAP_YEAR, period.month, period.day), "DATE_FORMAT" if year else "j F")
+            return date_format(date(year or LEAP_YEAR, period.month, 1), "YEAR_MONTH_FORMAT" if year else "F")
         case days:
             return name_of_range(days)
-
-
-def _name_of_period(period: CalendarPeriod) -> str:
-    year = period.year or period.likely
-    if not period.month:
-        return str(year or "")
-    if period.day:
-        return date_format(date(year or LEAP_YEAR, period.month, period.day), "DATE_FORMAT" if year else "j F")
-    return date_format(date(year or LEAP_YEAR, period.month, 1), "YEAR_MONTH_FORMAT" if year else "F")
 
 
 def name_of_range(days: DayRange) -> str:

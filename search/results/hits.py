@@ -1,7 +1,7 @@
 """Completes a page of hits: title, question, the best passage with the words marked, why it matched; finds titles."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -13,13 +13,14 @@ from convmemory.accounts.callers import SpaceName
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.messages.outcomes import NO_OUTCOME, Outcome
 from convmemory.core.marks import Mark
-from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.core.sql import PendingQueries, Query, load_sql
 from convmemory.core.text import Span, quoted_lexeme
 from convmemory.documents.models import Section
 from search.adapters.documents import KIND as SECTIONS
+from search.adapters.documents import element_of, sections_of
 from search.results.overturned import Overturning, Said, overturning
 from search.results.passages import ItemPassages, best_passages
-from search.results.rows import HitRow, PendingRows
+from search.results.rows import HitRow, rows_by_key, rows_query
 from search.results.telling import Telling
 from search.retrieval.candidates import Feature, ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
@@ -139,24 +140,61 @@ class Hit:
         return self.where
 
 
-def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
-    """Return the hits of one page, in the order of `page`, indices into the candidates. At most five queries."""
+TitleKind = Literal["conversation", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class TitleHit:
+    """A conversation or a document whose title contains the query; `items` counts its turns or sections.
+
+    `space` is None in the archive of the caller.
+    """
+
+    kind: TitleKind
+    id: int
+    title: str
+    agent: str
+    project: str
+    created_at: datetime
+    updated_at: datetime
+    items: int
+    space: SpaceName | None = None
+
+    @property
+    def url(self) -> str:
+        return f"/{'documents' if self.kind == SECTIONS else 'conversations'}/{self.id}"
+
+
+def show_hits(
+    ranked: SearchState, page: NDArray[np.int64], *, with_titles: bool
+) -> tuple[list[Hit], tuple[TitleHit, ...]]:
+    """Return the hits of one page, in the order of `page`, indices into the candidates; and the titles that match.
+
+    At most four queries.
+    """
     query, keys = ranked.query, ranked.table.keys[page]
     sources, items = split_keys(keys)
     missing = keys[[key not in ranked.rows for key in keys.tolist()]]
-    with pipelined():
-        pending = PendingRows(query.archive_id, missing) if len(missing) else None
-        later = send_later_turns_query(query.archive_id, keys, ranked.table.keys[ranked.order])
-        by_key = {**ranked.rows, **(pending.read() if pending else {})}
-        overturned = overturned_by(later)
+    queries = {
+        "rows": rows_query(query.archive_id, missing) if len(missing) else None,
+        "later": later_turns_query(query.archive_id, keys, ranked.table.keys[ranked.order]) if len(keys) else None,
+        "titles": titles_query(query.archive_id, query.words, query.filters) if with_titles else None,
+    }
+    sent = {name: of_name for name, of_name in queries.items() if of_name}
+    read = dict(zip(sent, PendingQueries(*sent.values()).of_each, strict=True)) if sent else {}
+    titles = tuple(TitleHit(*row) for row in read.get("titles", ()))
+    by_key = {**ranked.rows, **rows_by_key(read.get("rows", ()))}
+    overturned = overturned_by(read.get("later", ()))
     turns_of = zip(zip(sources, items, strict=True), keys.tolist(), strict=True)
     rows = {turn: by_key[key] for turn, key in turns_of if key in by_key}
     compared = ranked.compared if query.space else None
+    sections = _sections_of(query.archive_id, rows)
     passages = best_passages(
         query,
         compared=compared,
         turns={turn: (row.kind, row.object_id) for turn, row in rows.items()},
         weights=ranked.word_weights,
+        sections={turn: {section.pk: element_of(section)} for turn, section in sections.items()},
         words_of_turn=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
         conclusions={turn: Outcome.from_json(row.outcome).conclusion for turn, row in rows.items()},
     )
@@ -164,8 +202,7 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
     columns = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in columns.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
-    sections = _sections_of(query.archive_id, rows)
-    return [
+    hits = [
         _hit(turn, rows[turn], passages.get(turn, ItemPassages()), overturned.get(turn), sections.get(turn),
              relevance, ranked, int(index), named_from)
         for turn, index, relevance in zip(
@@ -173,22 +210,23 @@ def show_hits(ranked: SearchState, page: NDArray[np.int64]) -> list[Hit]:
         )
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
+    return hits, titles
 
 
-def send_later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> PendingQuery:
-    """Send the query for the later turns with which some items are compared: those after them in their conversations,
+def later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> Query:
+    """Return the query for the later turns with which some items are compared: those after them in their conversations,
     and those of their projects among the `best` items of a search.
     """
     parameters: dict[str, Any] = {"owner": archive_id, "following": FOLLOWING}
-    parameters["sources"], parameters["items"] = split_keys(items[:COMPARED_HITS])
+    parameters["turn_sources"], parameters["turn_items"] = split_keys(items[:COMPARED_HITS])
     parameters["best_sources"], parameters["best_items"] = split_keys(best[:BEST])
-    return PendingQuery(load_sql("search.results", "later_turns"), parameters, keeps_plan=True)
+    return load_sql("search.results", "later_turns"), parameters
 
 
-def overturned_by(pending: PendingQuery) -> dict[Turn, Overturning]:
+def overturned_by(rows: Iterable[tuple[Any, ...]]) -> dict[Turn, Overturning]:
     """Return the last turn that decides otherwise for each (source, item) that has one."""
     overturned: dict[Turn, Overturning] = {}
-    for source, item, heading, conclusion, conversation, number, *later, is_next in pending.rows():
+    for source, item, heading, conclusion, conversation, number, *later, is_next in rows:
         earlier, current = Said(heading, conclusion or ""), Said(later[0], later[1] or "")
         if quote := overturning(earlier, current, is_next=is_next):
             overturned[source, item] = Overturning(conversation, number, quote)
@@ -200,8 +238,7 @@ def _sections_of(archive_id: int, rows: Mapping[Turn, HitRow]) -> dict[Turn, Sec
     items = {(row.object_id, turn[1]): turn for turn, row in rows.items() if row.kind == SECTIONS}
     if not items:
         return {}
-    rows_of_sections = Section.objects.filter(
-        archive_id=archive_id,
+    rows_of_sections = sections_of(archive_id).filter(
         document_id__in={document for document, _ in items},
         number__in={number for _, number in items},
     )
@@ -298,33 +335,9 @@ MAX_TITLES = 3
 # Stemmed words of a query beyond which no title is looked for: a pasted text is no title.
 MAX_WORDS = 20
 
-TitleKind = Literal["conversation", "document"]
 
-
-@dataclass(frozen=True, slots=True)
-class TitleHit:
-    """A conversation or a document whose title contains the query; `items` counts its turns or sections.
-
-    `space` is None in the archive of the caller.
-    """
-
-    kind: TitleKind
-    id: int
-    title: str
-    agent: str
-    project: str
-    created_at: datetime
-    updated_at: datetime
-    items: int
-    space: SpaceName | None = None
-
-    @property
-    def url(self) -> str:
-        return f"/{'documents' if self.kind == SECTIONS else 'conversations'}/{self.id}"
-
-
-def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> tuple[TitleHit, ...]:
-    """Return the owner's sources with matching titles, those that match most closely first. At most one query.
+def titles_query(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> Query | None:
+    """Return the query for the owner's sources with matching titles, those that match most closely first.
 
     A sentence that only directs an assistant names nothing ("now do the same for the other file").
     """
@@ -333,7 +346,7 @@ def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -
     is_within_one = filters.conversation_id is not None or filters.turns is not None
     is_direction = all(map(is_steering, named)) and 2 * len(named) < len({word.written for word in words})
     if not lexemes or len(lexemes) > MAX_WORDS or is_within_one or is_direction:
-        return ()
+        return None
     conditions, parameters = source_conditions(filters, "e")
     for name, how, value in filters.chosen(">=", "<="):
         # It counts if any of its time lies within the limits.
@@ -342,4 +355,4 @@ def find_titles(archive_id: int, words: Sequence[QueryWord], filters: Filters) -
         parameters[f"filter_{name}"] = value
     statement = load_sql("search", "title_matches").replace("{filters}", " AND ".join(["TRUE", *conditions]))
     parameters |= {"owner": archive_id, "words": " & ".join(map(quoted_lexeme, lexemes)), "limit": MAX_TITLES}
-    return tuple(TitleHit(*row) for row in PendingQuery(statement, parameters, keeps_plan=True).rows())
+    return statement, parameters

@@ -75,14 +75,21 @@ class QueryStems:
         if not text.isascii():
             places += [match.span() for match in _AMONG_UNSPACED.finditer(plain.text) if stem(match[0]) in marked]
             places += _joined(span for span in places_of_pairs(plain.text) if plain.text[slice(*span)] in self._telling)
-        places += [span for sign in self._signs for span in _places_of(sign, plain.text)]
-        places = _without_overlaps([*places, *(span for _, spans in contained for span in spans)])
-        return [plain.span_of(*span) for span in places]
+        places += [match.span() for sign in self._signs for match in re.finditer(re.escape(sign), plain.text)]
+        places += [span for _, spans in contained for span in spans]
+        kept: list[Span] = []  # of overlapping places the first and longest
+        for start, end in sorted(places, key=lambda span: (span[0], -span[1])):
+            if not kept or start >= kept[-1][1]:
+                kept.append((start, end))
+        return [plain.span_of(*span) for span in kept]
 
     def held_in(self, text: str) -> list[str]:
         """Return the query's stems that the text contains, except those of little weight."""
         plain = folded(text)
-        joined = self._joined_in(plain)
+        # The stems of words that have separators, if any of the query's may be among them.
+        bare = plain.replace("-", "").replace(".", "").replace("'", "")
+        may_join = self._numbers or any(word in bare and bare.count(word) > plain.count(word) for word in self._telling)
+        joined = {stem(word) for word, _ in joined_words(plain)} if may_join else set[str]()
         # A stem is the beginning of its word, so a substring test excludes most stems at once.
         likely = tuple([word for word in self._telling if word in plain or word in joined])
         separated = {form: word for form, word in self._with_separators.items() if form in plain}
@@ -98,12 +105,6 @@ class QueryStems:
             contained.update(pairs_of(plain), map(stem, _AMONG_UNSPACED.findall(plain)))
             contained.update(sign for sign in self._signs if sign in plain)
         return [word for word in self._telling if word in contained]
-
-    def _joined_in(self, plain: str) -> set[str]:
-        """Return the stems of words that have separators in a folded text, if any of the query's may be among them."""
-        bare = plain.replace("-", "").replace(".", "").replace("'", "")
-        may_join = self._numbers or any(word in bare and bare.count(word) > plain.count(word) for word in self._telling)
-        return {stem(word) for word, _ in joined_words(plain)} if may_join else set()
 
     def phrases_in(self, text: str) -> int:
         """Return the number of phrases that the text contains."""
@@ -157,13 +158,6 @@ def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> 
     return [(run[0][1][0], run[-1][1][1]) for run in runs if [word for word, _ in run] == phrase]
 
 
-def _places_of(sign: str, text: str) -> Iterator[Span]:
-    at = text.find(sign)
-    while at >= 0:
-        yield at, at + len(sign)
-        at = text.find(sign, at + len(sign))
-
-
 def _joined(places: Iterable[Span]) -> list[Span]:
     """Merge overlapping places, given in order."""
     joined: list[Span] = []
@@ -173,15 +167,6 @@ def _joined(places: Iterable[Span]) -> list[Span]:
         else:
             joined.append((start, end))
     return joined
-
-
-def _without_overlaps(places: Sequence[Span]) -> list[Span]:
-    """Return the places in order; of overlapping ones the first and longest."""
-    kept: list[Span] = []
-    for start, end in sorted(places, key=lambda span: (span[0], -span[1])):
-        if not kept or start >= kept[-1][1]:
-            kept.append((start, end))
-    return kept
 
 
 def stems_of(text: str) -> Counter[str]:

@@ -103,14 +103,16 @@ def best_passages(
     weights: Mapping[str, float],
     words_of_turn: Mapping[Turn, Collection[str]],
     conclusions: Mapping[Turn, str],
+    sections: Mapping[Turn, Mapping[int, Element]],
 ) -> dict[Turn, ItemPassages]:
     """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
     It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`words_of_turn`
     are the query's words in each item), it is one of all passages in elements with such a word. Further passages follow
     if the item belongs to a document; the `_excerpt` if it is a turn, and what tells most, also of its conclusion. If
-    no vectors are `compared`, all passages of an item are judged. One query for each kind of source, and up to two more
-    for items without nearest passages, or whose nearest ones lack a rare word.
+    no vectors are `compared`, all passages of an item are judged. `sections` are the elements of documents, which were
+    read. One query for each other kind of source, and up to two more for items without nearest passages, or whose
+    nearest ones lack a rare word.
     """
     words = QueryStems(weights, query.text.phrases, unmarked=query.time.words_of_time if query.time else "")
     weighed = {word: weights.get(word, 0.0) for of_turn in words_of_turn.values() for word in of_turn}
@@ -127,7 +129,7 @@ def best_passages(
     # passages is split here.
     places = {} if query.space else _stored_places(query, list(bare))
     with_stems = frozenset(phrases).union(*stems.values())
-    elements = _elements(query.archive_id, places, bare, with_stems=with_stems)
+    elements = _elements(query.archive_id, places, bare, sections, with_stems)
     judged_turns = {
         turn: (_judged(places[turn], elements[turn], words, rare_stems[turn]), elements[turn]) for turn in places
     }
@@ -138,7 +140,7 @@ def best_passages(
     for turn, whole in _whole_items(query.archive_id, unread).items():
         judged_turns[turn] = _judged(_split(whole.values(), query), whole, words, rare_stems[turn]), whole
     if compared:
-        judged_turns |= _found_near(query, compared, near, turns, words, rare_stems)
+        judged_turns |= _found_near(query, compared, near, turns, words, rare_stems, sections)
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: ItemPassages(
@@ -160,12 +162,13 @@ def _found_near(
     turns: Mapping[Turn, Home],
     words: QueryStems,
     rare_stems: Mapping[Turn, Collection[str]],
+    sections: Mapping[Turn, Mapping[int, Element]],
 ) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
     """Judge the known passages of items, after those with a rare word that they lack; return the elements too.
 
     Of a document only the latter count.
     """
-    elements = _elements(query.archive_id, by_distance, turns)
+    elements = _elements(query.archive_id, by_distance, turns, sections)
     by_turn = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in by_distance.items()}
     phrases = words.longest_of_phrases
     missing = {turn: _missing(by_turn[turn], rare_stems[turn], phrases) for turn in by_distance}

@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (
 -- of those of the same project among the best of a search.
 WITH t AS (
     SELECT d.source_id, d.number, d.heading, d.opening_id, d.created_at, s.project, s.object_id
-    FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, number)
+    FROM unnest(%(turn_sources)s::bigint[], %(turn_items)s::int[]) AS t (source_id, number)
     INNER JOIN search_item AS d USING (source_id, number)
     INNER JOIN search_source AS s ON s.id = d.source_id
     WHERE d.owner_id = %(owner)s AND s.owner_id = %(owner)s AND s.kind = 'conversation'

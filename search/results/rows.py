@@ -1,11 +1,11 @@
 """Reads the rows of the best items: what a hit shows of them, and what tells whether they only repeat the question."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from convmemory.core.marks import MarkKind
-from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.sql import Query, load_sql
 from search.retrieval.candidates import ItemKeys, item_keys, split_keys
 
 # The messages of a turn that are looked through for links.
@@ -31,20 +31,19 @@ class HitRow(NamedTuple):
     links: str | None
 
 
-class PendingRows:
-    """The query for the rows of some items, which has been sent.
+def rows_query(
+    archive_id: int, keys: ItemKeys, *, asked: Collection[int] = (), beginnings: Sequence[str] = ()
+) -> Query:
+    """Return the query for the rows of some items.
 
     Of the items that are `asked` links are read, too, if their question contains all `beginnings`, patterns of words.
     """
+    parameters: dict[str, Any] = {"owner": archive_id, "beginnings": list(beginnings), "messages": MESSAGES}
+    parameters["sources"], parameters["items"] = split_keys(keys)
+    parameters["asked"] = [key in asked for key in keys.tolist()]
+    return load_sql("search.results", "hits"), parameters
 
-    def __init__(
-        self, archive_id: int, keys: ItemKeys, *, asked: Collection[int] = (), beginnings: Sequence[str] = ()
-    ) -> None:
-        parameters: dict[str, Any] = {"owner": archive_id, "beginnings": list(beginnings), "messages": MESSAGES}
-        parameters["sources"], parameters["items"] = split_keys(keys)
-        parameters["asked"] = [key in asked for key in keys.tolist()]
-        self._pending = PendingQuery(load_sql("search.results", "hits"), parameters, keeps_plan=True)
 
-    def read(self) -> dict[int, HitRow]:
-        """Return the rows by the keys of the items; those that are gone are left out."""
-        return {int(item_keys([source], [number])[0]): HitRow(*row) for source, number, *row in self._pending.rows()}
+def rows_by_key(rows: Iterable[tuple[Any, ...]]) -> dict[int, HitRow]:
+    """Return the rows by the keys of the items; those that are gone are left out."""
+    return {int(item_keys([source], [number])[0]): HitRow(*row) for source, number, *row in rows}

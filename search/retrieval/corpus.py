@@ -4,7 +4,7 @@ It also has the times of all items, for a query that needs nearly all of them.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import starmap
@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.conversations.filters import EVERYTHING, Filters
-from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.sql import PendingQueries, PendingQuery, Query, load_sql
 from convmemory.core.text import storable
 from convmemory.embeddings.models import EmbeddingSpace
 from search.block_cache import NO_BLOCKS, Digest
-from search.models import PostingBlock
 from search.retrieval.candidates import Scores, are_among
 from search.retrieval.source_filters import source_conditions
 from search.word_forms import MARK, queried_text
@@ -74,11 +73,11 @@ def send_moments_query(archive_id: int) -> PendingQuery:
 
 
 class PendingCorpus:
-    """A query over the owner's sources that has been sent; its result is read once and kept.
+    """A query over the owner's sources, and for the words of a text, that has been sent; it is read once and kept.
 
     Vectors are those of `space`; without a space there are none. If the filters name kinds, only sources of these kinds
-    count: other sources do not affect the results. `homes` are the columns whose postings will be read. If the items'
-    times are needed (`with_moments`), their query follows.
+    count: other sources do not affect the results. If the items' times are needed (`with_moments`), their query
+    follows.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class PendingCorpus:
         space: EmbeddingSpace | None,
         filters: Filters = EVERYTHING,
         *,
-        homes: Collection[int] = tuple(PostingBlock.Home),
+        text: str = "",
         with_moments: bool = False,
     ) -> None:
         conditions, parameters = source_conditions(filters, "e")
@@ -97,20 +96,24 @@ class PendingCorpus:
             "owner": archive_id,
             "space": space and space.pk,
             "kinds": sorted(filters.kinds),
-            "homes": sorted(map(int, homes)),
         }
-        self._pending = PendingQuery(statement, parameters, keeps_plan=True)
+        of_words, forms = _words_query(archive_id, text, filters.kinds)
+        self._pending = PendingQueries((statement, parameters), of_words)
+        self.words = PendingQueryWords(lambda: self._pending.of_each[1], forms)
         self._pending_moments = send_moments_query(archive_id) if with_moments else None
 
     @cached_property
     def corpus(self) -> Corpus:
         """Return the corpus; waits for its row."""
-        (row,) = self._pending.rows()
+        (row,) = self._pending.of_each[0]
         *numbers, foreign, languages, behind, is_incomplete, postings, has_unpacked, codes, left_out = row
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
         sources, items, lengths = (column[order] for column in columns)
-        spoken_in = _by_language(foreign or [], languages or [])
+        spoken_in: dict[str, list[int]] = {}
+        for source, of_source in zip(foreign or [], languages or [], strict=True):
+            for language in of_source.split():
+                spoken_in.setdefault(language, []).append(source)
         digests = {home: (blocks, digest) for home, blocks, digest in postings or ()}
         code_digest = (codes[0], codes[1]) if codes[0] else NO_BLOCKS
         return Corpus(
@@ -122,15 +125,6 @@ class PendingCorpus:
     def moments(self) -> tuple[Any, ...] | None:
         """Return the times of the items; waits for the row. None if they are not wanted."""
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None
-
-
-def _by_language(sources: Sequence[int], languages: Sequence[str]) -> dict[str, list[int]]:
-    """Return the sources by each of the languages of their texts, which are separated by blanks."""
-    by_language: dict[str, list[int]] = {}
-    for source, of_source in zip(sources, languages, strict=True):
-        for language in of_source.split():
-            by_language.setdefault(language, []).append(source)
-    return by_language
 
 
 # The words of a query with their lexemes, which PostgreSQL looks up while the query is embedded.
@@ -173,23 +167,24 @@ class _WordRow(NamedTuple):
 class PendingQueryWords:
     """A query for the words of a text that has been sent; its rows are read once, when first needed, and kept."""
 
-    def __init__(self, archive_id: int, text: str, kinds: Collection[str]) -> None:
-        queried, self._forms = queried_text(storable(text))
-        parameters: dict[str, Any] = {
-            "owner": archive_id,
-            "kinds": sorted(kinds),
-            "text": queried,
-            "mark": MARK,
-            "forms": asked_forms(self._forms),
-        }
-        self._pending = PendingQuery(load_sql("search.retrieval", "query_words"), parameters, keeps_plan=True)
+    def __init__(self, read: Callable[[], list[tuple[Any, ...]]], forms: Mapping[str, Sequence[str]]) -> None:
+        self._read, self._forms = read, forms
+
+    @classmethod
+    def alone(cls, archive_id: int, text: str, kinds: Collection[str]) -> "PendingQueryWords":
+        """Send the query without another one."""
+        query, forms = _words_query(archive_id, text, kinds)
+        return cls(PendingQuery(*query, keeps_plan=True).rows, forms)
 
     @cached_property
     def words(self) -> tuple[QueryWord, ...]:
         """Return the words in the order of the query."""
         rows = [row for row in self._rows if not row.is_form]
-        in_english = sum(row.is_stop_word for row in rows)
-        language = _language_of_query([row.stop_word_in for row in rows], in_english=in_english)
+        # The language in which most of the words are stop words; "" for English or if a single word would decide.
+        counts = Counter(language for row in rows for language in row.stop_word_in)
+        (language, count), *_ = counts.most_common(1) or [("", 0)]
+        if count < MIN_STOP_WORDS or count <= sum(row.is_stop_word for row in rows):
+            language = ""
         forms = {row.word: row for row in self._rows if row.is_form}
         return tuple(
             QueryWord(
@@ -209,7 +204,16 @@ class PendingQueryWords:
 
     @cached_property
     def _rows(self) -> list[_WordRow]:
-        return list(starmap(_WordRow, self._pending.rows()))
+        return list(starmap(_WordRow, self._read()))
+
+
+def _words_query(archive_id: int, text: str, kinds: Collection[str]) -> tuple[Query, Mapping[str, Sequence[str]]]:
+    """Return the query for the words of a text, with its parameters, and their other forms."""
+    queried, forms = queried_text(storable(text))
+    parameters = {
+        "owner": archive_id, "kinds": sorted(kinds), "text": queried, "mark": MARK, "forms": asked_forms(forms)
+    }  # fmt: skip
+    return (load_sql("search.retrieval", "query_words"), parameters), forms
 
 
 def asked_forms(forms: Mapping[str, Sequence[str]]) -> list[str]:
@@ -237,12 +241,3 @@ def _folded(row: _WordRow, forms: Sequence[str], rows: Mapping[str, _WordRow]) -
             if foreign != in_english:
                 lexemes[foreign] = lexemes.get(foreign, frozenset((language,))) | {language}
     return lexemes, title_lexeme
-
-
-def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:
-    """Return the language in which most of the words are stop words; "" for English or if a single word would
-    decide.
-    """
-    counts = Counter(language for languages in stop_word_in for language in languages)
-    (language, count), *_ = counts.most_common(1) or [("", 0)]
-    return language if count >= MIN_STOP_WORDS and count > in_english else ""

@@ -14,7 +14,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from search.languages import configuration_of
 from search.query_text import QueryText
 from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys
-from search.retrieval.corpus import PendingCorpus, PendingQueryWords
+from search.retrieval.corpus import PendingCorpus
 from search.retrieval.source_filters import source_conditions
 from search.word_forms import phrase_query
 
@@ -111,16 +111,21 @@ class Eligibility:
 class PendingEligibility:
     """The queries that the filters on items need, which have been sent: at most two, often none; read once.
 
-    `corpus` has the sources that the filters exclude. Waits for `words` only if the query has operators, whose words
-    are looked up in the languages of the texts.
+    `corpus` has the sources that the filters exclude. Waits for it only if the query has operators, whose words are
+    looked up in the languages of the texts.
     """
 
-    def __init__(
-        self, archive_id: int, filters: Filters, text: QueryText, words: PendingQueryWords, corpus: PendingCorpus
-    ) -> None:
+    def __init__(self, archive_id: int, filters: Filters, text: QueryText, corpus: PendingCorpus) -> None:
         self._turns, self._corpus = filters.turns, corpus
-        self._matching = _send_matching_query(archive_id, filters, text, words.languages if text.operators else ())
-        self._excepted = _send_excepted_query(archive_id, filters)
+        self._matching: PendingQuery | None = None
+        self._excepted: PendingQuery | None = None
+        conditions, parameters = item_conditions(filters, text, corpus.words.languages if text.operators else ())
+        if conditions:
+            statement = load_sql("search.retrieval", "matching_items").replace("{filters}", " AND ".join(conditions))
+            self._matching = PendingQuery(statement, parameters | {"owner": archive_id})
+        if filters.except_turns:
+            statement = load_sql("search.retrieval", "excepted_items").replace("{excepted}", excepted_sql())
+            self._excepted = PendingQuery(statement, excepted_parameters(filters) | {"owner": archive_id})
 
     @cached_property
     def eligibility(self) -> Eligibility:
@@ -134,22 +139,3 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
         return None
     ((sources, items),) = pending.rows()
     return item_keys(sources or [], items or [])
-
-
-def _send_matching_query(
-    archive_id: int, filters: Filters, text: QueryText, languages: Sequence[str]
-) -> PendingQuery | None:
-    """Send the query for the items that pass the filters on single items; return None if there are no such filters."""
-    conditions, parameters = item_conditions(filters, text, languages)
-    if not conditions:
-        return None
-    statement = load_sql("search.retrieval", "matching_items").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": archive_id})
-
-
-def _send_excepted_query(archive_id: int, filters: Filters) -> PendingQuery | None:
-    """Send the query for the items that the filters exclude one by one; return None if there are none."""
-    if not filters.except_turns:
-        return None
-    statement = load_sql("search.retrieval", "excepted_items").replace("{excepted}", excepted_sql())
-    return PendingQuery(statement, excepted_parameters(filters) | {"owner": archive_id})

@@ -64,7 +64,9 @@ def _add_candidates(state: SearchState, corpus: Corpus) -> None:
     counts, aside = _counts(query, terms, corpus) if terms else (WordCounts.nothing(), None)
     weights = inverse_document_frequency(counts.items_by_term, max(corpus.items, len(counts.keys)))
     idf = dict(zip(terms, weights.tolist(), strict=True))
-    state.word_weights = _word_weights(query.words, idf, corpus.items)
+    # A stop word counts as if nearly every item contained it.
+    common = float(inverse_document_frequency(np.array([int(corpus.items * 0.7)]), corpus.items)[0])
+    state.word_weights = {word.written: idf.get(word.lexeme, common) for word in query.words}
     state.matched = MatchedTerms.of_terms(counts, list(terms), query.words)
     if query.mode == "semantic" and query.space is not None:
         return
@@ -74,7 +76,12 @@ def _add_candidates(state: SearchState, corpus: Corpus) -> None:
         return
     wide_keys, features = word_features(counts, weights, corpus)
     if aside is not None:
-        features[Feature.ASIDE_COVERAGE] = _coverage_aside(aside, wide_keys, weights)
+        # The share of the weights of all terms that each of the items contains aside.
+        items, numbers = aside
+        places = np.searchsorted(wide_keys, items).clip(max=len(wide_keys) - 1)
+        inside = wide_keys[places] == items
+        sums = np.bincount(places[inside], weights[numbers[inside]], len(wide_keys)).astype(np.float32)
+        features[Feature.ASIDE_COVERAGE] = sums / max(float(weights.sum()), 1e-6)
     state.add(counts.keys, features, keys=wide_keys, unseen=0.0)
 
 
@@ -128,12 +135,6 @@ def _folded_forms(words: Sequence[QueryWord], terms: Mapping[str, Forms]) -> lis
     return list(forms.values())
 
 
-def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: int) -> dict[str, float]:
-    """Return the idf of each word; a stop word counts as if nearly every item contained it."""
-    common = float(inverse_document_frequency(np.array([int(items * 0.7)]), items)[0])
-    return {word.written: idf.get(word.lexeme, common) for word in words}
-
-
 def _counted(
     stands: Occurrences, forms: Sequence[Forms], term_count: int, keys: ItemKeys, letters: str
 ) -> tuple[Scores, list[Aside]]:
@@ -161,15 +162,6 @@ def _counted(
     folded = cells[is_counted & ~is_typed]
     flat[folded[flat[folded] == 0]] = FOLDED_COUNT
     return counts, aside
-
-
-def _coverage_aside(aside: Aside, keys: ItemKeys, weights: Scores) -> Scores:
-    """Return the share of the weights of all terms that each of the items (keys sorted) contains aside."""
-    items, terms = aside
-    places = np.searchsorted(keys, items).clip(max=len(keys) - 1)
-    inside = keys[places] == items
-    sums = np.bincount(places[inside], weights[terms[inside]], len(keys)).astype(np.float32)
-    return sums / max(float(weights.sum()), 1e-6)
 
 
 def _in_their_languages(

@@ -107,14 +107,13 @@ class PreparedQuery:
         return np.asarray(rotated(self.vector[None])[0], np.float32)
 
     def looked_up(self, corpus: PendingCorpus | None = None) -> "PreparedQuery":
-        """Send the queries for the words and for the items that pass the filters; return the query with both.
+        """Send the query for the items that pass the filters; return the query with these and its words.
 
-        The query for the `corpus` has been sent, unless that is left to this one.
+        The query for the `corpus` and the words has been sent, unless that is left to this one.
         """
-        corpus = corpus or PendingCorpus(self.archive_id, self.space, self.filters)
-        words = PendingQueryWords(self.archive_id, self.text.text, self.filters.kinds)
-        eligibility = PendingEligibility(self.archive_id, self.filters, self.text, words, corpus)
-        return replace(self, pending_words=words, pending_eligibility=eligibility)
+        corpus = corpus or PendingCorpus(self.archive_id, self.space, self.filters, text=self.text.text)
+        eligibility = PendingEligibility(self.archive_id, self.filters, self.text, corpus)
+        return replace(self, pending_words=corpus.words, pending_eligibility=eligibility)
 
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":
         """Return the query with its vectors, which belong to its space."""
@@ -135,11 +134,10 @@ class PreparedQuery:
 def prepare_query(query: PreparedQuery) -> PreparedQuery:
     """Return the query with the space in which it will be embedded, and with the note on its time.
 
-    The first search ever creates that space. One query.
+    The first search ever creates that space. One query, unless the query has a space.
     """
-    if query.time and query.time.note:
-        query = replace(query, notes=(query.time.note,))
-    if query.mode == "full_text":
+    query = replace(query, notes=(query.time.note,) if query.time and query.time.note else ())
+    if query.mode == "full_text" or query.space:
         return query
     if space := read_space(send_active_space_query()):
         return replace(query, space=space)

@@ -35,7 +35,7 @@ SELECT
         FROM (
             SELECT b.home, count(*) AS blocks, bit_xor(hashint8extended(b.id, 0)) AS digest
             FROM search_postingblock AS b
-            WHERE b.owner_id = %(owner)s AND b.home = ANY(%(homes)s::smallint[])
+            WHERE b.owner_id = %(owner)s
             GROUP BY b.home
         ) AS d
     ),
@@ -142,18 +142,35 @@ SELECT
 FROM words AS w, spoken AS s
 
 -- name: lexemes_of_forms
--- The lexemes of words in several dictionaries.
-SELECT DISTINCT form, lexemes[1]
-FROM unnest(%(forms)s::text[]) AS form
-CROSS JOIN unnest(%(dictionaries)s::text[]) AS dictionary
-CROSS JOIN LATERAL ts_lexize(dictionary::regdictionary, form) AS lexemes
-WHERE lexemes <> '{}'
-
--- name: languages_of_owner
--- The languages, other than English, of an owner's texts.
-SELECT DISTINCT language
-FROM search_source AS s, string_to_table(s.languages, ' ') AS language
-WHERE s.owner_id = %(owner)s AND s.languages <> ''
+-- The lexemes of words in several dictionaries, and in how many of an owner's titles, and of some items whose postings are not
+-- packed yet, each occurs.
+WITH forms AS MATERIALIZED (
+    SELECT DISTINCT form, lexemes[1] AS lexeme
+    FROM unnest(%(forms)s::text[]) AS form
+    CROSS JOIN unnest(%(dictionaries)s::text[]) AS dictionary
+    CROSS JOIN LATERAL ts_lexize(dictionary::regdictionary, form) AS lexemes
+    WHERE lexemes <> '{}'
+),
+occurring AS (
+    SELECT w.lexeme, count(*) AS count
+    FROM (
+        SELECT s.title_words AS words
+        FROM search_source AS s
+        WHERE s.owner_id = %(owner)s AND s.version > 0
+        UNION ALL
+        (
+            SELECT d.spoken || d.unspoken
+            FROM search_source AS s
+            INNER JOIN search_item AS d ON d.source_id = s.id AND d.owner_id = s.owner_id AND d.number >= s.unpacked_from
+            WHERE s.owner_id = %(owner)s AND s.unpacked_from IS NOT NULL
+            LIMIT 2000
+        )
+    ) AS texts
+    CROSS JOIN unnest(texts.words) AS w
+    WHERE w.lexeme IN (SELECT lexeme FROM forms)
+    GROUP BY w.lexeme
+)
+SELECT f.form, f.lexeme, coalesce(o.count, 0) FROM forms AS f LEFT JOIN occurring AS o ON o.lexeme = f.lexeme
 
 -- name: stop_words
 -- Those of some words in lower case that are stop words of any language that PostgreSQL has a list of, or inflected.
@@ -167,23 +184,3 @@ WHERE EXISTS (
         d.dictnamespace = 'pg_catalog'::regnamespace
         AND (lexemes = '{}' OR ts_lexize(d.oid::regdictionary, lexemes[1]) = '{}')
 )
-
--- name: unpacked_lexemes
--- In how many of an owner's titles, and of some items whose postings are not packed yet, some lexemes occur.
-SELECT w.lexeme, count(*)
-FROM (
-    SELECT s.title_words AS words
-    FROM search_source AS s
-    WHERE s.owner_id = %(owner)s AND s.version > 0
-    UNION ALL
-    (
-        SELECT d.spoken || d.unspoken
-        FROM search_source AS s
-        INNER JOIN search_item AS d ON d.source_id = s.id AND d.owner_id = s.owner_id AND d.number >= s.unpacked_from
-        WHERE s.owner_id = %(owner)s AND s.unpacked_from IS NOT NULL
-        LIMIT 2000
-    )
-) AS held
-CROSS JOIN unnest(held.words) AS w
-WHERE w.lexeme = ANY(%(lexemes)s::text[])
-GROUP BY w.lexeme

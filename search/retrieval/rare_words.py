@@ -33,7 +33,7 @@ def rarest_words(archive_id: int, text: str, filters: Filters, *, chars: int = S
     Words that no item contains come after those that some do. If one of those is rare, they are left out, and so are
     such parts of identifiers and paths; the second value is whether they were. Five queries.
     """
-    words = PendingQueryWords(archive_id, text, filters.kinds).words
+    words = PendingQueryWords.alone(archive_id, text, filters.kinds).words
     counts, items = _item_counts(archive_id, words)
     written = dict.fromkeys(match[0] for match in _WORD.finditer(normal(text)))
     rarest = min((_rarity(word, counts) for word in written), default=(True, 0, True, 0))

@@ -14,9 +14,11 @@ import numpy as np
 from django.utils.translation import gettext
 
 from convmemory.core.folding import folded, normal
-from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.sql import PendingQueries, load_sql
+from search.block_cache import NO_BLOCKS
 from search.languages import configuration_of
-from search.postings.cached import HOMES, current_postings, read_digest
+from search.postings.cached import HOMES, current_postings
+from search.retrieval.corpus import Corpus, PendingCorpus
 from search.steering import is_steering
 from search.word_forms import MARK, folded_forms
 
@@ -62,13 +64,14 @@ def correct_typing_errors(
     archive_id: int,
     text: str,
     *,
+    corpus: Corpus | None = None,
     unmatched: Callable[[str], bool] = lambda word: True,
     is_word: Callable[[str], bool] | None = None,
 ) -> Correction | None:
     """Return the text with words corrected that the owner's index does not hold; None if there are none.
 
     Words that are not `unmatched`, of which the caller knows that they are words (`is_word`), or that are stop words of
-    any language, stay. At most 30 queries.
+    any language, stay. Three queries, and one for the owner's `corpus` without it.
     """
     tokens = list(_TOKEN.finditer(text))
     if len(tokens) > (MAX_QUERY_WORDS if is_word else MAX_QUERY_WORDS_WITHOUT_MODEL):
@@ -82,16 +85,20 @@ def correct_typing_errors(
     if not words:
         return None
     forms = {word: [word.lower(), *folded_forms(word.lower())] for word in words}
-    vocabulary = _Vocabulary(archive_id)
-    counts = vocabulary.count(form for of_word in forms.values() for form in of_word)
-    unknown = [word for word in words if not any(counts[form] for form in forms[word])]
-    lowered = {"words": [word.lower() for word in unknown]}
-    of_lists = {word for (word,) in PendingQuery(load_sql("search.retrieval", "stop_words"), lowered).rows()}
-    unknown = [word for word in unknown if word.lower() not in of_lists]
-    meant = {}
-    for word in sorted(unknown, key=len, reverse=True)[:MAX_WORDS]:
-        if correction := _nearest(folded(word), vocabulary):
-            meant[word] = correction.capitalize() if word[0].isupper() else correction
+    vocabulary = _Vocabulary(archive_id, corpus or PendingCorpus(archive_id, None).corpus)
+    counts, of_lists = vocabulary.look_up(
+        (form for of_word in forms.values() for form in of_word), [word.lower() for word in words]
+    )
+    unknown = [word for word in words if not (counts.keys() & set(forms[word]) or word.lower() in of_lists)]
+    unknown = sorted(unknown, key=len, reverse=True)[:MAX_WORDS]
+    if not unknown:
+        return None
+    nearest = _nearest(list(map(folded, unknown)), vocabulary)
+    meant = {
+        word: correction.capitalize() if word[0].isupper() else correction
+        for word in unknown
+        if (correction := nearest.get(folded(word)))
+    }
     if not meant:
         return None
     pieces, end = [], 0
@@ -102,14 +109,34 @@ def correct_typing_errors(
     return Correction("".join([*pieces, text[end:]]), meant)
 
 
-def _nearest(word: str, vocabulary: "_Vocabulary") -> str:
-    """Return the word of the vocabulary that was most likely meant; "" without one."""
-    costs = _edits(word)
-    counts = vocabulary.count([*costs, *(f"{MARK}{edited}" for edited in costs)], inflected=word)
-    if not counts and len(word) >= FAR_CHARS:
-        costs = _two_edits(word, costs)
-        counts = vocabulary.count(costs, inflected=word)
-    totals = {edited: counts[edited] + counts[f"{MARK}{edited}"] for edited in costs}
+def _nearest(words: Sequence[str], vocabulary: "_Vocabulary") -> dict[str, str]:
+    """Return the word of the vocabulary that was most likely meant by each of the words that has one. Two queries."""
+    costs = {word: _edits(word) for word in words}
+    counts, _ = vocabulary.look_up(
+        form for of_word in costs.values() for edited in of_word for form in (edited, f"{MARK}{edited}")
+    )
+    meant = {word: _likeliest(word, of_word, counts) for word, of_word in costs.items()}
+    far = {word: _two_edits(word, costs[word]) for word in words if not meant[word] and len(word) >= FAR_CHARS}
+    if far:
+        counts, _ = vocabulary.look_up(edited for of_word in far.values() for edited in of_word)
+        meant |= {word: _likeliest(word, of_word, counts) for word, of_word in far.items()}
+    return {word: correction for word, correction in meant.items() if correction}
+
+
+def _likeliest(word: str, costs: Mapping[str, int], counts: "Counts") -> str:
+    """Return the edited word with the least costs, of these the most frequent; "" if the vocabulary has none.
+
+    Words whose stem the word begins with are left out: "slower" is no error for "slowed".
+    """
+    totals = {
+        edited: sum(
+            count
+            for form in (edited, f"{MARK}{edited}")
+            for lexeme, count in counts.get(form, {}).items()
+            if not word.startswith(lexeme.removeprefix(MARK))
+        )
+        for edited in costs
+    }
     possible = [edited for edited, count in totals.items() if count]
     return min(possible, key=lambda edited: (costs[edited], -totals[edited], edited), default="")
 
@@ -156,42 +183,36 @@ def _two_edits(word: str, near: dict[str, int]) -> dict[str, int]:
     return {other: cost for other, cost in far.items() if cost <= FAR_COST}
 
 
+Counts = Mapping[str, Mapping[str, int]]
+"""By form of a word, in how many items and titles each of its lexemes occurs; those in none are left out."""
+
+
 class _Vocabulary:
     """Counts in how many of an owner's items and titles words occur. Reads the owner's postings and titles alone."""
 
-    def __init__(self, archive_id: int) -> None:
-        self._archive_id = archive_id
-        rows = PendingQuery(load_sql("search.retrieval", "languages_of_owner"), {"owner": archive_id}).rows()
-        self._dictionaries = [f"{configuration_of('')}_stem", *(configuration_of(language) for (language,) in rows)]
+    def __init__(self, archive_id: int, corpus: Corpus) -> None:
+        self._archive_id, self._corpus = archive_id, corpus
+        self._dictionaries = [f"{configuration_of('')}_stem", *map(configuration_of, sorted(corpus.spoken_in))]
 
-    def count(self, words: Iterable[str], *, inflected: str = "") -> Counter[str]:
-        """Return the number of items and titles with each of the words. Four queries at most.
-
-        Words whose stem `inflected` begins with are left out: "slower" is no error for "slowed".
-        """
-        forms = list(dict.fromkeys(words))
-        parameters = {"forms": forms, "dictionaries": self._dictionaries}
-        rows = PendingQuery(load_sql("search.retrieval", "lexemes_of_forms"), parameters).rows()
-        forms_of: dict[str, set[str]] = {}
-        for form, lexeme in rows:
-            if inflected.startswith(lexeme.removeprefix(MARK)):
-                continue
-            forms_of.setdefault(lexeme, set()).add(form)
-        lexemes = list(forms_of)
-        of_lexemes = self._items(lexemes)
-        counts: Counter[str] = Counter()
-        for lexeme, count in of_lexemes.items():
-            counts.update(dict.fromkeys(forms_of[lexeme], count))
-        return counts
-
-    def _items(self, lexemes: Sequence[str]) -> Counter[str]:
-        counts: Counter[str] = Counter()
+    def look_up(self, words: Iterable[str], listed: Sequence[str] = ()) -> tuple[Counts, set[str]]:
+        """Return the counts of words, and which of the `listed` words are stop words of any language. One query."""
+        parameters = {
+            "owner": self._archive_id, "forms": list(dict.fromkeys(words)), "dictionaries": self._dictionaries
+        }  # fmt: skip
+        pending = PendingQueries(
+            (load_sql("search.retrieval", "lexemes_of_forms"), parameters),
+            (load_sql("search.retrieval", "stop_words"), {"words": list(listed)}),
+        )
+        rows, stop_words = pending.of_each
+        lexemes = list(dict.fromkeys(lexeme for _, lexeme, _ in rows))
+        occurring = Counter({lexeme: count for _, lexeme, count in rows})
         for home, _ in HOMES:
-            digest, _ = read_digest(self._archive_id, home)
-            postings = current_postings(self._archive_id, home, digest)
-            if postings is not None:
+            digest = self._corpus.postings.get(home, NO_BLOCKS)
+            if (postings := current_postings(self._archive_id, home, digest)) is not None:
                 by_lexeme = np.bincount(postings.occurrences(lexemes).words, minlength=len(lexemes))
-                counts.update({lexemes[at]: int(by_lexeme[at]) for at in np.flatnonzero(by_lexeme).tolist()})
-        parameters = {"owner": self._archive_id, "lexemes": lexemes}
-        counts.update(dict(PendingQuery(load_sql("search.retrieval", "unpacked_lexemes"), parameters).rows()))
-        return counts
+                occurring.update(dict(zip(lexemes, by_lexeme.tolist(), strict=True)))
+        counts: dict[str, dict[str, int]] = {}
+        for form, lexeme, _ in rows:
+            if occurring[lexeme]:
+                counts.setdefault(form, {})[lexeme] = occurring[lexeme]
+        return counts, {word for (word,) in stop_words}

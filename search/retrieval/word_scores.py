@@ -6,7 +6,7 @@ items times all terms. Source: docs/adr/0005-bm25-in-arrays.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,6 @@ K1, B = 1.5, 0.75
 NEIGHBOUR_SHARE = 0.5
 # ts_rank of a word that occurs n times is this sum over 1/i**2, scaled: each further occurrence adds less.
 RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
-
-T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +107,22 @@ def word_features(matched: WordCounts, weights: Scores, corpus: Corpus) -> tuple
     ranks = _summed(places, weight * rank, len(keys))
     matched_terms = np.zeros((len(weights), len(keys)), np.bool_)
     matched_terms.reshape(-1)[matched.terms * len(keys) + places] = True
+    is_adjacent = np.diff(keys) == 1
+    neighbour_ranks = np.zeros_like(ranks)
+    neighbour_ranks[1:] = ranks[:-1] * is_adjacent
+    neighbour_ranks[:-1] += ranks[1:] * is_adjacent
+    # The terms that each item, or its neighbours, contain.
+    terms_nearby = matched_terms.copy()
+    terms_nearby[:, 1:] |= matched_terms[:, :-1] & is_adjacent
+    terms_nearby[:, :-1] |= matched_terms[:, 1:] & is_adjacent
     total = max(float(weights.sum()), 1e-6)
     return keys, {
         Feature.BM25: bm25,
-        Feature.NEIGHBOUR_BM25: ranks + NEIGHBOUR_SHARE * sum(_shifted(keys, ranks)),
+        Feature.NEIGHBOUR_BM25: ranks + NEIGHBOUR_SHARE * neighbour_ranks,
         **_source_features(keys, places, matched, corpus),
         Feature.SOURCE_BEST_BM25: best_of_source(keys, bm25),
         Feature.COVERAGE: _summed(places, weight, len(keys)) / total,
-        Feature.NEIGHBOUR_COVERAGE: weights @ _terms_nearby(keys, matched_terms) / total,
+        Feature.NEIGHBOUR_COVERAGE: weights @ terms_nearby / total,
     }
 
 
@@ -143,24 +149,6 @@ def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> tuple[ItemKeys, Ints]:
     added_before: Ints = np.cumsum(is_preceded) + np.cumsum(is_followed) - is_followed
     wide = np.concatenate([keys, keys[is_preceded] - 1, keys[is_followed] + 1])
     return np.sort(wide, kind="stable"), np.arange(len(keys)) + added_before
-
-
-def _terms_nearby(keys: ItemKeys, matched_terms: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which terms (terms, n) each item, or its neighbours, contain."""
-    wide = matched_terms.copy()
-    adjacent = np.diff(keys) == 1
-    wide[:, 1:] |= matched_terms[:, :-1] & adjacent
-    wide[:, :-1] |= matched_terms[:, 1:] & adjacent
-    return wide
-
-
-def _shifted(keys: ItemKeys, values: NDArray[T]) -> tuple[NDArray[T], NDArray[T]]:
-    """Return the values (..., n) of the item before and of the item after, zero if there is none."""
-    before, after = np.zeros_like(values), np.zeros_like(values)
-    adjacent = np.diff(keys) == 1
-    before[..., 1:] = values[..., :-1] * adjacent
-    after[..., :-1] = values[..., 1:] * adjacent
-    return before, after
 
 
 def _source_features(keys: ItemKeys, places: Ints, matched: WordCounts, corpus: Corpus) -> dict[str, Scores]:

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.pages.search_box import SearchBox
 from search.pages.chips import Chip, chips_of, filters_in
+from search.pages.snippets import without_markup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ OPERATORS = (
     ("is:archived", _("archived conversations")),
     ("sort:date", _("newest first")),
     ('"', _('these words, exactly and in this order: "lock timeout"')),
-    ("-", _("without this word: -draft")),
+    ("-", _("without this word: -draft; alone, all without it")),
 )
 """What can be typed into the search box, with its meaning."""
 
@@ -52,6 +53,7 @@ def typed_operators() -> "Sequence[tuple[str, StrOrPromise]]":
 
 
 register.filter("filters_in", filters_in)
+register.filter("without_markup", without_markup)
 
 
 @register.simple_tag

@@ -54,28 +54,25 @@ class PassageSpan:
 
 def split_parts(parts: Iterable[ElementPart]) -> list[PassageSpan]:
     """Return the passages of one element, in order."""
-    return [PassageSpan(part.kind, part.index, start, end) for part in parts for start, end in _split_part(part)]
-
-
-def _split_part(part: ElementPart) -> Iterator[Span]:
-    text = part.text
-    if part.kind == "call":
-        yield from _trimmed(text, [(0, min(len(text), SENTENCE_CHARS))])
-    elif part.kind == "tool":
-        yield from _trimmed(text, _tool_output(text))
-    else:
-        # Merge neighbours while one of them is tiny and both together stay sentence-sized.
-        spans = _markdown(text)
-        merged: list[Span] = []
-        for start, end in spans:
-            if merged:
-                last_start, last_end = merged[-1]
-                tiny = _size(text, start, end) < TINY_CHARS or _size(text, last_start, last_end) < TINY_CHARS
-                if tiny and end - last_start <= SENTENCE_CHARS // 2:
-                    merged[-1] = (last_start, end)
-                    continue
-            merged.append((start, end))
-        yield from _trimmed(text, merged)
+    passages: list[PassageSpan] = []
+    for part in parts:
+        text, spans = part.text, list[Span]()
+        if part.kind == "call":
+            spans = [(0, min(len(text), SENTENCE_CHARS))]
+        elif part.kind == "tool":
+            spans = list(_tool_output(text))
+        else:
+            # Merge neighbours while one of them is tiny and both together stay sentence-sized.
+            for start, end in _markdown(text):
+                if spans:
+                    last_start, last_end = spans[-1]
+                    tiny = _size(text, start, end) < TINY_CHARS or _size(text, last_start, last_end) < TINY_CHARS
+                    if tiny and end - last_start <= SENTENCE_CHARS // 2:
+                        spans[-1] = (last_start, end)
+                        continue
+                spans.append((start, end))
+        passages += [PassageSpan(part.kind, part.index, start, end) for start, end in _trimmed(text, spans)]
+    return passages
 
 
 def _trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:

@@ -113,20 +113,13 @@ def _embedded_text(element: Element) -> str:
 def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
     """Yield (weights, text) of each part, and the speaker's name if the source gives one."""
     if element.name and element.parts:
-        yield _name_weight(element.parts), element.name
+        kinds = {part.kind for part in element.parts}
+        weight_in_turn = "A" if "user" in kinds else "B"
+        # Messages without a turn have a weight of their own.
+        yield WEIGHTS["outside"] if "outside" in kinds else weight_in_turn, element.name
     for part in element.parts:
         text = f"{part.label}\n{part.text}" if part.label else part.text
         yield WEIGHTS[part.kind], text
-
-
-def _name_weight(parts: Sequence[ElementPart]) -> str:
-    """Return the weight of a user's words if one speaks, otherwise of an assistant's.
-
-    Messages without a turn have a weight of their own.
-    """
-    if any(part.kind == "outside" for part in parts):
-        return WEIGHTS["outside"]
-    return "A" if any(part.kind == "user" for part in parts) else "B"
 
 
 def words_of_tools(texts: Sequence[str]) -> str:

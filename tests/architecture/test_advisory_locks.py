@@ -7,20 +7,20 @@ from pathlib import Path
 
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.sql import statements_of
+from tests.architecture.trees import ROOT, nodes_of, text_of
 
-ROOT = Path(__file__).resolve().parents[2]
 REGISTER = ROOT / "convmemory/core/postgres/locks.py"
 FOLDERS = ("benchmarks", "convmemory", "search", "memory", "summaries", "tests")
 LOCKING = re.compile(r"\bpg_(?:try_)?advisory_")
 LOCKING_OR_LOADING = re.compile(r"advisory_|load_sql")
 
 
-def sources(words: re.Pattern[str]) -> Iterator[tuple[str, ast.Module]]:
-    """Yield the modules that contain any of the words; to parse all of them takes seconds."""
+def sources(words: re.Pattern[str]) -> Iterator[tuple[str, tuple[ast.AST, ...]]]:
+    """Yield the nodes of modules that contain any of the words; to parse all modules takes seconds."""
     for folder in FOLDERS:
         for path in ROOT.glob(f"{folder}/**/*.py"):
-            if path not in (REGISTER, Path(__file__)) and words.search(text := path.read_text(encoding="utf-8")):
-                yield path.relative_to(ROOT).as_posix(), ast.parse(text)
+            if path not in (REGISTER, Path(__file__)) and words.search(text_of(path)):
+                yield path.relative_to(ROOT).as_posix(), nodes_of(path)
 
 
 def takes_a_lock(node: ast.AST) -> bool:
@@ -42,8 +42,8 @@ def in_any_writing(numbers: Iterable[int]) -> re.Pattern[str]:
 def test_functions_that_lock_take_number_from_register() -> None:
     locking = {
         f"{name}:{function.lineno}": function
-        for name, tree in sources(LOCKING_OR_LOADING)
-        for function in ast.walk(tree)
+        for name, nodes in sources(LOCKING_OR_LOADING)
+        for function in nodes
         if isinstance(function, ast.FunctionDef) and any(takes_a_lock(node) for node in ast.walk(function))
     }
     assert len(locking) > 5
@@ -55,17 +55,17 @@ def test_functions_that_lock_take_number_from_register() -> None:
 
 
 def test_locking_statements_are_inside_functions() -> None:
-    for name, tree in sources(LOCKING_OR_LOADING):
-        inside = {id(node) for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
-        assert not [node for node in ast.walk(tree) if takes_a_lock(node) and id(node) not in inside], name
+    for name, nodes in sources(LOCKING_OR_LOADING):
+        inside = {id(node) for each in nodes if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
+        assert not [node for node in nodes if takes_a_lock(node) and id(node) not in inside], name
 
 
 def test_numbers_of_locks_stand_in_register_alone() -> None:
     numbers = set(AdvisoryLock) - {AdvisoryLock.VECTORS}  # a million is a number of much else
     found = {
         name
-        for name, tree in sources(in_any_writing(numbers))
-        for node in ast.walk(tree)
+        for name, nodes in sources(in_any_writing(numbers))
+        for node in nodes
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value in numbers
     }
     assert found == set()

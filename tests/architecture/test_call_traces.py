@@ -27,21 +27,19 @@ pytestmark = pytest.mark.django_db
 SEARCH = steps_of("A query, from route to answer")
 MESSAGE = steps_of("A message, from importer to stored passage")
 RERANKING = "search/ranking/reranking"
-LAST_SENT, READ_FIRST = "search/retrieval/dense", "search/retrieval/lexical"
-FIRST_OF_PASS, LAST_OF_PASS = "search/retrieval/prepared", "search/ranking/exchanges"
+PREPARED, RETRIEVED, RANKED = "search/retrieval/prepared", "search/retrieval/lexical", "search/ranking/exchanges"
 
 
 def in_order(steps: dict[str, str]) -> list[str]:
     return list(dict.fromkeys(steps.values()))
 
 
-def search_way(*, passes: int, is_reranked: bool = False) -> list[str]:
-    """The steps of the table; retrievers are read once all were sent, and candidates are looked for in some passes."""
-    table = [step for step in in_order(SEARCH) if is_reranked or step != RERANKING]
-    sent = table.index(LAST_SENT) + 1
-    steps = [*table[:sent], READ_FIRST, *table[sent:]]
-    start, end = steps.index(FIRST_OF_PASS), steps.index(LAST_OF_PASS) + 1
-    return [*steps[:start], *steps[start:end] * passes, *steps[end:]]
+def search_way(*, twice_from: str = "", is_reranked: bool = False) -> list[str]:
+    """The steps of the table; candidates are looked for in a second pass, if one begins with a step."""
+    steps = [step for step in in_order(SEARCH) if is_reranked or step != RERANKING]
+    end = steps.index(RANKED) + 1
+    start = steps.index(twice_from) if twice_from else end
+    return [*steps[:end], *steps[start:end], *steps[end:]]
 
 
 def search_trace(owner: User, query: str) -> CallTrace:
@@ -64,11 +62,11 @@ def searcher(owner: User) -> User:
 
 @pytest.mark.parametrize("query", ["where does the cat sleep", "where did the cat sleep in January 2026"])
 def test_search_takes_each_documented_step_once(searcher: User, query: str) -> None:
-    assert search_trace(searcher, query).steps == search_way(passes=1)
+    assert search_trace(searcher, query).steps == search_way()
 
 
 def test_search_with_reranker_takes_its_step_last(searcher: User, settings: Settings) -> None:
-    way = search_way(passes=1, is_reranked=True)
+    way = search_way(is_reranked=True)
     with running_reranker() as server:
         settings.RERANK_URL, settings.RERANK_API_KEY = server.url, server.key
         steps = search_trace(searcher, "where does the cat sleep").steps
@@ -77,11 +75,12 @@ def test_search_with_reranker_takes_its_step_last(searcher: User, settings: Sett
 
 
 def test_query_with_operators_is_searched_again_without_them(searcher: User) -> None:
-    assert search_trace(searcher, '"the cat" sleep -horse').steps == search_way(passes=2)
+    assert search_trace(searcher, '"the cat" sleep -horse').steps == search_way(twice_from=RETRIEVED)
 
 
 def test_event_in_query_takes_extra_pass_to_date_it(searcher: User) -> None:
-    assert search_trace(searcher, "what was said before the cat slept in the attic").steps == search_way(passes=2)
+    steps = search_trace(searcher, "what was said before the cat slept in the attic").steps
+    assert steps == search_way(twice_from=PREPARED)
 
 
 def test_search_has_at_most_twelve_steps_and_page_names_all_that_it_touches(searcher: User) -> None:

@@ -10,7 +10,9 @@ from django.urls import URLPattern, get_resolver
 from tests.pictures.pages import shots_of
 
 ROOT = Path(__file__).resolve().parents[2]
-IDS = dict.fromkeys(("coding", "reading", "edits", "document", "import", "chat", "embedding", "space", "joining"), 1)
+IDS = dict.fromkeys(
+    ("coding", "reading", "edits", "document", "import", "chat", "embedding", "space", "joining", "shared"), 1
+)
 WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's picture shows
     "space-choices",  # in the rail
     "filter-choices", "hits-in", "saved-searches", "index-progress", "preview-section", "preview-turn", "key-use",
@@ -18,7 +20,7 @@ WITHOUT = {  # parts of pages, files, answers to forms, and pages that another's
     "fetch-archive", "metrics", "send", "part", "reply", "summary", "agent-documents", "start-chat", "logout",
     "check-endpoint", "check-new-endpoint", "delete-document", "hidden-keys", "events", "agent",
     "outline", "palette", "edit-question", "render-text",
-    "shared", "article",  # as an exported conversation
+    "article",  # as a shared conversation
     "client", "conversation-file",  # files
     "choose-space", "answer-invitation",  # lead to the home page, and to the spaces
     "choose-password", "invitation", "reset-password",  # as the sign-in; opened by a link

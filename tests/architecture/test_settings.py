@@ -9,8 +9,8 @@ from django.conf import settings
 from convmemory.core import conf
 from convmemory.core.config import Config, declared, documented
 from convmemory.core.setting_kinds import Computed
+from tests.architecture.trees import ROOT, nodes_with
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("convmemory", "search", "memory", "summaries")
 SOURCES = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py")]
 READERS = {
@@ -20,19 +20,18 @@ READERS = {
 
 
 def imports_settings(path: Path) -> bool:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     return any(
         isinstance(node, ast.ImportFrom)
         and (
             (node.module == "django.conf" and "settings" in {alias.name for alias in node.names})
             or (node.module == "convmemory" and "settings" in {alias.name for alias in node.names})
         )
-        for node in ast.walk(tree)
+        for node in nodes_with(path, "settings")
     )
 
 
 def names_of_settings(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_with(path, "settings"):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "settings":
             yield node.attr
 
@@ -51,7 +50,7 @@ def test_variables_are_read_by_declarations_alone() -> None:
     callers = {
         path.relative_to(ROOT).as_posix()
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_with(path, *names)
         if isinstance(node, ast.Attribute) and node.attr in names
     }
     assert callers == {"convmemory/core/config.py", "convmemory/core/setting_kinds.py"}

@@ -2,12 +2,12 @@
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import cache
 
 from convmemory.core.sql import FILE, statements_of
+from tests.architecture.trees import ROOT, nodes_of, nodes_with, text_of
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmarks/speeds", "convmemory", "search", "memory", "summaries")
 STATEMENT = re.compile(r"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\s")
 FRAGMENT = re.compile(r"\s*(?:EXISTS|NOT EXISTS|AND|OR|JOIN|WHERE|CASE)\s.*\b(?:SELECT|FROM)\s", re.DOTALL)
@@ -44,8 +44,7 @@ COMMANDS = {
 DEFINED_BY_THE_CATALOGUE = "convmemory/ops/groups/"  # every name in its commands is read from the database
 
 
-def texts(tree: ast.AST) -> Iterator[str]:
-    nodes = list(ast.walk(tree))
+def texts(nodes: Sequence[ast.AST]) -> Iterator[str]:
     formatted = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     pieces = {id(part) for node in formatted for part in node.values}
     for text in formatted:
@@ -55,18 +54,17 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def texts_by_file() -> Iterator[tuple[str, list[str]]]:
-    for folder in FOLDERS:
-        for path in ROOT.glob(f"{folder}/**/*.py"):
-            name = path.relative_to(ROOT).as_posix()
-            if "/migrations/" not in name and name not in CLIENT:
-                yield name, list(texts(ast.parse(path.read_text(encoding="utf-8"))))
+@cache
+def texts_by_file() -> dict[str, list[str]]:
+    paths = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py")]
+    names = {path.relative_to(ROOT).as_posix(): path for path in paths if "migrations" not in path.parts}
+    return {name: list(texts(nodes_of(path))) for name, path in names.items() if name not in CLIENT}
 
 
 def test_no_statement_stands_in_code() -> None:
     found = {
         name: inline
-        for name, all_texts in texts_by_file()
+        for name, all_texts in texts_by_file().items()
         if (inline := [text for text in all_texts if STATEMENT.match(text) or FRAGMENT.match(text)])
     }
     assert not found
@@ -75,7 +73,7 @@ def test_no_statement_stands_in_code() -> None:
 def test_inline_sql_commands_are_registered_and_define_nothing() -> None:
     found = {
         name: inline
-        for name, all_texts in texts_by_file()
+        for name, all_texts in texts_by_file().items()
         if not name.startswith(DEFINED_BY_THE_CATALOGUE)
         and (inline := [text for text in all_texts if COMMAND.match(text)])
     }
@@ -108,7 +106,7 @@ def test_every_statement_stands_in_file_of_its_package() -> None:
 
 
 def test_every_named_statement_says_what_it_answers_and_is_used() -> None:
-    code = "".join(path.read_text(encoding="utf-8") for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py"))
+    code = "".join(text_of(path) for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py"))
     for (package, name), text in statements().items():
         assert text.startswith("-- "), (package, name)
         assert f'"{name}"' in code, (package, name)
@@ -119,7 +117,7 @@ def test_every_statement_that_code_names_exists() -> None:
         tuple(argument.value for argument in node.args if isinstance(argument, ast.Constant))
         for folder in FOLDERS
         for path in ROOT.glob(f"{folder}/**/*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_with(path, "load_sql")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_sql"
     }
     assert {names for names in asked if len(names) == 2} - statements().keys() == set()

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ def complaints_of(program: str, *arguments: str) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def documents(path: Path) -> Iterator[dict[str, Any]]:
-    yield from yaml.safe_load_all(path.read_text(encoding="utf-8"))
+@cache
+def documents(path: Path) -> tuple[dict[str, Any], ...]:
+    return tuple(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import compress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,8 +21,12 @@ from tests.support.tiny_bert import open_small_model, write_tiny_bert
 TEXTS = ["The cat sat on the mat.", "mats", "Why?", "the cat, the mat, the cat: a, b and c", "Ünïcödé 你好 😀", "cat"]
 
 
-@pytest.fixture(params=["default model", "tiny model", *SHAPES, "openai endpoint", "endpoint with tokens of a folder"])
-def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedder]:
+@pytest.fixture(
+    params=["default model", "tiny model", *SHAPES, "openai endpoint", "endpoint with tokens of a folder"],
+    scope="module",
+)
+def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
+    tmp_path = tmp_path_factory.mktemp("models")
     if request.param == "default model":
         yield open_local(EmbeddingOptions.from_settings())
     elif request.param == "tiny model":

@@ -36,17 +36,21 @@ FILES = sorted(
 )
 FOREIGN_VALUES: tuple[Any, ...] = ({}, [[{}]], float("inf"), 10**30, "\ud800")
 EVERY_FOREIGN_VALUE = "EVERY_FOREIGN_VALUE" in os.environ
+SEEDS = 10 if EVERY_FOREIGN_VALUE else 2
 UNKNOWN = {"type": "from-the-future", "payload": {"type": "unheard-of"}, "mystery": [1, {"a": None}]}
+
+
+def name_of_format(path: Path) -> str:
+    return path.relative_to(FIXTURES).parts[0]
+
+
+FIRST_FILES = FILES if EVERY_FOREIGN_VALUE else list({name_of_format(path): path for path in reversed(FILES)}.values())
 
 
 @pytest.fixture(params=FILES, ids=lambda path: "/".join(path.relative_to(FIXTURES).parts)[-60:])
 def original(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     return path
-
-
-def name_of_format(path: Path) -> str:
-    return path.relative_to(FIXTURES).parts[0]
 
 
 def keys_of(path: Path, *, former: bool = False) -> dict[str, list[str]]:
@@ -112,38 +116,31 @@ def test_reading_twice_finds_same_names(original: Path) -> None:
         assert len(set(keys)) == len(keys)
 
 
-def test_truncated_file_yields_its_beginning_or_reason(
-    original: Path, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_truncated_file_yields_its_beginning_or_reason(original: Path, tmp_path: Path) -> None:
     data = original.read_bytes()
     whole = keys_of(copied(original, tmp_path, data), former=True)
     for tenth in range(10):
-        with subtests.test(tenth=tenth):
-            beginning = keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
-            if original.suffix == ".jsonl":
-                for name, keys in beginning.items():
-                    # What was queued may be sent further on, and then has the key of that message.
-                    if not keys:
-                        continue  # a header alone is not stored
-                    sent, of_whole = (
-                        [key for key in some if not key.startswith("queue:")] for some in (keys, whole[name])
-                    )
-                    assert sent == of_whole[: len(sent)]
+        beginning = keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
+        if original.suffix == ".jsonl":
+            for name, keys in beginning.items():
+                # What was queued may be sent further on, and then has the key of that message.
+                if not keys:
+                    continue  # a header alone is not stored
+                sent, of_whole = ([key for key in some if not key.startswith("queue:")] for some in (keys, whole[name]))
+                assert sent == of_whole[: len(sent)], tenth
 
 
-def test_flipped_bits_are_read_or_refused(original: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for seed in range(5):
+def test_flipped_bits_are_read_or_refused(original: Path, tmp_path: Path) -> None:
+    for seed in range(SEEDS):
         data, dice = bytearray(original.read_bytes()), random.Random(seed)
         for _ in range(1 + seed * 4):
             data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-        with subtests.test(seed=seed):
-            keys_of(copied(original, tmp_path, bytes(data)))
+        keys_of(copied(original, tmp_path, bytes(data)))
 
 
-def test_shuffled_entries_are_read_or_refused(original: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for seed in range(3):
-        with subtests.test(seed=seed):
-            keys_of(copied(original, tmp_path, changed(original, random.Random(seed).shuffle)))
+def test_shuffled_entries_are_read_or_refused(original: Path, tmp_path: Path) -> None:
+    for seed in range(SEEDS):
+        keys_of(copied(original, tmp_path, changed(original, random.Random(seed).shuffle)))
 
 
 def test_repeated_entries_add_nothing(original: Path, tmp_path: Path) -> None:
@@ -228,6 +225,7 @@ def changed(original: Path, change: Callable[[list[Any]], None]) -> bytes:
     return original.read_bytes()
 
 
+@pytest.mark.parametrize("original", FIRST_FILES, ids=name_of_format, indirect=True)
 def test_given_format_reads_or_refuses_any_file(original: Path) -> None:
     for importer in IMPORTERS.values():
         for found in Walk(format=importer.name).over([original]):

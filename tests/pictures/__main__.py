@@ -1,13 +1,13 @@
 """Takes the pictures: starts the product on a scratch folder, fills it, drives Chromium over it.
 
 `--only NAME ...` takes some pages alone (`readme`: those of README.md), `--whole FOLDER` also keeps each picture by
-itself, in full size.
+itself, in full size. `--archive FOLDER` keeps the filled and indexed archive there, and the next run starts from it.
 """
 
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.surfaces.browser import ARGUMENTS, SETTLED, chromium_path
 
 IMAGES, PAGES = ROOT / "docs/images", ROOT / "docs/images/pages"
 SAMPLES = ROOT / "convmemory/conversations/samples"
-READY_S = 600
+STANDSTILL_S = 300  # without one more conversation imported or one more item embedded
 CALLBACK = "http://localhost:9999/callback"
 README_SIZE: ViewportSize = {"width": 1280, "height": 800}
 README = "readme"
@@ -50,16 +50,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.pictures", description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--whole", type=Path, metavar="FOLDER")
+    parser.add_argument("--archive", type=Path, metavar="FOLDER")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="convmemory-pictures-") as name, running_chat_server() as endpoint:
+        folder = given.archive or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         model = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "llama3.1:8b"}
-        endpoint.scripts.append(says(ANSWER))
-        with running_installation(Path(name), {**model, "SAMPLES": "1", "LOG_LEVEL": "WARNING"}) as installation:
-            ids = fill(installation)
+        with running_installation(folder, {**model, "SAMPLES": "1", "LOG_LEVEL": "WARNING"}) as installation:
+            filled = folder / "ids.json"
+            ids = json.loads(filled.read_text()) if filled.exists() else fill(installation)
             with chromium() as browser:
                 visitors = {who: signed_in(browser, installation, who) for who in (OWNER, NEWCOMER)}
                 visitors[""] = browser.new_context(base_url=installation.address)
-                ids["chat"] = chat(visitors[OWNER].new_page())
+                if "chat" not in ids:
+                    endpoint.scripts.append(says(ANSWER))
+                    ids["chat"] = chat(visitors[OWNER].new_page())
+                    filled.write_text(json.dumps(ids))
                 shots = [
                     shot
                     for shot in shots_of(ids, consent_address(installation))
@@ -96,7 +102,7 @@ def fill(installation: Installation) -> dict[str, int | str]:
         trust_env=False,
         timeout=90,  # the route of imports waits for 60
     ) as api:
-        wait_until(lambda: has_all_samples(api), "the samples", READY_S)
+        wait_for_all(lambda: samples_left(api), "another sample conversation")
         ids: dict[str, int | str] = json.loads(in_django(installation, "prepare").splitlines()[-1])
         ids["document"] = api.post("/documents", files={"file": ("bike-counters.md", GUIDE.encode())}).json()["id"]
         lines = "\n".join(json.dumps(message) for message in SESSION).encode()
@@ -108,7 +114,9 @@ def fill(installation: Installation) -> dict[str, int | str]:
             gone = api.post("/conversations", json={"title": title, "messages": said}).json()["id"]
             api.delete(f"/conversations/{gone}").raise_for_status()
         api.post(f"/conversations/{ids['coding']}/summaries", json={"method": "extractive"}).raise_for_status()
-        wait_until(lambda: not api.get("/index/status").json()["pending"], "an index that is complete", READY_S)
+        link = api.post(f"/conversations/{ids['reading']}/share_links", json={"audience": "people"}).json()
+        ids["shared"] = link["url"].rpartition("/")[2]
+        wait_for_all(lambda: api.get("/index/status").json()["pending"], "another embedded item")
     ids |= json.loads(in_django(installation, "complete").splitlines()[-1])
     return ids
 
@@ -126,10 +134,16 @@ def consent_address(installation: Installation) -> str:
     return f"/authorize?{urlencode(asked)}"
 
 
-def has_all_samples(api: httpx2.Client) -> bool:
-    """Return whether the worker has imported all of the sample conversations; it does one after the other."""
-    there = api.get("/conversations", params={"limit": 100}).json()["results"]
-    return len(there) >= len(list(SAMPLES.glob("*.json")))
+def samples_left(api: httpx2.Client) -> int:
+    """Return how many of the sample conversations the worker still has to import."""
+    imported = api.get("/conversations", params={"limit": 100}).json()["results"]
+    return len(list(SAMPLES.glob("*.json"))) - len(imported)
+
+
+def wait_for_all(left: Callable[[], int], what: str) -> None:
+    """Wait until nothing is left, as long as it becomes less: how fast it does depends on what else runs."""
+    while (before := left()) > 0:
+        wait_until(lambda: left() < before, what, STANDSTILL_S)
 
 
 def in_django(installation: Installation, function: str) -> str:
@@ -171,8 +185,9 @@ def pictures(
         for width, height in SIZES:
             page.set_viewport_size({"width": width, "height": height})
             page.emulate_media(color_scheme="light", reduced_motion="reduce")
-            page.goto(shot.address)
-            page.evaluate(SETTLED)
+            answer = page.goto(shot.address)
+            if answer and "sandbox" not in answer.headers.get("content-security-policy", ""):
+                page.evaluate(SETTLED)  # where a policy allows no script, no timer that it waits for would fire
             shot.steps(page)
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

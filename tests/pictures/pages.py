@@ -109,6 +109,7 @@ def shots_of(ids: Mapping[str, int | str], consent: str = "/authorize") -> list[
         Shot("trash", "Trash", "/trash"),
         Shot("retention-rules", "Rules for old conversations", "/trash/rules"),
         Shot("share", "Sharing a conversation", f"{reading}/share"),
+        Shot("shared", "A shared conversation", f"/shared/{ids['shared']}"),
         Shot("move", "Moving a conversation to a space", f"/move?conversation={ids['reading']}"),
         Shot("new-chat", "A new chat", "/chat"),
         Shot("chat", "A chat", f"/conversations/{ids['chat']}"),

@@ -314,10 +314,12 @@ def is_deferred_script(url: str) -> bool:
 
 @contextmanager
 def held(page: Page, wanted: Callable[[str], bool]) -> Iterator[list[Route]]:
-    """Requests to the addresses that are wanted wait until the block ends."""
+    """Requests to the addresses that are wanted wait until the block ends. One that comes as it ends does not."""
     waiting: list[Route] = []
-    page.route(wanted, lambda route: waiting.append(route))
+    take: Callable[[Route], None] = waiting.append
+    page.route(wanted, lambda route: take(route))
     yield waiting
+    take = Route.continue_
     for route in waiting:
         route.continue_()
     page.unroute(wanted)

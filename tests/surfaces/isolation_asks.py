@@ -40,6 +40,7 @@ class Ask:
     document: int
     mode: str
     event: int
+    hidden_key: int
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -78,7 +79,8 @@ def draw_ask(town: Town, random: Random, tools: Iterable[str], is_own: bool | No
         link_id=victim.link_id,
         document=random.choice(victim.documents),
         mode=random.choice(["hybrid", "semantic", "full_text"]),
-        event=random.choice(victim.events),
+        event=victim.events[0],  # the last ones are in the trash
+        hidden_key=random.choice(victim.hidden_keys),
     )
     for tool in sorted(set(tools)):
         ask.arguments[tool] = _draw_arguments(random, ask, tool)

@@ -12,6 +12,7 @@ import mcp_types as types
 from django.test import Client
 
 from convmemory.accounts.models import SpaceInvitation
+from convmemory.conversations.messages.hidden_keys import keys_of
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.retention.models import RetentionRule
 from convmemory.tools.registry import run_tool, tool_definitions
@@ -23,8 +24,7 @@ TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events by words", "GET index status", "GET memory stats", "POST memory embed",
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
-    "page sessions", "POST stop", "page running", "page progress", "page document page",
-    "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
+    "page sessions", "POST stop", "page running", "page progress", "page document page", "page document picture",
     "page spaces", "page one space", "POST own role", "POST moves", "POST another's invitation",
     "page picture", "page library by tool", "page data", "page key use", "page key revoke", "POST check endpoint",
     "GET retention preview", "GET spaces", "page saved searches",
@@ -270,6 +270,18 @@ def _in_space(ask: Ask, path: str, **query: Any) -> Answer:
         browser.post("/spaces/use")
 
 
+def _keys(ask: Ask) -> Answer:
+    """The keys of a conversation without the look-up of the conversation, which refuses another's before."""
+    return 200, repr(keys_of(caller=ask.caller.acting, conversation_id=ask.conversation)).encode()
+
+
+def _similar(ask: Ask) -> Answer:
+    """Asks for events like another's on the page of the caller's own conversation."""
+    status, body = _page(ask, f"/conversations/{ask.caller.conversations[0]}/events", similar=ask.event)
+    assert ask.victim is ask.caller or status == 404, status
+    return status, body
+
+
 def _undo(ask: Ask, path: str) -> Answer:
     """Tries to undo another's import; of the caller's own it only asks."""
     if ask.victim is ask.caller:
@@ -343,11 +355,15 @@ ROUTES: dict[str, Surface] = {
         ask, "GET", f"/conversations/{ask.conversation}/context", agent_id=ask.agent_id
     ),
     "GET hidden keys": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/hidden_keys"),
-    "POST reveal": lambda _, ask: _api(ask, "POST", f"/hidden_keys/{ask.message}/reveal"),
+    "hidden keys of a conversation": lambda _, ask: _keys(ask),
+    "POST reveal": lambda _, ask: _api(ask, "POST", f"/hidden_keys/{ask.hidden_key}/reveal"),
+    "page revealed key": lambda _, ask: _post(
+        ask, f"/conversations/{ask.caller.conversations[0]}/keys", key=ask.hidden_key
+    ),
     "page hidden keys": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/keys"),
     "GET events": lambda _, ask: _api(ask, "GET", "/events", conversation_id=ask.conversation),
     "GET events by words": lambda _, ask: _api(ask, "GET", "/events", query=ask.question),
-    "page similar events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", similar=ask.event),
+    "page similar events": lambda _, ask: _similar(ask),
     "page article": lambda _, ask: _file(ask, f"/conversations/{ask.conversation}/article"),
     "page events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", q=ask.question),
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),

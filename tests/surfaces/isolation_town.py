@@ -29,9 +29,10 @@ from convmemory.conversations.messages.drafts import EventDraft, MessageDraft
 from convmemory.conversations.messages.event_log import add_events
 from convmemory.conversations.messages.ingest import delete_conversation
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
-from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.models import Conversation, Event, HiddenKey, Message
 from convmemory.conversations.sharing import create_link
 from convmemory.core.acting import in_archive_of
+from convmemory.core.encryption import encrypt
 from convmemory.core.marks import Mark
 from convmemory.documents.library import attach, delete_document
 from convmemory.documents.storage import document_storage
@@ -92,6 +93,7 @@ class Person:
     documents: list[int] = field(default_factory=list)
     archives: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
+    hidden_keys: list[int] = field(default_factory=list)
     roles: dict[int, str] = field(default_factory=dict)
     invited: frozenset[int] = frozenset()
 
@@ -196,6 +198,7 @@ def _fill(draw: random.Random, person: Person, words: str) -> None:
         person.conversations.append(made.pk)
         _talk(person, made, words)
         _log(person, made, words)
+        _hide_key(person, made, words)
     link, person.link_token = create_link(
         caller=person.acting, conversation_id=person.conversations[0], turn=None, days=1, audience="people"
     )
@@ -283,6 +286,15 @@ def _log(person: Person, conversation: Conversation, words: str) -> None:
     add_events(conversation, failed)
     rows = Event.objects.filter(archive_id=person.user.pk, conversation=conversation)
     person.events += rows.values_list("pk", flat=True)
+
+
+def _hide_key(person: Person, conversation: Conversation, words: str) -> None:
+    """Store a key of the first message, whose kind is the words, too, as lists show nothing else of it."""
+    key = HiddenKey.objects.create(
+        archive_id=person.user.pk, message=conversation.messages.order_by("position")[0], number=1, kind=words,
+        value_encrypted=encrypt(words),
+    )  # fmt: skip
+    person.hidden_keys.append(key.pk)
 
 
 def _pair(draw: random.Random, words: str) -> tuple[str, str]:

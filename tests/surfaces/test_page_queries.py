@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from convmemory.accounts.callers import Caller
 from convmemory.accounts.keys import create_key
+from convmemory.accounts.spaces import create_space
 from convmemory.chat.agents import create_agent
 from convmemory.conversations import curating
 from convmemory.conversations.importing.links import link_children
@@ -18,6 +19,7 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import EXTRACTED_TITLE, Conversation, FileEdit, Import
 from convmemory.conversations.statistics import count_changed
+from convmemory.core.acting import in_archive_of
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.support.documents import GUIDE, indexed, upload
@@ -92,10 +94,12 @@ def test_page_costs_same_for_one_and_for_many(owner: User) -> None:
 
 
 WALK = {
-    "/": 14, "/search?q=deadlock": 24, "/library": 12, "/documents": 8, "/statistics": 9, "/files": 5,
+    "/": 14, "/library": 12, "/documents": 8, "/statistics": 9, "/files": 5,
     "/files?project={project}": 8, "/files/one?project={project}&path={path}": 12,
     "/documents/{document}": 8, "/conversations/{conversation}": 14, "/conversations/{conversation}?turn=0": 14,
     "/conversations/{conversation}?turn=0&show=questions": 14, "/conversations/{child}?turn=0": 14,
+    "/search?q=deadlock": 11, "/search?q=Why+does+this+happen+with+deadlock%3F": 12, "/search?q=xyzzyqwvutm": 14,
+    "/search?q=deadlock+has:code+after:2020+-amber": 12, "/search?q=deadlock+-amber": 13, "/search?q=is:starred": 8,
 }  # fmt: skip
 """Pages, in the order in which a person comes from one to the next, and the most statements of each."""
 
@@ -111,13 +115,21 @@ def test_pages_of_ten_years_send_few_statements(owner: User) -> None:
     child = make_conversation(owner, worked_turn(1), source="made-up", parent_source_id=worked.source_id)
     link_children(caller=Caller.of(owner))
     Conversation.objects.filter(pk__in=[worked.pk, child.pk]).update(title_version=EXTRACTED_TITLE)
-    index_conversation(conversation_id=worked.pk)
+    for number in Conversation.objects.filter(archive_id=owner.pk).values_list("pk", flat=True):
+        index_conversation(conversation_id=number)
     while count_changed(archive_id=owner.pk):
         pass
     names = {
         "path": quote(FileEdit.objects.filter(conversation=worked).values_list("path", flat=True)[0]),
         "project": quote(worked.project), "conversation": worked.pk, "child": child.pk,
-        "document": upload(owner, GUIDE, "guide.md").pk,
+        "document": indexed(upload(owner, GUIDE, "guide.md")).pk,
     }  # fmt: skip
     counts = {address: queries_of(client, address.format(**names)) for address in WALK}
     assert {address: count for address, count in counts.items() if count > WALK[address]} == {}
+    for name in ("Boats", "Bikes"):
+        space = create_space(person=owner, name=name)
+        shared = make_conversation(space, exchange((f"deadlock of the {name}?", "Yes.")))
+        with in_archive_of(space.pk):
+            index_conversation(conversation_id=shared.pk)
+    # Each archive is searched by itself, by five statements.
+    assert queries_of(client, "/search?q=deadlock") <= WALK["/search?q=deadlock"] + 2 * 5

@@ -43,6 +43,17 @@ def test_new_user_sees_drop_zone_and_sources_of_files(owner: User, client: Clien
     assert "secret" not in page
 
 
+def test_statistics_name_no_tokens_before_they_are_counted(owner: User, client: Client) -> None:
+    make_conversation(owner, exchange(("first", "one " * 80)))
+    page = flat(client.get("/statistics").content.decode())
+    assert "tokens (estimate)</dt><dd>…</dd>" in page
+    assert "1 conversation changed and is still being counted." in page
+    assert "Tokens by month" not in page
+    while count_changed(archive_id=owner.pk):
+        pass
+    assert re.search(r"tokens \(estimate\)</dt><dd>[1-9]", flat(client.get("/statistics").content.decode()))
+
+
 def test_home_shows_where_to_go_on_and_whether_all_is_found(owner: User, client: Client) -> None:
     one = make_conversation(
         owner, exchange(("first", "1"), ("second", "2")), title="The <oven>", agent="codex", project="/src/mill"

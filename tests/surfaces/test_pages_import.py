@@ -59,6 +59,7 @@ def test_upload_is_stored_and_reported(client: Client, owner: User) -> None:
     assert Conversation.objects.get().archive_id == owner.pk
     again = upload(client, SimpleUploadedFile("session.jsonl", LINES))
     assert "0 new, 0 updated, 2 unchanged" in again
+    assert "nothing new: all of it was here" in again
 
 
 def test_several_files_and_archives_are_each_reported(client: Client) -> None:
@@ -87,6 +88,8 @@ def test_unreadable_files_are_reported_and_others_imported(client: Client) -> No
         SimpleUploadedFile("picture.png", b"\x89PNG\r\n\x1a\n"), SimpleUploadedFile("empty.jsonl", b""),
     )  # fmt: skip
     assert "broken.zip: a damaged archive" in text
+    assert "the file is empty" in text
+    assert "cut off" not in text
     assert text.count('class="report import is-failed"') == 3
     assert "1 conversation, 1 turn" in text
     assert Conversation.objects.count() == 1

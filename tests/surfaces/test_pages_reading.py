@@ -16,6 +16,7 @@ from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.support.markup import flat
@@ -118,6 +119,16 @@ def test_questions_are_shown_with_outcomes_alone(owner: User, page: Page) -> Non
     assert "I look." in page(f"{path}?show=nonsense")
     long = make_conversation(owner, exchange(*[(f"q{number}", "a") for number in range(60)]))
     assert "&amp;show=questions" in page(f"/conversations/{long.pk}?show=questions")
+
+
+def test_conclusions_are_shown_without_markdown(owner: User, page: Page) -> None:
+    concludes = assistant_says("The cause was **the lock**: `refund.py` takes it twice now.")
+    made = make_conversation(owner, [user_says("Why the deadlock?"), concludes], title="Deadlock")
+    plain = "The cause was the lock: refund.py takes it twice now."
+    assert outcomes_in(page(f"{made.get_absolute_url()}?show=questions")) == [f"Outcome: {plain}"]
+    while count_changed(archive_id=owner.pk):
+        pass
+    assert plain in page("/search?after=2026-01-01")
 
 
 def test_questions_of_long_turns_are_next_to_each_other(owner: User, page: Page) -> None:

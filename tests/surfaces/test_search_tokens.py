@@ -79,9 +79,12 @@ def test_space_is_named_and_unknown_one_is_refused(pages: Client, owner: User) -
         text = pages.get("/search", {"q": words + "space:boat"}).content.decode()
         assert "Sailing" in text
         assert "Plain bread" not in text
+    create_space(person=owner, name='The "old" boat')
+    for words in ('space:"the old"', 'space:"The old boat"', 'space:the"old"boat'):
+        assert "Plain bread" not in pages.get("/search", {"q": words}).content.decode()
     create_space(person=make_user("other"), name="Secret club")
     refused = pages.get("/search", {"q": "rye space:secret"}).content.decode()
-    assert "You read no space “secret” here. Spaces: Boat house." in refused
+    assert "You read no space “secret” here. Spaces: Boat house, The &quot;old&quot; boat." in refused
 
 
 def test_impossible_value_is_named_with_the_possible_ones(pages: Client) -> None:

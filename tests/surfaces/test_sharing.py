@@ -262,6 +262,16 @@ def test_token_with_another_conversation_shows_only_its_own(owner: User, teapot:
 
 
 @pytest.mark.django_db
+def test_link_ends_after_default_unless_form_says_never(owner: User, teapot: Conversation) -> None:
+    address = f"/conversations/{teapot.pk}/share"
+    ends = []
+    for form in ({}, {"expires": "1"}, {"expires": ""}):
+        assert signed_in(owner).post(address, form).status_code == 302
+        ends.append(ShareLink.objects.latest("pk").expires_at)
+    assert [end and round((end - timezone.now()) / timedelta(days=1)) for end in ends] == [7, 1, None]
+
+
+@pytest.mark.django_db
 def test_server_limits_audience_and_days_of_links(owner: User, teapot: Conversation, settings: Settings) -> None:
     def refused(**body: Any) -> str:
         return problem_of(Api(owner).send("POST", f"/conversations/{teapot.pk}/share_links", body), 422)

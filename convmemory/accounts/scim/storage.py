@@ -108,21 +108,45 @@ class DirectoryStorage(ScimStorage):
 
     def create(self, resource_type: ResourceType, resource: Resource[Any]) -> Resource[Any]:
         if isinstance(resource, User):
-            made = self._create_user(resource)
-        else:
-            assert isinstance(resource, Group)
-            made = self._create_group(resource)
-        return self.get(resource_type, str(made))
+            account = self._removed(resource) or self._of_identity_provider(resource)
+            if account is None:
+                person, account = auth.User(), ProvisionedAccount(was_made=True)
+                person.set_unusable_password()
+            else:
+                person = account.person
+            person.is_active = resource.active is not False
+            self._save_user(person, account, resource)
+            self._record(Action.MADE, f"user {person.pk}", about=person.pk)
+            return self.get(resource_type, str(person.pk))
+        assert isinstance(resource, Group)
+        group = auth.Group()
+        self._save_group(group, ProvisionedGroup(), resource)
+        self._record(Action.MADE, f"group {group.pk}")
+        change_members(group=group, join=self._members(resource), by=self._by)
+        return self.get(resource_type, str(group.pk))
 
     def update(
         self, resource_type: ResourceType, resource: Resource[Any], *, expected_version: str | None = None
     ) -> Resource[Any]:
         row = self._found(self._rows(resource_type), resource_type, resource.id or "")
         if isinstance(resource, User):
-            self._update_user(row, resource)
+            was_active = row.is_active
+            row.is_active = resource.active is not False
+            self._save_user(row, getattr(row, "provisioned", None) or ProvisionedAccount(), resource)
+            if was_active and not row.is_active:
+                end_access(user_id=row.pk)
+                self._record(Action.REVOKED, f"user {row.pk} (deactivated)", about=row.pk)
+            elif row.is_active and not was_active:
+                self._record(Action.RESTORED, f"user {row.pk} (activated)", about=row.pk)
+            else:
+                self._record(Action.CHANGED, f"user {row.pk}", about=row.pk)
         else:
             assert isinstance(resource, Group)
-            self._update_group(row, resource)
+            provisioned, before = getattr(row, "provisioned", None), {person.pk for person in row.people}
+            self._save_group(row, provisioned or ProvisionedGroup(), resource)
+            self._record(Action.CHANGED, f"group {row.pk}")
+            now = self._members(resource)
+            change_members(group=row, join=now - before, leave=before - now, by=self._by)
         return self.get(resource_type, str(row.pk))
 
     def delete(self, resource_type: ResourceType, resource_id: str, *, expected_version: str | None = None) -> None:
@@ -150,18 +174,6 @@ class DirectoryStorage(ScimStorage):
             changed_at=Coalesce("provisioned__updated_at", "date_joined"), address=DIRECTORY_ADDRESS
         )
 
-    def _create_user(self, resource: User) -> int:
-        account = self._removed(resource) or self._of_identity_provider(resource)
-        if account is None:
-            row, account = auth.User(), ProvisionedAccount(was_made=True)
-            row.set_unusable_password()
-        else:
-            row = account.person
-        row.is_active = resource.active is not False
-        self._save_user(row, account, resource)
-        self._record(Action.MADE, f"user {row.pk}", about=row.pk)
-        return row.pk
-
     def _removed(self, resource: User) -> ProvisionedAccount | None:
         """Return the account that the directory deleted before, if it has the same name and the same externalId."""
         external_id, name = storable(resource.external_id or ""), storable(resource.user_name or "")
@@ -188,19 +200,6 @@ class DirectoryStorage(ScimStorage):
         people = list(rows[:2])
         return ProvisionedAccount(person_id=people[0].pk) if len(people) == 1 else None
 
-    def _update_user(self, row: auth.User, resource: User) -> None:
-        was_active = row.is_active
-        row.is_active = resource.active is not False
-        account = getattr(row, "provisioned", None) or ProvisionedAccount()
-        self._save_user(row, account, resource)
-        if was_active and not row.is_active:
-            end_access(user_id=row.pk)
-            self._record(Action.REVOKED, f"user {row.pk} (deactivated)", about=row.pk)
-        elif row.is_active and not was_active:
-            self._record(Action.RESTORED, f"user {row.pk} (activated)", about=row.pk)
-        else:
-            self._record(Action.CHANGED, f"user {row.pk}", about=row.pk)
-
     def _save_user(self, row: auth.User, account: ProvisionedAccount, resource: User) -> None:
         """Store what the resource says. Raises: InvalidValueException, UniquenessException."""
         username = auth.User.normalize_username(storable(resource.user_name or ""))
@@ -218,20 +217,6 @@ class DirectoryStorage(ScimStorage):
         _save(account)
         if row.email != before:
             warn(row, Change.ADDRESS, address=before)
-
-    def _create_group(self, resource: Group) -> int:
-        row = auth.Group()
-        self._save_group(row, ProvisionedGroup(), resource)
-        self._record(Action.MADE, f"group {row.pk}")
-        change_members(group=row, join=self._members(resource), by=self._by)
-        return row.pk
-
-    def _update_group(self, row: Any, resource: Group) -> None:
-        provisioned, before = getattr(row, "provisioned", None), {person.pk for person in row.people}
-        self._save_group(row, provisioned or ProvisionedGroup(), resource)
-        self._record(Action.CHANGED, f"group {row.pk}")
-        now = self._members(resource)
-        change_members(group=row, join=now - before, leave=before - now, by=self._by)
 
     def _save_group(self, row: auth.Group, provisioned: ProvisionedGroup, resource: Group) -> None:
         name = storable(resource.display_name or "")

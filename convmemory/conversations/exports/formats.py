@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -65,7 +67,8 @@ def exported(*, caller: Caller, selection: ExportSelection, format: Format) -> I
     Raises: NotFound, before the first piece is read.
     """
     conversations = chosen(caller=caller, selection=selection)
-    texts = _in_language(get_language(), _texts(conversations, selection, format.writer()))
+    # The request, whose language it is, has ended by then.
+    texts = each_within(partial(override, get_language()), _texts(conversations, selection, format.writer()))
     return _in_pieces(texts)
 
 
@@ -86,10 +89,10 @@ def _texts(conversations: Iterator[Conversation], selection: ExportSelection, wr
     yield writer.end()
 
 
-def _in_language(language: str | None, texts: Iterator[str]) -> Iterator[str]:
-    """Yield the texts, each made in the language of the request, which has ended by then."""
+def each_within(context: Callable[[], AbstractContextManager[object]], texts: Iterator[str]) -> Iterator[str]:
+    """Yield the texts, each made in a new context: a generator leaves that of its caller between two texts."""
     while True:
-        with override(language):
+        with context():
             text = next(texts, None)
         if text is None:
             return

@@ -116,7 +116,12 @@ class HtmlWriter:
     def _rendered(self, part: TurnPart) -> Iterator[str]:
         """Yield the HTML of each block, and note the headings for the contents."""
         blocks = [self._with_pictures(block) for block in part.blocks(work=self._work, person=self._person)]
-        self._contents += [(block.view.turn, _heading(block)) for block in blocks if block.view.opens_turn]
+        for view in (block.view for block in blocks if block.view.opens_turn):
+            opening = next((part for part in view.parts if part.heading is not None), None)
+            heading = ""
+            if opening and isinstance(opening.source, TextPart):
+                heading = opening.heading or one_line(opening.source.text, HEADING_CHARS)
+            self._contents.append((view.turn, heading))
         for is_superseded, group in groupby(blocks, key=lambda block: block.view.superseded):
             for shown in [list(group)] if is_superseded else ([block] for block in group):  # one fold, or each block
                 context = {"blocks": shown, "is_file": True, "anchor": self._anchor}
@@ -137,13 +142,6 @@ class HtmlWriter:
         if self._pictures_left < 0:
             return ""
         return f"data:{picture.media_type};base64,{b64encode(picture.data).decode()}"
-
-
-def _heading(block: MessageBlock) -> str:
-    view = next((view for view in block.view.parts if view.heading is not None), None)
-    return (
-        view.heading or one_line(view.source.text, HEADING_CHARS) if view and isinstance(view.source, TextPart) else ""
-    )
 
 
 @cache

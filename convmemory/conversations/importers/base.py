@@ -103,6 +103,10 @@ class Source:
         except OSError as error:
             raise unreadable(path, error) from error
 
+    @property
+    def is_blank(self) -> bool:
+        return not self.head.strip(b" \t\r\n\0")
+
     @cached_property
     def head_objects(self) -> tuple[JsonObject, ...]:
         """The JSON objects on the lines of `head` that contain nothing else."""

@@ -9,6 +9,7 @@ Source: the exports themselves; there is no published schema.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
@@ -75,10 +76,7 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     source_id = _id(value)
     model = text_of(value.get("model"))
     nodes = list(_nodes(value["chat_messages"], report, source_id))
-
-    def read(message: Mapping[str, Any]) -> Iterator[MessageDraft]:
-        return _message(message, model, report)
-
+    read = partial(_message, model=model, report=report)
     current = text_of(value.get("current_leaf_message_uuid"))
     draft = ConversationDraft(
         messages=read_thread(nodes, read=read, report=report, current=current, position=source_id or "a conversation"),
@@ -159,7 +157,12 @@ def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
     texts = [(key, text_of(value.get(key))) for key in ("description", "prompt_template")]
     docs = value.get("docs")
     messages = [_note(key, [TextPart(text)], value) for key, text in texts if text.strip()]
-    messages += [_document(doc) for doc in map(mapping_of, list_of(docs)) if doc]
+    for document in filter(None, map(mapping_of, list_of(docs))):
+        file_name = text_of(document.get("filename")) or "document"
+        part = named_file(file_name, text=document.get("content"))
+        part = replace(part, size_bytes=len(part.text.encode("utf-8", "replace")))
+        key = text_of(document.get("uuid")) or f"document:{short_hash(file_name + part.text)}"
+        messages.append(_note(key, [part], document))
     own_id = _id(value) or short_hash(repr((value.get("created_at"), name)))
     return ConversationDraft(
         messages=messages,
@@ -171,13 +174,6 @@ def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
         agent=AGENT,
         created_at=time_of(value.get("created_at")),
     )
-
-
-def _document(doc: Mapping[str, Any]) -> MessageDraft:
-    name = text_of(doc.get("filename")) or "document"
-    part = named_file(name, text=doc.get("content"))
-    part = replace(part, size_bytes=len(part.text.encode("utf-8", "replace")))
-    return _note(text_of(doc.get("uuid")) or f"document:{short_hash(name + part.text)}", [part], doc)
 
 
 def _memories(value: Mapping[str, Any]) -> ConversationDraft:

@@ -225,9 +225,15 @@ def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
     if kind in ATTACHMENT_TYPES:
         return [attachment_of(block, kind)]
     if kind.endswith("_call") or kind in CALL_ITEMS:
-        return [_call_of_endpoint(block, kind)]
+        # A call of one of the endpoint's own tools, such as its search of the web.
+        arguments = {name: value for name, value in block.items() if name not in ITEM_NAMES}
+        identity = text_of(block.get("call_id")) or text_of(block.get("id"))
+        return [ToolCallPart(key_of(identity), kind.removesuffix("_call"), value_without_payloads(arguments))]
     if kind.endswith("_output") or kind in RESULT_ITEMS:
-        return [_result_of_endpoint(block)]
+        # The result of such a call, whose id some results have as theirs.
+        ids = (text_of(block.get(name)) for name in ("call_id", "approval_request_id", "id"))
+        others = {name: value for name, value in block.items() if name not in ITEM_NAMES}
+        return [ToolResultPart(key_of(next(filter(None, ids), "")), result_text(block.get("output", others)))]
     return [] if kind in EMPTY_TYPES else None
 
 
@@ -241,20 +247,6 @@ def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
         name=name,
         input=value_without_payloads(_arguments(arguments)),
     )
-
-
-def _call_of_endpoint(item: Mapping[str, Any], kind: str) -> ToolCallPart:
-    """Return a call of one of the endpoint's own tools, such as its search of the web."""
-    arguments = {name: value for name, value in item.items() if name not in ITEM_NAMES}
-    identity = text_of(item.get("call_id")) or text_of(item.get("id"))
-    return ToolCallPart(key_of(identity), kind.removesuffix("_call"), value_without_payloads(arguments))
-
-
-def _result_of_endpoint(item: Mapping[str, Any]) -> ToolResultPart:
-    """Return the result of such a call, whose id some results have as theirs."""
-    ids = (text_of(item.get(name)) for name in ("call_id", "approval_request_id", "id"))
-    others = {name: value for name, value in item.items() if name not in ITEM_NAMES}
-    return ToolResultPart(key_of(next(filter(None, ids), "")), result_text(item.get("output", others)))
 
 
 def tool_result(block: Mapping[str, Any]) -> ToolResultPart:

@@ -426,7 +426,7 @@ def known_refusal(source: Source) -> str:
 
 def why_refused(source: Source, format: str) -> str:
     """Return the reason why no importer reads the file, or not the one of `format`, and what to do."""
-    if not source.head.strip(b" \t\r\n\0"):
+    if source.is_blank:
         return "the file is empty: export it again"
     if reason := known_refusal(source):
         return reason

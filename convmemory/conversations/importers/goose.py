@@ -12,7 +12,7 @@ from typing import Any
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.content import Block, record_messages
 from convmemory.conversations.importers.json_arrays import column_json, dumped
-from convmemory.conversations.importers.lines import JsonObject, read_objects
+from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.sqlite import Database
 from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -55,8 +55,18 @@ class GooseImporter:
             header = first.value if first is not None and is_header else {}
             rest = lines if first is None or is_header else chain([first], lines)
             own_id = key_of(text_of(header.get("id")) or text_of(header.get("session_id")), max_chars=290)
+            messages = (
+                goose_messages(
+                    item.value,
+                    key=text_of(item.value.get("id")) or f"line:{item.number}.{item.index}",
+                    raw=item.raw,
+                    model="",
+                    report=report,
+                )
+                for item in rest
+            )
             draft = ConversationDraft(
-                messages=_lines(rest, report),
+                messages=chain.from_iterable(messages),
                 source="goose",
                 source_id=own_id,
                 has_weak_id=True,
@@ -95,12 +105,6 @@ def _stored(database: Database, session: str, model: str, report: FileReport) ->
         }
         key = text_of(row["message_id"]) or f"row:{row['id']}"
         yield from goose_messages(value, key=key, raw=dumped(value), model=model, report=report)
-
-
-def _lines(lines: Iterator[JsonObject], report: FileReport) -> Iterator[MessageDraft]:
-    for item in lines:
-        key = text_of(item.value.get("id")) or f"line:{item.number}.{item.index}"
-        yield from goose_messages(item.value, key=key, raw=item.raw, model="", report=report)
 
 
 def goose_messages(

@@ -213,7 +213,7 @@ class _Document:
             elif not self._text.skip_value():
                 break
         if not self._text.skip(_SPACE):
-            self._report.skip(f"after element {number}", self._text.cut_off)
+            self._skip_rest(number)
 
     def _members(self) -> Iterator[str]:
         """Yield the names of the object that begins here; the caller moves behind each value."""
@@ -258,7 +258,13 @@ class _Document:
             elif self._broken > MAX_BROKEN:
                 raise InvalidInput(f"More than {MAX_BROKEN} elements of the file are no JSON: export it again.")
         if not char:
-            self._report.skip(f"after element {number}", self._text.cut_off)
+            self._skip_rest(number)
+
+    def _skip_rest(self, number: int) -> None:
+        """Report that the file ends too early, unless that was reported of the last element."""
+        reason = self._text.cut_off
+        if all(issue.reason != reason for issue in self._report.issues[-1:]):
+            self._report.skip(f"after element {number}", reason)
 
     def _value(self, number: int, position: str) -> ArrayElement | None:
         """Return the value that begins here, or report its error."""

@@ -7,6 +7,7 @@ Source: danny-avila/LibreChat, `useExportConversation.ts` and `api/server/utils/
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
@@ -50,28 +51,23 @@ class LibreChatImporter:
             if listed is None:
                 report.skip(f"conversation {element.number}", "it holds no messages")
                 continue
-            yield with_distinct_id(_conversation(value, list(_nodes(listed)), source, report), used)
-
-
-def _conversation(value: Message, nodes: list[Node[Message]], source: Source, report: FileReport) -> ConversationDraft:
-    options = mapping_of(value.get("options"))
-    model = text_of(options.get("model")) or text_of(mapping_of(value.get("model")).get("id"))
-    own_id = text_of(value.get("conversationId")) or text_of(value.get("id"))
-
-    def read(message: Message) -> Iterator[MessageDraft]:
-        return _message(message, model, report)
-
-    times = (time_of(node.value.get("createdAt")) for node in nodes)
-    draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, position=own_id or "a conversation"),
-        source="librechat",
-        title=text_of(value.get("title")) or text_of(value.get("name")),
-        agent="librechat",
-        created_at=time_of(value.get("createdAt")) or next((time for time in times if time), None),
-        archived=value.get("isArchived") is True,
-    )
-    former = f"{source.path.stem}:{short_hash(nodes[0].id if nodes else '')}"
-    return named(draft, own_id, former=former)
+            nodes = list(_nodes(listed))
+            options = mapping_of(value.get("options"))
+            model = text_of(options.get("model")) or text_of(mapping_of(value.get("model")).get("id"))
+            own_id = text_of(value.get("conversationId")) or text_of(value.get("id"))
+            read = partial(_message, model=model, report=report)
+            times = (time_of(node.value.get("createdAt")) for node in nodes)
+            draft = ConversationDraft(
+                messages=read_thread(nodes, read=read, report=report, position=own_id or "a conversation"),
+                source="librechat",
+                title=text_of(value.get("title")) or text_of(value.get("name")),
+                agent="librechat",
+                created_at=time_of(value.get("createdAt")) or next((time for time in times if time), None),
+                archived=value.get("isArchived") is True,
+            )
+            former = f"{source.path.stem}:{short_hash(nodes[0].id if nodes else '')}"
+            draft = named(draft, own_id, former=former)
+            yield with_distinct_id(draft, used)
 
 
 def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:

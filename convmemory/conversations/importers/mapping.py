@@ -159,16 +159,13 @@ def proposal(path: Path, mapping: Mapping[str, Any] | None = None) -> dict[str, 
     if mapping is None:
         return None
     importer = importer_of(mapping)
-    return {"mapping": dict(mapping), **asdict(preview(importer, path)), "sample": _sample(importer, path)}
-
-
-def _sample(importer: DeclaredImporter, path: Path) -> list[tuple[str, str]]:
-    """Return the names in the first message that the importer reads, each with the beginning of its value."""
+    # The names in the first message that the importer reads, each with the beginning of its value.
     drafts = importer.parse(Source(path), FileReport(path=path.name))
     raw = next((message.raw for draft in drafts for message in draft.messages), b"")
     members = _members(mapping_of(column_json(raw.decode("utf-8", "replace"))))
     values = ((name, " ".join(str(value).split())) for name, value in members if not isinstance(value, Mapping))
-    return [(name, cut(value, PREVIEW_CHARS)) for name, value in islice(values, MAX_SHOWN_MEMBERS)]
+    sample = [(name, cut(value, PREVIEW_CHARS)) for name, value in islice(values, MAX_SHOWN_MEMBERS)]
+    return {"mapping": dict(mapping), **asdict(preview(importer, path)), "sample": sample}
 
 
 def _lists(value: Any) -> Iterator[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:

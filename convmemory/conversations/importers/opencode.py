@@ -11,6 +11,7 @@ and `packages/core/src/session/sql.ts`, `message.ts`.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,10 @@ class OpenCodeImporter:
                 paths = _files(folder / "message" / Path(text_of(info.get("id"))).name)
                 messages = [message for path in paths if (message := _read(path, folder, report))]
                 messages.sort(key=_made)
-                entries = [(message, _read_all(parts.get(_id(message), []), folder, report)) for message in messages]
+                read = partial(_read, folder=folder, report=report)
+                entries: list[_Entry] = [
+                    (message, filter(None, map(read, parts.get(_id(message), [])))) for message in messages
+                ]
                 yield _draft(info, _numbered(entries, report), former="session")
             return
         if source.is_sqlite:
@@ -142,13 +146,6 @@ def _id(value: Mapping[str, Any]) -> str:
 
 def _made(message: Mapping[str, Any]) -> tuple[float, str]:
     return (seconds_of(mapping_of(message.get("time")).get("created")), _id(message))
-
-
-def _read_all(paths: list[Path], folder: Path, report: FileReport) -> Iterator[Mapping[str, Any]]:
-    for path in paths:
-        part = _read(path, folder, report)
-        if part:
-            yield part
 
 
 def _read(path: Path, folder: Path, report: FileReport) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ Source: open-webui/open-webui, `backend/open_webui/models/chats.py`, `backend/op
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from convmemory.conversations.importers.attachments import named_file
@@ -49,20 +50,33 @@ class OpenWebUIImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         used: dict[str, str] = {}
-        for number, value in _stored(source, report) if source.is_sqlite else _exported(source, report):
+        elements = read_elements(source.path, report=report, names=("chats", "data"))
+        exported = ((element.number, mapping_of(element.value)) for element in elements)
+        for number, value in _stored(source, report) if source.is_sqlite else exported:
             chat = mapping_of(value.get("chat")) or value
             history = mapping_of(chat.get("history"))
             nodes = list(_nodes(history.get("messages"), chat.get("messages")))
             if not nodes:
                 report.skip(f"chat {number}", "it holds no messages")
                 continue
-            draft = _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
+            own_id = text_of(value.get("id")) or text_of(chat.get("id"))
+            read = partial(_message, report=report)
+            draft = ConversationDraft(
+                messages=read_thread(
+                    nodes,
+                    read=read,
+                    report=report,
+                    current=text_of(history.get("currentId")),
+                    position=own_id or "a chat",
+                ),
+                source="open-webui",
+                title=text_of(value.get("title")) or text_of(chat.get("title")),
+                agent="open-webui",
+                created_at=time_of(value.get("created_at")) or time_of(chat.get("timestamp")),
+                archived=value.get("archived") is True,
+            )
+            draft = named(draft, own_id, former=f"{source.path.stem}:{short_hash(nodes[0].id)}")
             yield with_distinct_id(draft, used)
-
-
-def _exported(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]:
-    for element in read_elements(source.path, report=report, names=("chats", "data")):
-        yield element.number, mapping_of(element.value)
 
 
 def _stored(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]:
@@ -75,25 +89,6 @@ def _stored(source: Source, report: FileReport) -> Iterator[tuple[int, Message]]
             yield number, {**row, "chat": column_json(row["chat"]), "archived": row["archived"] == 1}
     if len(users) > 1:
         report.note(f"the database holds chats of {len(users)} users: all of them were read")
-
-
-def _conversation(
-    value: Message, chat: Message, current: str, nodes: list[Node[Message]], source: Source, report: FileReport
-) -> ConversationDraft:
-    own_id = text_of(value.get("id")) or text_of(chat.get("id"))
-
-    def read(message: Message) -> Iterator[MessageDraft]:
-        return _message(message, report)
-
-    draft = ConversationDraft(
-        messages=read_thread(nodes, read=read, report=report, current=current, position=own_id or "a chat"),
-        source="open-webui",
-        title=text_of(value.get("title")) or text_of(chat.get("title")),
-        agent="open-webui",
-        created_at=time_of(value.get("created_at")) or time_of(chat.get("timestamp")),
-        archived=value.get("archived") is True,
-    )
-    return named(draft, own_id, former=f"{source.path.stem}:{short_hash(nodes[0].id)}")
 
 
 def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
@@ -122,12 +117,17 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
     for item in map(mapping_of, list_of(output)):
         content = item.get("content") if item.get("type") == "message" else [item]
         parts.extend(content_parts(content, unknown=report.unknown))
-    parts = parts or _content(value.get("content"), report)
+    if not parts:
+        text = value.get("content")
+        if isinstance(text, str) and _OPENED in text:
+            parts = _without_details(text)
+        else:
+            parts = content_parts(text, unknown=report.unknown)
     for file in map(mapping_of, list_of(value.get("files"))):
         inner = mapping_of(file.get("file"))
         name = text_of(file.get("name")) or text_of(inner.get("filename")) or file.get("type")
-        kind, text = mapping_of(inner.get("meta")).get("content_type"), mapping_of(inner.get("data")).get("content")
-        parts.append(named_file(name, kind, text=text))
+        kind, data = mapping_of(inner.get("meta")).get("content_type"), mapping_of(inner.get("data"))
+        parts.append(named_file(name, kind, text=data.get("content")))
     if parts:
         yield MessageDraft(
             role=role,
@@ -137,12 +137,6 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
             source_key=key_of(text_of(value.get("id"))),
             raw=json_bytes(value),
         )
-
-
-def _content(content: object, report: FileReport) -> list[Part]:
-    if isinstance(content, str) and _OPENED in content:
-        return _without_details(content)
-    return content_parts(content, unknown=report.unknown)
 
 
 def _without_details(text: str) -> list[Part]:

@@ -207,19 +207,16 @@ def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         return
     content = message.get("content") or message.get("summary")
     for item in content if isinstance(content, list) else [content]:
-        yield from _block({"type": "text", "text": item} if isinstance(item, str) else mapping_of(item), report)
+        block: Mapping[str, Any] = {"type": "text", "text": item} if isinstance(item, str) else mapping_of(item)
+        kind = text_of(block.get("type"))
+        if kind == "text":
+            yield Block.text(block.get("text"))
+        elif kind == "thinking":
+            yield Block.thinking(text_of(block.get("thinking")))
+        elif kind == "toolCall":
+            yield Block.call(id=block.get("id"), name=block.get("name"), input=block.get("arguments"))
+        elif kind == "image":
+            yield Block.attachment("image", block.get("mimeType"))
+        elif block:
+            report.unknown(kind or "(no type)")
     yield Block.text(text_of(message.get("errorMessage")))
-
-
-def _block(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
-    kind = text_of(item.get("type"))
-    if kind == "text":
-        yield Block.text(item.get("text"))
-    elif kind == "thinking":
-        yield Block.thinking(text_of(item.get("thinking")))
-    elif kind == "toolCall":
-        yield Block.call(id=item.get("id"), name=item.get("name"), input=item.get("arguments"))
-    elif kind == "image":
-        yield Block.attachment("image", item.get("mimeType"))
-    elif item:
-        report.unknown(kind or "(no type)")

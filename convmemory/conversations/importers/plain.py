@@ -66,8 +66,29 @@ class PlainImporter:
         names = _Names(source)
         if _is_document(source):
             yield from _document(load_json(source.path), names, report)
-        else:
-            yield from _lines(source, names, report)
+            return
+        objects = read_objects(source.path, on_issue=report.line_issue)
+        first = next(objects, None)
+        if first is None:
+            report.note("a file without any message")
+            return
+        if isinstance(first.value.get("conversations"), list):
+            yield from _document(first.value, names, report)
+            return
+        every = itertools.chain([first], objects)
+        if _messages_in(first.value) is None:
+            # JSON lines of messages: the first one may name the conversation
+            header = {"conversation_id": first.value.get("conversation_id")}
+            entries = ((_line(item.number, item.index), item.value, item.raw) for item in every)
+            yield from _conversation(header, entries, names, report)
+            return
+        for item in every:
+            if _messages_in(item.value) is not None:
+                yield from _listed(
+                    item.value, names, report, prefix=f"{_line(item.number, item.index)}, ", raw=item.raw
+                )
+            else:
+                report.skip(item.number, "no conversation, while the file's first line is one")
 
 
 class _Names:
@@ -170,29 +191,6 @@ def _document(value: Any, names: _Names, report: FileReport) -> Iterator[Convers
             loose.append((f"message {number}", item, b""))
     if loose:
         yield from _conversation({}, iter(loose), names, report)
-
-
-def _lines(source: Source, names: _Names, report: FileReport) -> Iterator[ConversationDraft]:
-    objects = read_objects(source.path, on_issue=report.line_issue)
-    first = next(objects, None)
-    if first is None:
-        report.note("a file without any message")
-        return
-    if isinstance(first.value.get("conversations"), list):
-        yield from _document(first.value, names, report)
-        return
-    every = itertools.chain([first], objects)
-    if _messages_in(first.value) is None:
-        # JSON lines of messages: the first one may name the conversation
-        header = {"conversation_id": first.value.get("conversation_id")}
-        entries = ((_line(item.number, item.index), item.value, item.raw) for item in every)
-        yield from _conversation(header, entries, names, report)
-        return
-    for item in every:
-        if _messages_in(item.value) is not None:
-            yield from _listed(item.value, names, report, prefix=f"{_line(item.number, item.index)}, ", raw=item.raw)
-        else:
-            report.skip(item.number, "no conversation, while the file's first line is one")
 
 
 def _line(number: int, index: int) -> str:

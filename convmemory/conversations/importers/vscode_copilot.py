@@ -214,7 +214,13 @@ def _changed(root: dict[str, Any], item: JsonObject) -> bool:
     if kind == PUSH:
         return _push(parent, last, item.value)
     if kind == SET:
-        return _put(parent, last, item.value)
+        if isinstance(parent, list) and last == len(parent) and not isinstance(last, bool):
+            parent.append(item.value.get("v"))
+            return True
+        if not (_contains(parent, last) or (isinstance(parent, dict) and isinstance(last, str))):
+            return False
+        parent[last] = item.value.get("v")
+        return True
     if not _contains(parent, last):
         return False
     if isinstance(parent, list):
@@ -228,16 +234,6 @@ def _contains(parent: Any, key: object) -> bool:
     if isinstance(parent, list):
         return isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(parent)
     return isinstance(parent, dict) and isinstance(key, str) and key in parent
-
-
-def _put(parent: Any, key: Any, change: Mapping[str, Any]) -> bool:
-    if isinstance(parent, list) and key == len(parent) and not isinstance(key, bool):
-        parent.append(change.get("v"))
-        return True
-    if not (_contains(parent, key) or (isinstance(parent, dict) and isinstance(key, str))):
-        return False
-    parent[key] = change.get("v")
-    return True
 
 
 def _push(parent: Any, key: Any, change: Mapping[str, Any]) -> bool:

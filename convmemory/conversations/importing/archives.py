@@ -272,18 +272,18 @@ def _is_archive(path: Path) -> bool:
 
 def _safe_parts(name: str) -> list[str]:
     """Return the path of an entry as names that any file system accepts; empty for a path that is too deep."""
-    parts = [_safe_part(part) for part in name.replace("\\", "/").split("/")]
-    parts = [part for part in parts if part not in ("", ".", "..")]
+    parts = []
+    for written in name.replace("\\", "/").split("/"):
+        part = "".join(char for char in written if char.isprintable()).strip()
+        stem, dot, suffix = part.rpartition(".")
+        limit = MAX_ASCII_NAME_CHARS if part.isascii() else MAX_NAME_CHARS
+        if len(part) <= limit or not stem:
+            part = key_of(part, max_chars=limit)
+        else:
+            part = key_of(stem, max_chars=limit) + dot + suffix[:20]
+        if part not in ("", ".", ".."):
+            parts.append(part)
     return parts if len(parts) <= MAX_DEPTH else []
-
-
-def _safe_part(part: str) -> str:
-    part = "".join(char for char in part if char.isprintable()).strip()
-    stem, dot, suffix = part.rpartition(".")
-    limit = MAX_ASCII_NAME_CHARS if part.isascii() else MAX_NAME_CHARS
-    if len(part) <= limit or not stem:
-        return key_of(part, max_chars=limit)
-    return key_of(stem, max_chars=limit) + dot + suffix[:20]
 
 
 def _archive_stem(name: str) -> str:

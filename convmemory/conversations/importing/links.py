@@ -138,33 +138,31 @@ def undo(*, caller: Caller, import_id: int, deadline: float) -> bool:
         return True
     # What it added to a space counted for the member who sent it.
     with acting_for(row.archive_id, caused_by=row.started_by):
-        return _undone(row, caller, deadline)
-
-
-def _undone(row: Import, caller: Caller, deadline: float) -> bool:
-    while time.monotonic() < deadline:
-        imported = (
-            ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row).order_by("-pk").first()
-        )
-        if imported is None:
-            drop_upload_of(row)
-            Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
-            return True
-        # Revert one conversation. Idempotent, because a worker may die between its steps.
-        try:
-            if imported.first_message is not None and imported.last_message is not None:
-                ids = (imported.first_message, imported.last_message)
-                remove_messages(caller=caller, conversation_id=imported.conversation_id, ids=ids)
-            left = Conversation.objects.get(pk=imported.conversation_id, archive_id=caller.archive_id).message_count
-            if imported.created and not left:
-                delete_for_good(caller=caller, conversation_id=imported.conversation_id)
-        except (NotFound, Conversation.DoesNotExist):
-            logger.info("Conversation %s was deleted before its import was undone", imported.conversation_id)
-        except OnLegalHold:
-            logger.info("Conversation %s is on legal hold: undoing its import leaves it", imported.conversation_id)
-        # Last: if a worker dies before, the next one repeats the step.
-        ImportedConversation.objects.filter(pk=imported.pk).delete()
-    return False
+        while time.monotonic() < deadline:
+            imported = (
+                ImportedConversation.objects.filter(archive_id=caller.archive_id, import_job=row)
+                .order_by("-pk")
+                .first()
+            )
+            if imported is None:
+                drop_upload_of(row)
+                Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
+                return True
+            # Revert one conversation. Idempotent, because a worker may die between its steps.
+            try:
+                if imported.first_message is not None and imported.last_message is not None:
+                    ids = (imported.first_message, imported.last_message)
+                    remove_messages(caller=caller, conversation_id=imported.conversation_id, ids=ids)
+                left = Conversation.objects.get(pk=imported.conversation_id, archive_id=caller.archive_id).message_count
+                if imported.created and not left:
+                    delete_for_good(caller=caller, conversation_id=imported.conversation_id)
+            except (NotFound, Conversation.DoesNotExist):
+                logger.info("Conversation %s was deleted before its import was undone", imported.conversation_id)
+            except OnLegalHold:
+                logger.info("Conversation %s is on legal hold: undoing its import leaves it", imported.conversation_id)
+            # Last: if a worker dies before, the next one repeats the step.
+            ImportedConversation.objects.filter(pk=imported.pk).delete()
+        return False
 
 
 # Changes that imports make to conversations already stored: links to parents, and messages removed by Undo.

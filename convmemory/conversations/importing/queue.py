@@ -186,7 +186,15 @@ def run_import(*, archive_id: int, import_id: int) -> str | None:
         return None
     with work_folder("import", archive_id=row.archive_id, claim=row.pk) as folder:
         ending = run_child(row, str(folder))
-    _conclude(row, ending)
+    what_to_do = f"What was read is stored. Upload it in parts, or use `{COMMAND} import_conversations` on the server."
+    if ending is Ending.OUT_OF_TIME:
+        limit = f"{config.import_timeout_s} s (IMPORT_TIMEOUT_S)"
+        fail(row, Import.Failure.TIME, f"The import took longer than {limit}. {what_to_do}")
+    elif ending is Ending.OUT_OF_MEMORY:
+        limit = f"{config.import_memory_mb} MB (IMPORT_MEMORY_MB)"
+        fail(row, Import.Failure.MEMORY, f"The import needs more memory than {limit}. {what_to_do}")
+    elif ending in (Ending.CRASHED, Ending.DISK_FULL):
+        give_back(row)
     state = str(Import.objects.filter(pk=import_id).values_list("state", flat=True).first() or "gone")
     if state not in (Import.State.QUEUED, Import.State.RUNNING):
         _delete_upload(row)  # a killed child has not deleted it
@@ -203,15 +211,3 @@ def run_child(row: Import, folder: str) -> Ending:
         environment=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings"},
         is_wanted=lambda: renew(row),
     )
-
-
-def _conclude(row: Import, ending: Ending) -> None:
-    what_to_do = f"What was read is stored. Upload it in parts, or use `{COMMAND} import_conversations` on the server."
-    if ending is Ending.OUT_OF_TIME:
-        limit = f"{config.import_timeout_s} s (IMPORT_TIMEOUT_S)"
-        fail(row, Import.Failure.TIME, f"The import took longer than {limit}. {what_to_do}")
-    elif ending is Ending.OUT_OF_MEMORY:
-        limit = f"{config.import_memory_mb} MB (IMPORT_MEMORY_MB)"
-        fail(row, Import.Failure.MEMORY, f"The import needs more memory than {limit}. {what_to_do}")
-    elif ending in (Ending.CRASHED, Ending.DISK_FULL):
-        give_back(row)

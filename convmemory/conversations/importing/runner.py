@@ -328,7 +328,8 @@ def _import_file(run: _Run, detected: DetectedSource, file: FileReport) -> None:
 def _propose(run: _Run, source: Source, file: FileReport) -> None:
     """Say in the report what a mapping would find in the file."""
     proposed = sum(earlier.proposal is not None for earlier in run.report.files)
-    if run.proposes and proposed < MAX_PROPOSALS and source.plain_name.endswith((*JSON_SUFFIXES, CSV)):
+    is_mappable = source.plain_name.endswith((*JSON_SUFFIXES, CSV)) and not source.is_blank
+    if run.proposes and proposed < MAX_PROPOSALS and is_mappable:
         try:
             file.proposal = proposal(source.path, run.mapping)
         except (InvalidInput, TooLarge) as error:

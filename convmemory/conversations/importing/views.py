@@ -101,7 +101,14 @@ class ImportCard:
             return gettext("partly imported") if stored else gettext("not imported")
         if self.row.report.get("refused_files"):
             return ""
+        if stored and not self.has_news:
+            return gettext("nothing new: all of it was here")
         return gettext("imported") if stored else gettext("nothing to import in it")
+
+    @property
+    def has_news(self) -> bool:
+        total = (self.row.report or {}).get("total", {})
+        return bool(total.get("added") or total.get("updated") or total.get("events"))
 
     @property
     def is_complete(self) -> bool:
@@ -310,7 +317,7 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
         paths = paths if fits else [file.name or "file" for file in files]
         row = imports.queue_folder(caller=request.caller, files=files, paths=paths)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
-        return RefusedUpload("The folder", str(error))
+        return RefusedUpload(gettext("The folder"), str(error))
     enqueue_import(archive_id=row.archive_id, import_id=row.pk)
     return imports.get_import(caller=request.caller, import_id=row.pk)
 

@@ -141,7 +141,19 @@ def replacements_in(parameters: Mapping[str, Any]) -> Iterator[Replacement]:
                 yield Replacement(edit[old], edit[new], any(edit.get(name) is True for name in _EVERYWHERE))
                 break
     if not is_any:
-        yield from _blocks(_text(parameters.get("diff")) or _text(parameters.get("content")))
+        searched: list[str] = []
+        replacing: list[str] | None = None
+        is_inside = False
+        for line in (_text(parameters.get("diff")) or _text(parameters.get("content"))).splitlines():
+            if line.rstrip() in _SEARCH:
+                searched, replacing, is_inside = [], None, True
+            elif is_inside and line.rstrip() == _BETWEEN:
+                replacing = []
+            elif is_inside and line.rstrip() in _REPLACE:
+                yield Replacement("\n".join(searched), "\n".join(replacing or []))
+                is_inside = False
+            elif is_inside:
+                (searched if replacing is None else replacing).append(line)
 
 
 def patch_in(parameters: Mapping[str, Any]) -> str:
@@ -180,22 +192,6 @@ def path_in_project(path: str, *folders: str) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _blocks(text: str) -> Iterator[Replacement]:
-    old: list[str] = []
-    new: list[str] | None = None
-    is_inside = False
-    for line in text.splitlines():
-        if line.rstrip() in _SEARCH:
-            old, new, is_inside = [], None, True
-        elif is_inside and line.rstrip() == _BETWEEN:
-            new = []
-        elif is_inside and line.rstrip() in _REPLACE:
-            yield Replacement("\n".join(old), "\n".join(new or []))
-            is_inside = False
-        elif is_inside:
-            (old if new is None else new).append(line)
 
 
 class _Hunks:

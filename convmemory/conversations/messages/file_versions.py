@@ -144,10 +144,7 @@ def aligned(before: Sequence[str | None], after: Sequence[str]) -> list[int | No
         below = matches[new + 1] if new + 1 < len(matches) else None
         if matches[new] is None and below is not None and below > head and before[below - 1] == after[new]:
             matches[new] = below - 1
-    return _once_and_in_order(matches)
-
-
-def _once_and_in_order(matches: list[int | None]) -> list[int | None]:
+    # No line before is the same as two lines after, or out of order.
     last = -1
     for number, match in enumerate(matches):
         if match is not None and match <= last:

@@ -32,24 +32,20 @@ def hide_stored_keys(*, caller: Caller) -> HidingReport:
     numbers = Conversation.with_trash.filter(archive_id=caller.archive_id).order_by("pk").values_list("pk", flat=True)
     for number in list(numbers):
         try:
-            _hide(caller, number, report)
+            with transaction.atomic():
+                rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id)
+                conversation = rows.get(pk=number)
+                require_idle(conversation)
+                changed = hide_in_messages(conversation)
+                others = hide_beside_messages(conversation)
+                if changed or others:
+                    announce_rewritten(conversation, from_position=changed[0] if changed else None)
+                    recount_hidden(conversation)
+            report.conversations += 1
+            report.messages += len(changed)
+            report.others += others
         except ConversationBusy:
             report.busy += 1
         except Conversation.DoesNotExist:  # deleted meanwhile
             continue
     return report
-
-
-def _hide(caller: Caller, conversation_id: int, report: HidingReport) -> None:
-    with transaction.atomic():
-        rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id)
-        conversation = rows.get(pk=conversation_id)
-        require_idle(conversation)
-        changed = hide_in_messages(conversation)
-        others = hide_beside_messages(conversation)
-        if changed or others:
-            announce_rewritten(conversation, from_position=changed[0] if changed else None)
-            recount_hidden(conversation)
-    report.conversations += 1
-    report.messages += len(changed)
-    report.others += others

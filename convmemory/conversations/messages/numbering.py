@@ -74,7 +74,10 @@ def count_turns(
     work = write_outcomes(conversation, from_turn=first_turn)
     conversation.message_count = message_count
     conversation.turns_version += 1
-    conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
+    if conversation.turns_version > 1:  # the conversation has grown
+        conversation.updated_at = max(newest, conversation.updated_at) if newest is not None else timezone.now()
+    elif newest is not None:
+        conversation.updated_at = newest
     choose_title(conversation, work, has_begun=not first_turn)
     conversation.save(
         update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title", "title_version"]
@@ -182,12 +185,6 @@ def renew_outcomes(*, limit: int) -> int:
                 if conversation.title != before:
                     announce(conversation)
     return len(ids)
-
-
-def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) -> datetime:
-    if newest is None:
-        return timezone.now() if grown else conversation.updated_at
-    return max(newest, conversation.updated_at) if grown else newest
 
 
 def renumber(conversation: Conversation, *, from_position: int) -> int:

@@ -202,7 +202,11 @@ def has_failed(result: ToolResultPart) -> bool:
 def call_line(call: ToolCallPart, end: str | None) -> str:
     """Return a call in one line with its `end_of`, if it has one: `Bash mise run test: ok`."""
     command = command_of(call)
-    about = command or next(changed_files(call), "") or _first_value(call.input)
+    about = command or next(changed_files(call), "")
+    if not about:
+        names = (*_PATHS, "pattern", "query", "url", "description")
+        value = next(filter(None, map(call.input.get, names)), "")
+        about = one_line(value if isinstance(value, str) else json.dumps(value, default=str), COMMAND_CHARS)
     line = one_line(f"{call.name} {about}", COMMAND_CHARS)
     if end is None or (end.startswith(OK) and not command):
         return line
@@ -218,11 +222,6 @@ def end_of(result: ToolResultPart) -> str:
         return f"{OK}, {short}" if 0 < len(short) <= SHOWN_CHARS else OK
     lines = [line for line in result.text[-_CODE_CHARS:].splitlines() if line.strip()]
     return f"failed, {one_line(lines[-1], ERROR_CHARS)}" if lines else "failed"
-
-
-def _first_value(values: Mapping[str, Any]) -> str:
-    named = next((values[name] for name in (*_PATHS, "pattern", "query", "url", "description") if values.get(name)), "")
-    return one_line(named if isinstance(named, str) else json.dumps(named, default=str), COMMAND_CHARS)
 
 
 def _conclusion(texts: list[str]) -> str:

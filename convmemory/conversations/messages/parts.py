@@ -101,13 +101,16 @@ def said_text(part: TextPart) -> str:
     return without_recalled(part.text).strip("\n") if recalled_spans(part.text) else part.text
 
 
+def value_text(value: Any) -> str:
+    """Return a value of a tool's parameters as text: a string as it is, else its JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
 def tool_call_text(call: ToolCallPart) -> str:
     """Return `name key:value ...` with each value cut at 250 characters."""
-    return " ".join([call.name, *(f"{key}:{cut(_plain(value), PARAMETER_CHARS)}" for key, value in call.input.items())])
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return " ".join(
+        [call.name, *(f"{key}:{cut(value_text(value), PARAMETER_CHARS)}" for key, value in call.input.items())]
+    )
 
 
 def part_text(part: Part) -> str:

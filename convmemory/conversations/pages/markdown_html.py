@@ -98,7 +98,9 @@ def highlight_code(code: str, language: str, work: PageWork | None = None) -> st
 
     It is only escaped if the language is unknown or the code is long or unusual.
     """
-    if not language or language in _NEVER or len(code) > HIGHLIGHT_CHARS or not _is_ordinary(code):
+    if not language or language in _NEVER or len(code) > HIGHLIGHT_CHARS:
+        return escape(code)
+    if _BLANKS.search(code) or any(len(line) > LINE_CHARS for line in code.split("\n")):
         return escape(code)
     try:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
@@ -119,10 +121,6 @@ def highlight_code(code: str, language: str, work: PageWork | None = None) -> st
         pieces.append(code[start:at])
         start = at
     return "".join(str(highlight(piece, lexer, _formatter)) for piece in [*pieces, code[start:]])
-
-
-def _is_ordinary(code: str) -> bool:
-    return not _BLANKS.search(code) and all(len(line) <= LINE_CHARS for line in code.split("\n"))
 
 
 SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."

@@ -61,6 +61,11 @@ class ShareForm(forms.Form):
             [people, ("anybody", _("Any person who has it"))] if config.sharing == "anybody" else [people]
         )
 
+    def clean_expires(self) -> str:
+        """Return the days of the default for a request that does not name any; only an empty field is "never"."""
+        is_named = self.add_prefix("expires") in self.data
+        return str(self.cleaned_data["expires"] if is_named else self.fields["expires"].initial)
+
     def values(self) -> dict[str, Any]:
         """Return the arguments of `sharing.create_link` except the owner and the conversation."""
         days, number = self.cleaned_data["expires"], self.cleaned_data["turn"]
@@ -77,9 +82,8 @@ def share(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Render the links to a conversation and a form for a new one."""
     row = reading.get_conversation(caller=request.caller, conversation_id=conversation_id)
     turn = parse_number(request.GET.get("turn", ""))
-    form = ShareForm(
-        request.POST or None, initial={"turn": None if turn is None else turn + 1}, turn_count=row.turn_count
-    )
+    posted = request.POST if request.method == "POST" else None
+    form = ShareForm(posted, initial={"turn": None if turn is None else turn + 1}, turn_count=row.turn_count)
     if request.method == "POST" and form.is_valid():
         made, _token = sharing.create_link(caller=request.caller, conversation_id=row.pk, **form.values())
         messages.success(request, _("The link is made: copy it from the list."))

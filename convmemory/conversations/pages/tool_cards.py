@@ -4,7 +4,6 @@ Calls are recognised by their parameters, not by the tool's name, so that the to
 a file with its lines, a search with its place, a page, a question, a task, a list of to-dos.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from convmemory.conversations.messages.parts import value_text
 from convmemory.core.text import one_line
 
 State = Literal["done", "active", "open", "dropped"]
@@ -83,14 +83,15 @@ def card_line(parameters: Mapping[str, Any], max_chars: int) -> str:
 
 
 def _first(parameters: Mapping[str, Any], names: Iterable[str]) -> str:
-    return next((text for name in names if (text := _words(parameters.get(name)))), "")
-
-
-def _words(value: Any) -> str:
-    """Return a string, or the strings of a list (commands come as either); else nothing."""
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return " ".join(value)
-    return value if isinstance(value, str) else ""
+    """Return the first that is a string, or the strings of a list (commands come as either); "" if none is."""
+    for value in map(parameters.get, names):
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            text = " ".join(value)
+        else:
+            text = value if isinstance(value, str) else ""
+        if text:
+            return text
+    return ""
 
 
 def _lines_of(parameters: Mapping[str, Any]) -> str:
@@ -118,7 +119,7 @@ def plain_value(value: Any) -> str:
 
 def _outline(value: Any, indent: str = "") -> Iterator[str]:
     if len(indent) > 2 * MAX_DEPTH or not isinstance(value, (dict, list)):
-        yield indent + _scalar(value)
+        yield indent + value_text(value)
         return
     pairs = value.items() if isinstance(value, dict) else (("-", each) for each in value)
     for name, each in pairs:
@@ -127,8 +128,4 @@ def _outline(value: Any, indent: str = "") -> Iterator[str]:
             yield f"{indent}{label}"
             yield from _outline(each, f"{indent}  ")
         else:
-            yield f"{indent}{label} {_scalar(each)}"
-
-
-def _scalar(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            yield f"{indent}{label} {value_text(each)}"

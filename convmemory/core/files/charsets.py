@@ -209,7 +209,9 @@ def charset_of(data: bytes, *, declared: str = "") -> Charset:
     if name and _decodes(data, name):
         return Charset(name)
     sample = sample_of(data)
-    if _is_damaged_utf8(sample):
+    text = sample.decode("utf-8", "replace")
+    damaged = text.count("\ufffd")
+    if sum(char > "\x7f" for char in text) - damaged > 2 * damaged:  # most bytes beyond ASCII form characters of UTF-8
         return Charset("utf-8")
     scores = sorted(_scores(sample), key=lambda scored: -scored[0])
     if not scores:
@@ -262,13 +264,6 @@ def _is_plain(text: str) -> bool:
         return False
     unwritten = sum(not (char.isprintable() or char.isspace()) for char in text)
     return unwritten * 50 <= len(text) and any(map(str.isascii, text))
-
-
-def _is_damaged_utf8(sample: bytes) -> bool:
-    """Return whether most bytes beyond ASCII form characters of UTF-8: some of them are damaged."""
-    text = sample.decode("utf-8", "replace")
-    lost = text.count("\ufffd")
-    return sum(char > "\x7f" for char in text) - lost > 2 * lost
 
 
 def _scores(sample: bytes) -> Iterator[tuple[float, str, str]]:

@@ -266,22 +266,18 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if self.pool and self.pool.closed:
                 self._probe(conn_params)
                 Finalize(None, close_pools, exitpriority=CLOSE_POOLS_PRIORITY)
-            connection = self._wait_for_connection(conn_params)
+            started, failed = time.monotonic(), True
+            try:
+                connection = super().get_new_connection(conn_params)
+                failed = False
+            finally:
+                seconds = time.monotonic() - started
+                if self.pool and seconds >= MEASURED_WAIT_S:
+                    report(Measurement("pool_wait", self._login, seconds, failed=failed))
         except psycopg.OperationalError as error:
             connection = self._connect_again(conn_params, error)
         if self.embedded_path and child_limits.is_background():
             child_limits.push_back(connection.info.backend_pid)
-        return connection
-
-    def _wait_for_connection(self, conn_params: dict[str, Any]) -> Any:
-        started, failed = time.monotonic(), True
-        try:
-            connection = super().get_new_connection(conn_params)
-            failed = False
-        finally:
-            seconds = time.monotonic() - started
-            if self.pool and seconds >= MEASURED_WAIT_S:
-                report(Measurement("pool_wait", self._login, seconds, failed=failed))
         return connection
 
     def _probe(self, conn_params: dict[str, Any]) -> None:

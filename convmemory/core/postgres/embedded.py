@@ -111,17 +111,12 @@ def _ensure_database(socket_dir: Path) -> None:
             raise DatabaseUnavailable(f"The embedded PostgreSQL runs but does not answer: {error}") from error
         with _connect(socket_dir, "postgres") as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
-    _ensure_roles(socket_dir)
-
-
-def _ensure_roles(socket_dir: Path) -> None:
-    """Create roles and policies in a folder of a version without them, before any process logs in with a role."""
+    # Create roles and policies in a folder of a version without them, before any process logs in with a role.
     with _connect(socket_dir, DATABASE) as connection:
-        if _answer(connection, "roles_are_there"):
-            return
-        connection.execute(sql.SQL(load_sql("convmemory.core", "create_roles")))
-        if _answer(connection, "is_migrated"):
-            apply_policies(connection)
+        if not _answer(connection, "roles_are_there"):
+            connection.execute(sql.SQL(load_sql("convmemory.core", "create_roles")))
+            if _answer(connection, "is_migrated"):
+                apply_policies(connection)
 
 
 def apply_policies(connection: psycopg.Connection) -> None:

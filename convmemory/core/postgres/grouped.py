@@ -27,8 +27,17 @@ class GroupedConnection:
         self._wrapper, self.layout = wrapper, layout
 
     def settings_of(self, who: acting.Identity) -> str:
-        """Return the statement that sets the search path of an identity."""
-        return f"SET search_path = {self._search_path(who)}"
+        """Return the statement that sets the search path of an identity.
+
+        Without a group, the application finds no tables of owners; other log-ins find the views over all groups.
+        """
+        if who.archive_id is not None:
+            path = self.layout.path_to(self._group_of(who.archive_id))
+        elif who.group is not None:
+            path = self.layout.path_to(who.group)
+        else:
+            path = self.layout.home_path if who.login == Login.APP else self.layout.path_over_all
+        return f"SET search_path = {path}"
 
     @property
     def begins_transaction(self) -> bool:
@@ -65,14 +74,6 @@ class GroupedConnection:
         with transaction.atomic(using=wrapper.alias):
             wrapper.set_owner(who)
             return execute(sql, params, many, context)
-
-    def _search_path(self, who: acting.Identity) -> str:
-        """Without a group, the application finds no tables of owners; other log-ins find the views over all groups."""
-        if who.archive_id is not None:
-            return self.layout.path_to(self._group_of(who.archive_id))
-        if who.group is not None:
-            return self.layout.path_to(who.group)
-        return self.layout.home_path if who.login == Login.APP else self.layout.path_over_all
 
     def _group_of(self, archive_id: int) -> int | None:
         owner_groups, wrapper = self.layout.owner_groups, self._wrapper

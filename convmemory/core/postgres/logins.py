@@ -20,9 +20,9 @@ def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
     if bool(app_url) != bool(maintenance_url):
         raise SettingError("Set both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL, or neither: each needs the other.")
     urls = {Login.APP: app_url, Login.MAINTENANCE: maintenance_url} if app_url else {}
-    return {login: _parameters(url) for login, url in urls.items()}
-
-
-def _parameters(url: str) -> dict[str, Any]:
-    parsed: dict[str, Any] = dict(dj_database_url.parse(url))
-    return {name: parsed[key] for key, name in PARAMETERS.items() if parsed.get(key)} | dict(parsed.get("OPTIONS", {}))
+    logins = {}
+    for login, url in urls.items():
+        parsed: dict[str, Any] = dict(dj_database_url.parse(url))
+        logins[login] = {name: parsed[key] for key, name in PARAMETERS.items() if parsed.get(key)}
+        logins[login] |= dict(parsed.get("OPTIONS", {}))
+    return logins

@@ -5,7 +5,6 @@ Imports nothing from Django, so that it can run first.
 
 import errno
 import gc
-import io
 import json
 import os
 import resource
@@ -119,7 +118,8 @@ def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) ->
     gc.freeze()  # keeps the collector from writing to pages that children share
     gc.enable()
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as incoming:
-        while line := _next_line(incoming):
+        # Until the starter has ended, or has been idle for a while.
+        while select.select([incoming], [], [], IDLE_SERVER_S)[0] and (line := incoming.readline()):
             child = os.fork()
             if not child:
                 arguments = json.loads(line)
@@ -136,12 +136,6 @@ def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) ->
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
             _say(os.waitstatus_to_exitcode(status))
-
-
-def _next_line(incoming: io.FileIO) -> bytes:
-    """Return the next piece of work, or nothing once the starter has ended or has been idle for a while."""
-    ready, _, _ = select.select([incoming], [], [], IDLE_SERVER_S)
-    return incoming.readline() if ready else b""
 
 
 def _say(number: int) -> None:

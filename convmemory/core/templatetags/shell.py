@@ -105,21 +105,22 @@ def rail_entries(request: HttpRequest) -> list[RailEntry]:
     page = request.resolver_match.url_name if request.resolver_match else ""
     left_out = unusable_in(getattr(request, "chosen", None))
     shown = [destination for destination in DESTINATIONS if not left_out & set(destination.addresses)]
-    return [entry for destination in shown if (entry := _entry(destination, page or ""))]
-
-
-def _entry(destination: Destination, page: str) -> RailEntry | None:
-    for name in destination.addresses:
-        try:
-            address = reverse(name)
-        except NoReverseMatch:
-            continue
-        return RailEntry(
-            destination.label,
-            destination.icon,
-            address,
-            destination.name,
-            is_current=page == name or page in destination.pages,
-            is_secondary=destination.is_secondary,
-        )
-    return None
+    entries = []
+    for destination in shown:
+        for name in destination.addresses:
+            try:
+                address = reverse(name)
+            except NoReverseMatch:
+                continue
+            entries.append(
+                RailEntry(
+                    destination.label,
+                    destination.icon,
+                    address,
+                    destination.name,
+                    is_current=page == name or page in destination.pages,
+                    is_secondary=destination.is_secondary,
+                )
+            )
+            break
+    return entries

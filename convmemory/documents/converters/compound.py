@@ -12,7 +12,7 @@ from convmemory.documents.converters.base import DAMAGED, Unreadable
 SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 ENTRY_BYTES = 128
 LAST_SECTOR = 0xFFFFFFFA  # larger numbers end a chain
-STREAM, FOLDERS = 2, (1, 5)
+STREAM = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Accounts for the parts of a file: how many a converter read, and which it saw and did not read."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 Location = tuple[str, int | str]
@@ -44,7 +44,18 @@ class Coverage:
 
     def notes(self) -> list[str]:
         """Return a sentence for each kind of part that was not read, with count and locations."""
-        return [_note(kind, locations, self.read[kind]) for kind, locations in self.missed.items() if locations]
+        notes = []
+        for part, locations in self.missed.items():
+            count = len(locations)
+            if not count:
+                continue
+            subject, reason = f"{count:,} {plural_of(part, count)}", ""
+            if part == "page":
+                subject, reason = f"{count:,} of {count + self.read[part]:,} pages", ": pictures without text"
+            verb = "was" if count == 1 else "were"
+            note = f"{subject} {verb} not read{_where(locations)}{reason}."
+            notes.append(f"{note} {ADVICE[part]}" if ADVICE.get(part) else note)
+        return notes
 
 
 def plural_of(part: str, count: int) -> str:
@@ -55,14 +66,6 @@ def plural_of(part: str, count: int) -> str:
     if space:
         return f"{plural_of(head, count)}{space}{rest}"
     return f"{part}es" if part.endswith(("x", "s", "ch")) else f"{part}s"
-
-
-def _note(part: str, locations: Sequence[Location], read: int) -> str:
-    count = len(locations)
-    subject = f"{count:,} of {count + read:,} pages" if part == "page" else f"{count:,} {plural_of(part, count)}"
-    verb = "was" if count == 1 else "were"
-    reason = ": pictures without text" if part == "page" else ""
-    return " ".join(filter(None, (f"{subject} {verb} not read{_where(locations)}{reason}.", ADVICE.get(part, ""))))
 
 
 def _where(locations: Iterable[Location]) -> str:

@@ -68,7 +68,17 @@ class _Reader:
         yield from self._body(entries)
         for name, entry in entries.items():
             if name.startswith("__attach_version1.0"):
-                yield from self._attached(entry, level)
+                self._parts += 1
+                if self._parts > MAX_PARTS:
+                    raise Unreadable(
+                        "too_large", f"The mail has more than {MAX_PARTS} attachments: save them by themselves."
+                    )
+                attachment = self.compound.folder(entry)
+                if EMBEDDED in attachment:
+                    yield from self.mail(attachment[EMBEDDED], level + 1)
+                else:
+                    file_name = self._text(attachment, LONG_FILE_NAME) or self._text(attachment, FILE_NAME)
+                    self.coverage.miss("attachment", "", file_name or "without a name")
 
     def _body(self, entries: dict[str, Entry]) -> Iterator[Block]:
         text = self._text(entries, BODY)
@@ -80,17 +90,6 @@ class _Reader:
             html = rtf_blocks(unpacked_rtf(packed))
         is_longer = sum(len(block.text.split()) for block in html) > LONGER * len(text.split())
         yield from html if is_longer else [Block(f"{text}\n\n")] if text.strip() else []
-
-    def _attached(self, folder: Entry, level: int) -> Iterator[Block]:
-        self._parts += 1
-        if self._parts > MAX_PARTS:
-            raise Unreadable("too_large", f"The mail has more than {MAX_PARTS} attachments: save them by themselves.")
-        entries = self.compound.folder(folder)
-        if EMBEDDED in entries:
-            yield from self.mail(entries[EMBEDDED], level + 1)
-        else:
-            name = self._text(entries, LONG_FILE_NAME) or self._text(entries, FILE_NAME)
-            self.coverage.miss("attachment", "", name or "without a name")
 
     def _text(self, entries: dict[str, Entry], number: str) -> str:
         if entry := entries.get(f"__substg1.0_{number}{UNICODE}"):

@@ -92,30 +92,27 @@ class _Reader:
             elif token["hex"]:
                 self._raw(bytes.fromhex(token["hex"].decode("ascii")))
             elif token["symbol"]:
-                yield from self._symbol(token["symbol"])
+                symbol = token["symbol"]
+                if symbol == b"*":
+                    self._is_starred = True
+                elif self._to_skip:
+                    self._to_skip -= 1
+                else:
+                    yield from self._characters(SYMBOLS.get(symbol, ""))
             elif token["brace"]:
-                self._brace(token["brace"])
+                self._flush()
+                self._to_skip, self._is_starred = 0, False
+                if token["brace"] == b"{":
+                    if len(self._groups) >= MAX_GROUP_DEPTH:
+                        raise Unreadable(
+                            "too_large", "The file is nested too deeply to be read: save it again as .docx."
+                        )
+                    self._groups.append(self.group)
+                elif self._groups:
+                    self.group = self._groups.pop()
             else:
                 self._raw(token["text"])
         yield from self._paragraph()
-
-    def _brace(self, brace: bytes) -> None:
-        self._flush()
-        self._to_skip, self._is_starred = 0, False
-        if brace == b"{":
-            if len(self._groups) >= MAX_GROUP_DEPTH:
-                raise Unreadable("too_large", "The file is nested too deeply to be read: save it again as .docx.")
-            self._groups.append(self.group)
-        elif self._groups:
-            self.group = self._groups.pop()
-
-    def _symbol(self, symbol: bytes) -> Iterator[Block]:
-        if symbol == b"*":
-            self._is_starred = True
-        elif self._to_skip:
-            self._to_skip -= 1
-        else:
-            yield from self._characters(SYMBOLS.get(symbol, ""))
 
     def _word(self, word: str, number: int | None) -> Iterator[Block]:
         is_starred, self._is_starred = self._is_starred, False
@@ -135,19 +132,16 @@ class _Reader:
         elif word == "title" and group.destination == "info":
             self.group = replace(group, destination="title")
         elif is_starred or word in SKIPPED or word in COUNTED or word == "result":
-            self._destination(word, is_starred=is_starred)
-
-    def _destination(self, word: str, *, is_starred: bool) -> None:
-        self._flush()
-        if self.group.is_skipped and word != "result":
-            return
-        if word in ("pict", "object"):
-            self.coverage.miss("picture" if word == "pict" else "embedded file")
-        if word in COUNTED:
-            self.coverage.read[COUNTED[word]] += 1
-            self._line.append(" ")
-        is_skipped = word in SKIPPED or (is_starred and word not in READ_THOUGH_STARRED)
-        self.group = replace(self.group, destination=word, is_skipped=is_skipped)
+            self._flush()
+            if self.group.is_skipped and word != "result":
+                return
+            if word in ("pict", "object"):
+                self.coverage.miss("picture" if word == "pict" else "embedded file")
+            if word in COUNTED:
+                self.coverage.read[COUNTED[word]] += 1
+                self._line.append(" ")
+            is_skipped = word in SKIPPED or (is_starred and word not in READ_THOUGH_STARRED)
+            self.group = replace(self.group, destination=word, is_skipped=is_skipped)
 
     def _raw(self, data: bytes) -> None:
         skipped = min(self._to_skip, len(data))

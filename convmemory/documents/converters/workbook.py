@@ -270,20 +270,13 @@ class SheetParts:
                         yield Block(f"{comment.get('ref', '')}: {text}\n\n", page=number)
             else:
                 yield from drawing_blocks(self._package, root, relation.target, number, ("sheet", name))
-        for text in self._printed(part):
-            yield Block(f"{text}\n\n", page=number)
+        entry = self._package.entry(part)
+        chunks = _chunks(self._package.archive, entry) if entry else ()
+        printed = (match[1].decode("utf-8", "replace") for chunk in chunks for match in _PRINTED.finditer(chunk))
+        texts = dict.fromkeys(_PRINT_CODE.sub(" ", unescape(text)).strip() for text in printed)
+        yield from (Block(f"{text}\n\n", page=number) for text in texts if text)
         if part:
             self._package.miss_parts_of(part, ("sheet", name))
-
-    def _printed(self, part: str) -> list[str]:
-        entry = self._package.entry(part)
-        texts = []
-        for chunk in _chunks(self._package.archive, entry) if entry else ():
-            for printed in _PRINTED.finditer(chunk):
-                text = _PRINT_CODE.sub(" ", unescape(printed[1].decode("utf-8", "replace"))).strip()
-                if text:
-                    texts.append(text)
-        return list(dict.fromkeys(texts))
 
 
 def _codes_of(styles: Any) -> Iterator[str]:

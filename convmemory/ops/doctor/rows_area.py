@@ -70,8 +70,8 @@ def check_damage() -> Iterator[Finding]:
         yield Finding(
             "rows.stale",
             Severity.WARNING,
-            f"{plural(items, 'item')} of {plural(len(damages), 'source')} count as embedded, but their vectors "
-            "are missing or of another content.",
+            f"Vectors of {plural(items, 'item')} in {plural(len(damages), 'source')} are missing or of another "
+            "content, though the items count as embedded.",
             f"Run `{COMMAND} reembed`, or `{COMMAND} doctor --fix`, which hands them to the sweep.",
             lambda: f"{plural(mark_damage(damages, space), 'source')} marked: the sweep indexes them.",
         )
@@ -96,7 +96,7 @@ def check_passages() -> Iterator[Finding]:
     yield Finding(
         "rows.passages-lost",
         Severity.ERROR,
-        f"{plural(len(lost), 'source')} have passages or blocks of codes that differ from what was stored.",
+        f"The passages or blocks of codes of {plural(len(lost), 'source')} differ from what was stored.",
         f"`{COMMAND} doctor --fix` indexes them again; only what is missing is computed.",
         index_again,
     )
@@ -108,7 +108,7 @@ def check_postings() -> Iterator[Finding]:
         yield Finding(
             "rows.postings-lost",
             Severity.ERROR,
-            f"{plural(len(lost), 'source')} have postings that do not match their items.",
+            f"The postings of {plural(len(lost), 'source')} do not match their items.",
             f"`{COMMAND} doctor --fix` packs them again; the deep sweep does so every hour.",
             lambda: f"{plural(pack_again(lost), 'source')} handed to the sweep.",
         )
@@ -122,7 +122,7 @@ def check_stuck() -> Iterator[Finding]:
         yield Finding(
             "rows.stuck",
             Severity.WARNING,
-            f"{plural(stuck, 'conversation')} are waiting for a response whose writer has died.",
+            f"In {plural(stuck, 'conversation')} the writer of a response has died, and nothing has released it yet.",
             f"`{COMMAND} doctor --fix` releases them, as the sweep of a running worker does every minute.",
             lambda: f"{plural(len(release_abandoned_responses()), 'conversation')} taken back.",
         )
@@ -159,7 +159,7 @@ def check_refused() -> Iterator[Finding]:
         yield Finding(
             "rows.refused",
             Severity.NOTICE,
-            f"{plural(refused, 'item')} were refused by the model; they are found by their words only.",
+            f"The model refused {plural(refused, 'item')}, which searches find by words only.",
             f"With another model, or after a repair: `{COMMAND} reembed --only failed`.",
         )
 
@@ -177,8 +177,8 @@ def check_behind() -> Iterator[Finding]:
         yield Finding(
             "rows.older-layout",
             Severity.NOTICE,
-            f"{plural(older, 'source')} were indexed by an earlier version: they are searched as it did, so that words "
-            "typed without accents or separators may not find them yet.",
+            f"An earlier version indexed {plural(older, 'source')}: words typed without accents or separators may not "
+            "find them yet.",
             "The sweep hands them to the workers, some at a time; nothing is embedded for it.",
             enqueue_all,
         )
@@ -186,7 +186,7 @@ def check_behind() -> Iterator[Finding]:
         yield Finding(
             "rows.behind",
             Severity.WARNING,
-            f"{plural(len(behind) - older, 'source')} are not indexed as they are, though no task waits.",
+            f"The index of {plural(len(behind) - older, 'source')} is not up to date, though no task waits.",
             f"Check that workers are running (queue.no-worker), or index them with `{COMMAND} reembed`.",
             enqueue_all,
         )
@@ -201,7 +201,7 @@ def check_documents() -> Iterator[Finding]:
         yield Finding(
             "rows.documents-stuck",
             Severity.WARNING,
-            f"{plural(count, 'document')} have been waiting to be read for longer than reading one may take.",
+            f"Waiting to be read for longer than reading one may take: {plural(count, 'document')}.",
             "Check that workers are running (queue.no-worker): their sweep processes them every minute.",
             lambda: f"{sweep_documents()['enqueued']} handed to the workers.",
         )
@@ -244,7 +244,7 @@ def check_files() -> Iterator[Finding]:
         yield Finding(
             "rows.files-orphaned",
             Severity.WARNING,
-            f"{plural(len(orphans), 'file')} in MEDIA_ROOT and IMPORT_FOLDER have no row, so that no page shows them.",
+            f"No row names {plural(len(orphans), 'file')} in MEDIA_ROOT and IMPORT_FOLDER, so that no page shows them.",
             f"`{COMMAND} doctor --fix` deletes them; the deep sweep does so every hour.",
             lambda: f"{plural(sweep_orphans(), 'file')} deleted.",
         )
@@ -268,8 +268,8 @@ def check_merged() -> Iterator[Finding]:
         yield Finding(
             "rows.named-by-file",
             Severity.WARNING,
-            f"{plural(merged, 'conversation')} from several uploads have an id that an earlier version took from the "
-            "file's name: conversations of files with one name may be mixed in them.",
+            f"An earlier version took the id of {plural(merged, 'conversation')} from the name of the file: "
+            "conversations of several uploads with one name may be mixed in them.",
             f"Run `{COMMAND} reimport`: it reads the kept uploads again and stores conversations that differ apart.",
         )
 

@@ -95,13 +95,15 @@ def verify(source: Path | IO[bytes], *, name: str = "") -> dict[str, Any]:
             if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
                 raise InvalidInput(f"{path} is no backup that this version reads.")
             with archive.open(DUMP) as file:
-                digest = _digest(file)
+                digest = hashlib.sha256()
+                while chunk := file.read(CHUNK_BYTES):
+                    digest.update(chunk)
             verify_files(archive)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError, NotImplementedError) as error:
         raise InvalidInput(f"{path} is damaged or no backup: {error}. Nothing was changed.") from error
-    if digest != manifest["dump"]["sha256"]:
+    if digest.hexdigest() != manifest["dump"]["sha256"]:
         raise InvalidInput(f"{path} is damaged: its checksum is not the one it was written with. Nothing was changed.")
     applied: set[tuple[str, str]] = {(app, migration) for app, migration in manifest["migrations"]}
     if missing := missing_for_upgrade(applied):
@@ -112,13 +114,6 @@ def verify(source: Path | IO[bytes], *, name: str = "") -> dict[str, Any]:
     if unknown := unknown_migration(applied):
         raise InvalidInput(f"{path} is of a newer version (with the migration {unknown}): update convmemory first.")
     return manifest
-
-
-def _digest(file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while chunk := file.read(CHUNK_BYTES):
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def embedded_target() -> dict[str, Any]:

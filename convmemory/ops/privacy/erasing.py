@@ -5,7 +5,7 @@ the user's own row last: if a run is killed, the next one finishes the work. See
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -250,7 +250,12 @@ def _drop_rows(
         with connection.cursor() as cursor:
             cursor.execute(statement, {"owner": archive_id})
     for table in tables:
-        for count in _in_batches("drop_owned", table, archive_id):
+        statement = load_sql("convmemory.ops.privacy", "drop_owned").format(table=table.name, condition=table.condition)
+        count = BATCH
+        while count >= BATCH:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(statement, {"owner": archive_id, "batch": BATCH})
+                count = cursor.rowcount
             receipt.add(table.name, count)
             if count and time.monotonic() > deadline:  # each run deletes at least one batch
                 raise _OutOfTime
@@ -269,17 +274,6 @@ def _refuse_rows_left(tables: list[OwnedTable], archive_id: int) -> None:
             cursor.execute(statement, {"owner": archive_id})
             if cursor.fetchone() != (0,):
                 raise IntegrityError(f"{table.name} still has rows of the person.")
-
-
-def _in_batches(name: str, table: OwnedTable, archive_id: int) -> Iterator[int]:
-    statement = load_sql("convmemory.ops.privacy", name).format(table=table.name, condition=table.condition)
-    while True:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(statement, {"owner": archive_id, "batch": BATCH})
-            count = cursor.rowcount
-        yield count
-        if count < BATCH:
-            return
 
 
 def _drop_stored_files(table: OwnedTable, archive_id: int) -> int:

@@ -321,17 +321,14 @@ def take_over(target: Mapping[str, Any], role: str) -> None:
     with psycopg.connect(**target, options="-c search_path=pg_catalog,public") as inside:
         foreign = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "foreign_objects"))).fetchall()
         expressions = inside.execute(sql.SQL(load_sql("convmemory.ops.privacy", "expressions"))).fetchall()
-        for what in [*(f"{kind} {name}" for kind, name in foreign), *_unknown_calls(text for (text,) in expressions)]:
-            raise InvalidInput(_refusal(what))
+        executable = [f"{kind} {name}" for kind, name in foreign]
+        for (text,) in expressions:
+            called = _BEFORE_PARENTHESIS.findall(_LITERAL.sub("''", text))
+            executable += [f"call of {word}" for word in called if word.lower() not in CALLED]
+        if executable:
+            raise InvalidInput(_refusal(executable[0]))
         inside.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(role)))
         inside.execute("ANALYZE")
-
-
-def _unknown_calls(expressions: Iterator[str]) -> Iterator[str]:
-    for text in expressions:
-        for word in _BEFORE_PARENTHESIS.findall(_LITERAL.sub("''", text)):
-            if word.lower() not in CALLED:
-                yield f"call of {word}"
 
 
 def _refusal(what: str) -> str:

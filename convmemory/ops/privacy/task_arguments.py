@@ -5,8 +5,9 @@ its history; a test checks that all tasks' parameters are understood.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from django.db import connection
@@ -86,7 +87,8 @@ def drop_finished(archive_id: int) -> int:
     Tasks with unreadable arguments are deleted too: they may name the user.
     """
     dropped = 0
-    for batch in _batches(Task.objects.order_by("pk").values_list("pk", "func", "args", "kwargs").iterator()):
+    tasks = Task.objects.order_by("pk").values_list("pk", "func", "args", "kwargs").iterator()
+    while batch := list(islice(tasks, BATCH)):
         unreadable = [pk for pk, _, args, kwargs in batch if args is None or kwargs is None]
         calls = [(pk, named_rows(func, args or (), kwargs or {})) for pk, func, args, kwargs in batch]
         dropped += Task.objects.filter(pk__in=[*unreadable, *_about(calls, archive_id)]).delete()[0]
@@ -109,14 +111,3 @@ def _about(calls: list[tuple[Any, list[NamedRow]]], archive_id: int) -> list[Any
             cursor.execute(statement, {"pks": sorted(pks), "owner": archive_id})
             kept[table] = {pk for (pk,) in cursor.fetchall()}
     return [key for key, rows in calls if any(row.pk not in kept[row.table] for row in rows)]
-
-
-def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    batch: list[Any] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -6,7 +6,7 @@ answers alone. "mention": the first sentence of a later turn has to find another
 """
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,30 +56,25 @@ def make_questions(turns: Sequence[OwnTurn], *, at_most: int, seed: int = 0) -> 
             for position, turn in enumerate(turns)
             if turn.answered and _asks_enough(turn.opening)
         ],
-        "title": list(_titles(turns, by_conversation.values())),
-        "mention": list(_mentions(turns, by_conversation.values())),
+        "title": [],
+        "mention": [],
     }
-    drawn = random.Random(seed)  # noqa: S311 - repeatable on purpose
-    return [each for kind in KINDS for each in drawn.sample(made[kind], min(at_most, len(made[kind])))]
-
-
-def _titles(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> Iterator[OwnQuestion]:
-    for places in conversations:
+    for conversation, places in by_conversation.items():
         title, answered = turns[places[0]].title, frozenset(position for position in places if turns[position].answered)
         # Many programs name a conversation after the beginning of a message.
         beginning = title[:SAME_BEGINNING].casefold()
         is_taken = any(turns[position].opening.casefold().startswith(beginning) for position in places)
         if answered and _asks_enough(title) and not is_taken:
-            yield OwnQuestion("title", title[:MAX_CHARS], turns[places[0]].conversation, answered)
-
-
-def _mentions(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> Iterator[OwnQuestion]:
-    for places in conversations:
+            made["title"].append(OwnQuestion("title", title[:MAX_CHARS], conversation, answered))
         for position in places[1:]:
-            turn, others = turns[position], frozenset(places) - {position}
-            if _asks_enough(turn.opening):
-                text = turn.opening[:MAX_CHARS]
-                yield OwnQuestion("mention", text, turn.conversation, others, hidden=frozenset({position}))
+            opening, others = turns[position].opening, frozenset(places) - {position}
+            if _asks_enough(opening):
+                question = OwnQuestion(
+                    "mention", opening[:MAX_CHARS], conversation, others, hidden=frozenset({position})
+                )
+                made["mention"].append(question)
+    drawn = random.Random(seed)  # noqa: S311 - repeatable on purpose
+    return [each for kind in KINDS for each in drawn.sample(made[kind], min(at_most, len(made[kind])))]
 
 
 def _asks_enough(text: str) -> bool:

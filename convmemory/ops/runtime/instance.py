@@ -85,7 +85,10 @@ class Instance:
                 f"convmemory already runs on {folder}: process {record.get('pid', '(starting)')}, "
                 f"{record.get('address', 'no address yet')}. Stop it first, or name another folder with CONVMEMORY_VAR."
             ) from None
-        return cls(folder, lock_fd)
+        instance = cls(folder, lock_fd)
+        # The record of a killed run names an address that may be another installation's now.
+        instance._write({"children": _read(instance._record_path).get("children", {})})
+        return instance
 
     def stop_leftovers(self) -> int:
         """End the processes of an earlier `up` that was killed; return their number."""
@@ -107,8 +110,11 @@ class Instance:
         for name, pid in children.items():
             with contextlib.suppress(psutil.NoSuchProcess):
                 marks[name] = asdict(ProcessMark.of(pid))
+        self._write({"address": address, "children": marks})
+
+    def _write(self, record: Mapping[str, Any]) -> None:
         with written_whole(self._record_path) as file:
-            file.write(json.dumps({"pid": os.getpid(), "address": address, "children": marks}).encode())
+            file.write(json.dumps({"pid": os.getpid(), **record}).encode())
 
     def release(self) -> None:
         self._record_path.unlink(missing_ok=True)

@@ -121,27 +121,22 @@ class Days(Protocol):
         """Return the number of days from `moment` to the range, 0 inside."""
 
 
-def named_period(text: str) -> CalendarPeriod | None:
-    """Return the first date that `text` names, the most precise kind first; None if it names none."""
-    dated = _find_date(text)
-    return dated[1] if dated else None
-
-
-def named_date(text: str, today: date) -> tuple[str, CalendarPeriod] | None:
-    """Return the same date with the words that name it, and with the year that "in March" means on that day."""
-    dated = _find_date(text)
-    if dated is None:
-        return None
-    words, period = dated
-    return words, period.likely_in(today, is_over=words.lower().startswith("last"))
-
-
-def _find_date(text: str) -> tuple[str, CalendarPeriod] | None:
+def find_date(text: str) -> tuple[str, CalendarPeriod] | None:
+    """Return the first date that `text` names, the most precise kind first, after its words; None if it names none."""
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
             if not _is_other_word(match) and (period := _period(match.groupdict())):
                 return match[0], period
     return None
+
+
+def named_date(text: str, today: date) -> tuple[str, CalendarPeriod] | None:
+    """Return the same, with the year that "in March" means on that day."""
+    dated = find_date(text)
+    if dated is None:
+        return None
+    words, period = dated
+    return words, period.likely_in(today, is_over=words.lower().startswith("last"))
 
 
 def _is_other_word(match: re.Match[str]) -> bool:
@@ -281,8 +276,12 @@ def read_time(text: str, today: date) -> TimeReading | None:
     if relative := relative_days(plain, today):
         return TimeReading(*relative, _without(plain, relative[0]))
     # A longer text is a story, in which "after the edit" asks for no time.
-    is_short = plain.count(" ") < SHORT_WORDS
-    return (_order(plain) or _open_anchor(plain)) if is_short else None
+    if plain.count(" ") >= SHORT_WORDS:
+        return None
+    for order, pattern in _ORDERS.items():
+        if match := pattern.search(plain):
+            return TimeReading(match["words"], order)
+    return _open_anchor(plain)
 
 
 def _distant_anchor(text: str) -> TimeReading | None:
@@ -314,13 +313,6 @@ def _without(text: str, words: str) -> str:
     before, _, after = text.partition(words)
     rest = " ".join([before.rstrip(), after.removeprefix("'s").removeprefix("\u2019s").lstrip()]).strip()
     return rest if rest.count(" ") and _LETTER.search(rest) else text
-
-
-def _order(text: str) -> TimeReading | None:
-    for order, pattern in _ORDERS.items():
-        if match := pattern.search(text):
-            return TimeReading(match["words"], order)
-    return None
 
 
 _LETTER = re.compile(r"\w")

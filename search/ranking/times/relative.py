@@ -188,22 +188,18 @@ def _calendar(groups: MatchedGroups, today: date) -> DayRange:
         week = week_of(today if is_this else shifted(today, days=-7))
         span = week if unit == "week" else DayRange(shifted(week.last, days=-1), week.last)
     elif unit in SEASONS:
-        span = _season(SEASONS[unit], today, is_this=is_this)
+        # The latest season that began; "last summer" is the latest that is over.
+        first = date(today.year, SEASONS[unit], 1)
+        if first > today:
+            first = shifted(first, months=-12)
+        if not is_this and shifted(first, months=3) > today:
+            first = shifted(first, months=-12)
+        span = DayRange(first, shifted(shifted(first, months=3), days=-1))
     else:
         months = MONTHS_IN[unit]
         span = month_of(today if is_this else shifted(month_of(today, months).first, days=-1), months)
     part = groups.get("part")
     return span.part(PARTS[part]) if part else span
-
-
-def _season(month: int, today: date, *, is_this: bool) -> DayRange:
-    """Return the three months of the latest season that began; "last summer" is the latest that is over."""
-    first = date(today.year, month, 1)
-    if first > today:
-        first = shifted(first, months=-12)
-    if not is_this and shifted(first, months=3) > today:
-        first = shifted(first, months=-12)
-    return DayRange(first, shifted(shifted(first, months=3), days=-1))
 
 
 def _rolling(groups: MatchedGroups, today: date) -> DayRange:

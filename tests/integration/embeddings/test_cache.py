@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from convmemory.core.text import Span, content_hash
 from convmemory.embeddings import cache
-from convmemory.embeddings.cache import query_embedding, query_vector, store_vectors, unknown_texts, vectors_ahead
+from convmemory.embeddings.cache import query_embedding, store_vectors, unknown_texts, vectors_ahead
 from convmemory.embeddings.embedder import ModelCard, Vector, unit_rows
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
@@ -93,27 +93,25 @@ def test_neither_spaces_nor_owners_share_vectors(space: EmbeddingSpace) -> None:
     assert vectors_ahead(space, ["a"], archive_id=BOB) == {}
 
 
-def test_query_vector_is_cached(space: EmbeddingSpace, embedder: Scripted) -> None:
-    first = query_vector(space, "why?", archive_id=ADA)
-    assert query_vector(space, "why?", archive_id=ADA) is first
+def test_question_is_cached(space: EmbeddingSpace, embedder: Scripted) -> None:
+    first = query_embedding(space, "why?", archive_id=ADA)
+    assert query_embedding(space, "why?", archive_id=ADA) is first
     assert embedder.asked == [["why?"]]
     assert len(query_embedding(space, "why?", archive_id=ADA).token_ids) == 0
     with pytest.raises(ValueError, match="read-only"):
-        first[0] = 1
+        first.vector[0] = 1
 
 
-def test_query_vector_is_cached_per_owner(space: EmbeddingSpace, embedder: Scripted) -> None:
+def test_question_is_cached_per_owner(space: EmbeddingSpace, embedder: Scripted) -> None:
     for archive_id in (ADA, BOB, ADA, BOB):
-        query_vector(space, "why?", archive_id=archive_id)
+        query_embedding(space, "why?", archive_id=archive_id)
     assert embedder.asked == [["why?"], ["why?"]]
 
 
 def test_default_model_end_to_end() -> None:
     space = active_space()
     texts = ["The worker restarts by itself.", "Paris is lovely in spring."]
-    similarities: Any = embedder_for(space).embed_passages(texts) @ query_vector(
-        space, "how does the worker start again?", archive_id=ADA
-    )
+    question = query_embedding(space, "how does the worker start again?", archive_id=ADA)
+    similarities: Any = embedder_for(space).embed_passages(texts) @ question.vector
     assert similarities[0] > 0.4 > similarities[1]
-    tokens = query_embedding(space, "how does the worker start again?", archive_id=ADA)
-    assert tokens.token_vectors.shape == (8 - 1, space.dimensions)
+    assert question.token_vectors.shape == (8 - 1, space.dimensions)

@@ -161,7 +161,7 @@ def test_single_hit_is_not_reranked(owner: User, server: RerankServer) -> None:
 
 def test_number_of_queries_stays_same(owner: User, server: RerankServer, django_assert_num_queries: Any) -> None:
     find(owner)  # warms the space and the query's vector
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(7):
         find(owner)
 
 

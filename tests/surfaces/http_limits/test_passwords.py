@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -16,7 +15,6 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import connection
-from django.db.models import F
 from django.test import Client, override_settings
 from pytest_django import Settings
 
@@ -27,6 +25,7 @@ from convmemory.sign_in.hashing import HashingBusy, HashingPool
 from convmemory.sign_in.models import PasswordFailures
 from tests.factories import make_user
 from tests.support import asgi_server
+from tests.support.sign_in_pauses import PROLONGED_S, prolong_pauses
 from tests.support.web_process import web_process
 
 pytestmark = pytest.mark.django_db
@@ -34,8 +33,6 @@ pytestmark = pytest.mark.django_db
 POOLED = ["convmemory.sign_in.hashing.PooledHasher"]
 RIGHT, WRONG = "correct horse", "battery staple"
 TRIES = PAIR.free + 1
-PROLONGED_S = 300
-SHORTEST_PAUSE = timedelta(seconds=1)
 
 Form = Callable[[Client, str], Any]
 FORMS: dict[str, Form] = {
@@ -61,12 +58,6 @@ def client_for(form: str, user: User) -> Client:
     if form in SIGNED_IN:
         client.force_login(user)
     return client
-
-
-def prolong_pauses() -> None:
-    """The first pause takes a second, which a busy machine may need for a page."""
-    has_pause = PasswordFailures.objects.filter(paused_until__gt=F("last_failed_at") + SHORTEST_PAUSE / 2)
-    has_pause.update(paused_until=F("paused_until") + timedelta(seconds=PROLONGED_S))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -32,8 +32,9 @@ MADE_ON_THE_SPOT = {
         "convmemory.core.text"
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
+    "search/results/matching.py: re.finditer(re.escape(sign), plain.text)": "search.results.matching",
     "search/results/overturned.py: re.compile(f'{before}(?:{either}){after}', re.I)": "search.results.overturned",
-    "convmemory/chat/checked_answers.py: re.search(f'(?<![0-9a-z]){re.escape(quote)}(?![0-9a-z])', text)": (
+    "convmemory/chat/checked_answers.py: re.search(f'(?<![0-9a-z]){re.escape(piece)}(?![0-9a-z])', text)": (
         "convmemory.chat.checked_answers"
     ),
     "search/pages/snippets.py: re.compile('|'.join(patterns))": "search.pages.snippets",

@@ -118,7 +118,7 @@ from search.query import is_too_short
 from search.query_text import QueryText, parse_query
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
-from search.ranking.times.reading import named_period, read_time
+from search.ranking.times.reading import find_date, read_time
 from search.ranking.times.relative import quarter_days, relative_days
 from search.ranking.topics import topic_of
 from search.results.matching import QueryStems, stem, stems_of
@@ -379,7 +379,7 @@ TODAY = date(2026, 11, 18)
 
 
 def _query(text: str) -> object:
-    return parse_query(text), named_period(text)
+    return parse_query(text), find_date(text)
 
 
 _BYTES = tiktoken.Encoding(

@@ -21,12 +21,16 @@ SHELLS = [shell for shell in ("sh", "bash", "zsh", "fish") if shutil.which(shell
 HOOKED = [agent for agent in AGENTS if agent.hook and agent.hook.shape != "plugin"]
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("CONVMEMORY_KEY_FILE", raising=False)
     monkeypatch.setenv("CONVMEMORY_KEY", "cvm_secret")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_environment(monkeypatch)
 
 
 @pytest.fixture
@@ -61,10 +65,23 @@ def outcome(command: str, home: Path, shell: str = "sh") -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.fixture(scope="module")
+def connected_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Connect every agent once; return the home folder, which the files name, and a copy of it."""
+    home = tmp_path_factory.mktemp("homes") / "Ada's home"
+    home.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        use_environment(patch)
+        assert connect(home, *(agent.slug for agent in AGENTS)) == 0
+    return home, shutil.copytree(home, tmp_path_factory.mktemp("connected") / "home")
+
+
 @pytest.fixture
-def connected(home: Path) -> Path:
-    assert connect(home, *(agent.slug for agent in AGENTS)) == 0
-    return home
+def connected(connected_once: tuple[Path, Path]) -> Path:
+    """The home folder with every agent connected, in a folder that the tests before left nothing in."""
+    home, copy = connected_once
+    shutil.rmtree(home.parent)
+    return shutil.copytree(copy, home)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

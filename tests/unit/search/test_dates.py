@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from search.ranking.in_time import closeness
-from search.ranking.times.reading import CalendarPeriod, named_period
+from search.ranking.times.reading import CalendarPeriod, find_date
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,9 @@ from search.ranking.times.reading import CalendarPeriod, named_period
     ],
 )
 def test_named_date_is_found(text: str, period: CalendarPeriod) -> None:
-    assert named_period(text) == period
+    words_with_period = find_date(text)
+    assert words_with_period
+    assert words_with_period[1] == period
 
 
 @pytest.mark.parametrize(
@@ -46,11 +48,11 @@ def test_named_date_is_found(text: str, period: CalendarPeriod) -> None:
     ],
 )
 def test_other_words_and_numbers_are_no_dates(text: str) -> None:
-    assert named_period(text) is None
+    assert find_date(text) is None
 
 
 def test_verb_may_is_not_read_as_month() -> None:
-    assert named_period("what may happen in March 2024") == CalendarPeriod(2024, 3, None)
+    assert find_date("what may happen in March 2024") == ("March 2024", CalendarPeriod(2024, 3, None))
 
 
 def days_since_1970(*dates: date) -> NDArray[np.int64]:

@@ -54,13 +54,10 @@ class Command(ArchiveCommand):
         if not unset:
             return
         self.stdout.write(("" if apply else "/* ") + "Set for every web process and worker:")
+        values = connection.settings_dict
+        target = f"{quote(values['HOST'], safe='')}:{values['PORT'] or 5432}/{quote(values['NAME'], safe='')}"
         for login in unset:
-            self.stdout.write(f"{SETTINGS[login]}={_address(ROLES[login], passwords[login])}")
+            password = quote(passwords[login], safe="")
+            self.stdout.write(f"{SETTINGS[login]}=postgres://{ROLES[login]}:{password}@{target}")
         if not apply:
             self.stdout.write("*/")
-
-
-def _address(role: str, password: str) -> str:
-    values = connection.settings_dict
-    target = f"{quote(values['HOST'], safe='')}:{values['PORT'] or 5432}/{quote(values['NAME'], safe='')}"
-    return f"postgres://{role}:{quote(password, safe='')}@{target}"

@@ -81,7 +81,7 @@ class Command(ArchiveCommand):
         try:
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             if count := instance.stop_leftovers():
-                self._say(f"Stopped {count} processes that an earlier run left behind.")
+                self._say(f"Stopped processes that an earlier run left behind: {count}.")
             require_free_port(host, port)
             instance.record(address, {})
             self._download_model()
@@ -92,6 +92,7 @@ class Command(ArchiveCommand):
             self._update_database()
             password = create_admin(Path(config.var_dir))
             connections.close_all()
+            require_free_port(host, port)  # another `up` may have taken it meanwhile
             lines = [f"convmemory: {address}"]
             if password:
                 lines += [f"user:       {ADMIN_NAME}", f"password:   {password}   (shown this once)"]
@@ -184,7 +185,7 @@ class Command(ArchiveCommand):
             return
         for name in surplus_backups(folder, keep=BACKUPS_OF_UPDATES):
             folder.remove(name)
-            self._say(f"Deleted, the oldest backup before an update: {name}")
+            self._say(f"Deleted the oldest backup before an update: {name}")
 
     def _watch_database(self) -> None:
         folder = connection.settings_dict["EMBEDDED_PATH"]
