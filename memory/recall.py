@@ -47,7 +47,7 @@ from search.results.hits import overturned_by
 from search.results.matching import QueryStems
 from search.results.rows import later_turns_query
 from search.retrieval.candidates import FeatureTable, item_keys, split_keys
-from search.retrieval.retriever import SearchState
+from search.retrieval.retriever import FEW_WORDS_RELEVANCE, SearchState
 from search.searching import TURNS_ALONE, merge_ranked, notes_of_left_out, within_budget
 
 MAX_TOP_K = 50
@@ -67,12 +67,13 @@ class RecallQuery:
     """A checked query: its plain text, which messages may come back, how many, and how well they must answer.
 
     If the probability of an answer is below `min_relevance`, nothing comes back; None stands for RECALL_MIN_RELEVANCE,
-    and then a turn that contains all words of the query counts as an answer, too. `threshold` is the least cosine
-    similarity of a message: by default none where the probability is known, elsewhere RECALL_THRESHOLD. If no vectors
-    can be compared, it is not applied and a note says so. Positions bound the messages of one conversation, both ends
-    excluded. Archived conversations are read only if one is named. `alive_message_ids` are messages that the model
-    already sees, and so are those of the conversation from `alive_from_position` on: other messages take their places.
-    `exclude_session` is the id of the calling agent's own session, as its transcript names it: it is not recalled.
+    and then a turn that contains all words of the query counts as an answer, too, and a few words of which no turn
+    contains half need more. `threshold` is the least cosine similarity of a message: by default none where the
+    probability is known, elsewhere RECALL_THRESHOLD. If no vectors can be compared, it is not applied and a note says
+    so. Positions bound the messages of one conversation, both ends excluded. Archived conversations are read only if
+    one is named. `alive_message_ids` are messages that the model already sees, and so are those of the conversation
+    from `alive_from_position` on: other messages take their places. `exclude_session` is the id of the calling agent's
+    own session, as its transcript names it: it is not recalled.
 
     Raises: InvalidInput.
     """
@@ -176,7 +177,10 @@ def recall(*, caller: Caller | None, query: RecallQuery) -> Recall:
     )
     searched = SearchQuery(text=query.text, scope=frozenset(query.scope) or DEFAULT_SCOPE, filters=filters)
     turns = rank_items(archive_id=caller.archive_id, query=searched)
-    answered = turns.is_answered(query.bar, is_bar_named=query.min_relevance is not None)
+    bar = query.bar
+    if bar and query.min_relevance is None and turns.holds_little_of_few_words():
+        bar = max(bar, FEW_WORDS_RELEVANCE)
+    answered = turns.is_answered(bar, is_bar_named=query.min_relevance is not None)
     pending = (
         pending_of(caller.archive_id, turns.query.filters, space=turns.space)
         if turns.is_incomplete

@@ -1,5 +1,6 @@
 """The tool that finds how an error was fixed before: what changed until it stopped appearing."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -68,30 +69,34 @@ def find_fix(caller: Caller | None, arguments: FindFixInput) -> FindFixOutput:
 
 
 def _fixes_in(caller: Caller, signatures: list[str]) -> list[FoundFix]:
-    first: dict[int, int] = {}
+    reports: dict[int, list[int]] = {}
     for signature in signatures:
         for conversation, turn in _reports_of(caller, signature):
-            first[conversation] = min(first.get(conversation, turn), turn)
-        if first:
+            reports.setdefault(conversation, []).append(turn)
+        if reports:
             break
     fixes: dict[tuple[int, int], Fix] = {}
-    for conversation, turn in list(first.items())[:CONVERSATIONS_READ]:
-        rows = Message.objects.filter(
-            archive_id=caller.archive_id, conversation_id=conversation, superseded=False, turn_number__gte=turn
-        ).order_by("position")
-        values = rows.values_list("turn_number", "role", "parts")[:MESSAGES_READ]
-        results = (
-            MessageInTurn(number, role, tuple(map(part_from_json, parts)))
-            for number, role, parts in values.iterator()
-            if number is not None
-        )
-        if fix := fix_in(results, frozenset(signatures)):
-            fixes[conversation, fix.turn] = fix
+    for conversation, turns_of in list(reports.items())[:CONVERSATIONS_READ]:
+        # From the likeliest report on, or from the first: a long session may have words of the error long before it.
+        for turn in dict.fromkeys((turns_of[0], min(turns_of))):
+            if fix := fix_in(_messages_from(caller, conversation, turn), frozenset(signatures)):
+                fixes[conversation, fix.turn] = fix
+                break
     turns = turns_with_outcomes(caller, list(fixes))
     return [
         FoundFix(turn=turn_out(turn), passed=fix.passed, changes=_changes(fix.changes))
         for turn, fix in ((turns[key], fix) for key, fix in fixes.items() if key in turns)
     ]
+
+
+def _messages_from(caller: Caller, conversation: int, turn: int) -> Iterator[MessageInTurn]:
+    """Yield the messages of a conversation from a turn on."""
+    rows = Message.objects.filter(
+        archive_id=caller.archive_id, conversation_id=conversation, superseded=False, turn_number__gte=turn
+    ).order_by("position")
+    for number, role, parts in rows.values_list("turn_number", "role", "parts")[:MESSAGES_READ].iterator():
+        if number is not None:
+            yield MessageInTurn(number, role, tuple(map(part_from_json, parts)))
 
 
 def _reports_of(caller: Caller, signature: str) -> list[tuple[int, int]]:

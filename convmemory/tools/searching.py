@@ -6,7 +6,7 @@ an empty answer with a note instead of an error.
 """
 
 import logging
-import re
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -34,6 +34,7 @@ from convmemory.tools.definition import (
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
+from search.results.telling import letters, without_link_targets
 from search.searching import TURNS_ALONE, SearchQuery, search
 
 PASTED_ERROR = "This looks like an error: the tool find_fix says how it was fixed, if a session fixed it."
@@ -90,14 +91,17 @@ QUESTION_CHARS = 300
 # of 595, and the right turns of three questions; 0.08 would leave out 344, and those of five.
 TAIL_SHARE = 0.06
 SNIPPET_CHARS = 200
-LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 120, 340
+LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 100, 300
 SAME_CHARS = 40  # with which a text begins that is another one
 LEAD_CHARS = 100  # before the best sentence of an answer
-BOTH_CHARS = 190  # of a passage and of an answer in one line
+BOTH_CHARS = 160  # of a passage and of an answer in one line
+TELLING_CHARS = 520  # of these and of sentences that tell more
+TOLD, TOLD_LATER = 8, 2  # sentences that tell most, of the first hit and of others
+MORE, LEAST_MORE_CHARS = 3, 50
 # Of the hits behind the first one, which is the likeliest: a question and a passage.
-LATER_LINE_CHARS, LATER_CHARS = 40, 120
-_LINK_TARGET = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")
-_NO_LETTERS = re.compile(r"[\W_]+")
+LATER_LINE_CHARS, LATER_CHARS = 30, 100
+# Of the score of the sentence that tells most, against the logarithm of the odds of relevance; both order the hits.
+TELLING_WEIGHT, LEAST_CHANCE = 8, 1e-4
 _NO_BRACKETS = str.maketrans("[]", "()")
 
 
@@ -116,8 +120,10 @@ class FoundTurn(BaseModel):
     project: str
     user_question: str
     passage: str
-    # The answer around its best sentence; behind the first hit from this sentence on, if it is not the passage.
+    # Of the first hit the answer around its best sentence, if that is not the passage.
     excerpt: str | Optional = None
+    # The sentences of the turn that tell most for the query, best first.
+    telling: list[str] | Optional = None
     copies: int | Optional = None
     # What the turn came to: `conclusion`, `files`, `passed` and `failed` of `messages/outcomes.py`, as far as known.
     outcome: Any = None
@@ -148,13 +154,9 @@ class ConversationSearchOutput(TitledOutput):
 
 def found_turn(hit: Hit, index: int = 0) -> FoundTurn:
     """Return a hit as the tools list it, at its place of the page."""
-    excerpt, best = hit.turn.excerpt, hit.turn.excerpt_from
-    if index:
-        excerpt = one_line(excerpt[best:], LINE_CHARS)
-    elif best > LEAD_CHARS:  # the line would end before it
+    excerpt, best = ("", 0) if index else (hit.turn.excerpt, hit.turn.excerpt_from)
+    if best > LEAD_CHARS:  # the line would end before it
         excerpt = excerpt[best:]
-    if hit.passage in excerpt and (index or hit.passage == excerpt):
-        excerpt = ""
     return FoundTurn(
         conversation_id=hit.object_id,
         conversation_title=hit.title,
@@ -163,7 +165,8 @@ def found_turn(hit: Hit, index: int = 0) -> FoundTurn:
         project=hit.project,
         user_question=one_line(hit.heading, QUESTION_CHARS),
         passage=one_line(hit.passage, LINE_CHARS) if hit.turn.is_call else hit.passage,
-        excerpt=excerpt or None,
+        excerpt=excerpt if excerpt != hit.passage else None,
+        telling=[told.text for told in hit.turn.telling[: TOLD_LATER if index else TOLD]] or None,
         copies=hit.turn.copies or None,
         outcome=hit.turn.outcome.to_json() or None,
         similarity=hit.similarity,
@@ -184,11 +187,18 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
 
     Raises: InvalidInput, NotFound for another space.
     """
+    return _found_turns(caller, arguments)
+
+
+def _found_turns(
+    caller: Caller | None, arguments: ConversationSearchInput, *, by_telling: bool = False
+) -> ConversationSearchOutput:
     query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     results = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
+    hits = sorted(results.hits, key=_tells_less) if by_telling else results.hits
     return ConversationSearchOutput(
         titles=named_like_query(results.titles),
-        results=[found_turn(hit, index) for index, hit in enumerate(results.hits)],
+        results=[found_turn(hit, index) for index, hit in enumerate(hits)],
         next_cursor=results.next_cursor,
         note=" ".join(results.notes) or None,
         reason=results.reason,
@@ -215,12 +225,20 @@ class ShortSearchInput(SearchInput):
     space: Space = ""
 
 
+def _tells_less(hit: Hit) -> float:
+    """Return by how much less likely a hit is to answer, also by what it can tell; 0 where that is unknown."""
+    if hit.relevance is None:
+        return 0.0
+    chance = min(max(hit.relevance, LEAST_CHANCE), 1 - LEAST_CHANCE)
+    return -math.log(chance / (1 - chance)) - TELLING_WEIGHT * max((told.score for told in hit.turn.telling), default=0)
+
+
 def short_search(caller: Caller | None, arguments: ShortSearchInput) -> ConversationSearchOutput:
     """Return the turns that answer the query, without those that are much less likely to than the best one.
 
     Raises: InvalidInput.
     """
-    output = conversation_search(caller, ConversationSearchInput.model_construct(**dict(arguments)))
+    output = _found_turns(caller, ConversationSearchInput.model_construct(**dict(arguments)), by_telling=True)
     best = max((turn.relevance or 0 for turn in output.results), default=0)
     output.results = [turn for turn in output.results if (turn.relevance or best) >= TAIL_SHARE * best]
     output.next_cursor = None
@@ -264,42 +282,59 @@ def search_as_text(answer: dict[str, Any]) -> str:
 
 
 def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
-    """Return the passage found, or what the turn concluded if that is in the question; of the first hit both."""
+    """Return what a line says of a turn; of the first hit also what it concluded and changed."""
     outcome = Outcome.from_json(turn.get("outcome"))
-    room = PASSAGE_CHARS if is_first else LATER_CHARS
-    conclusion, passage = outcome.conclusion, turn.get("excerpt") or turn["passage"]
-    conclusion, passage = (_LINK_TARGET.sub(r"\1", text) for text in (conclusion, passage.lstrip("*#- \n")))
-    if conclusion and is_announcement(passage):
-        passage = ""
-    best = turn["passage"].lstrip("*#- \n")
-    begins, shown = (
-        (_bare(one_line(text, SAME_CHARS)) for text in (best, passage)),
-        _bare(conclusion[:room]),
-    )
-    of_best, of_excerpt = begins
-    if of_best not in _bare(passage):
-        of_best = of_excerpt
-    if of_best in _bare(turn["user_question"]) or of_best in shown:
-        passage = ""
-    elif of_excerpt in shown:
-        passage = passage[max(passage.find(best[:SAME_CHARS]), 0) :]
-    elif _bare(one_line(conclusion, SAME_CHARS)) in _bare(one_line(passage, BOTH_CHARS)):
-        conclusion = ""
-    both = BOTH_CHARS if conclusion and is_first else room
-    line = f" | found: {one_line(passage, both)}" if passage else ""
-    if conclusion and (is_first or not passage):
-        line += f" | answer: {one_line(conclusion, both if passage or not is_first else PASSAGE_CHARS)}"
-    if is_first and outcome.files:
+    if not is_first:
+        return _found(turn, outcome.conclusion)
+    line = _found_and_concluded(turn, outcome.conclusion)
+    line += _more(turn, line)
+    if outcome.files:
         changed = (path.removeprefix(turn["project"]).lstrip("/") for path in outcome.files)
         line += f" | changed: {one_line(', '.join(changed), LINE_CHARS)}"
-    if is_first and outcome.failed and not outcome.passed:
+    if outcome.failed and not outcome.passed:
         line += f" | failed: {one_line(outcome.failed, LABEL_CHARS)}"
     return line
 
 
-def _bare(text: str) -> str:
-    """Return the letters and digits of a text, which are the same with and without markup."""
-    return _NO_LETTERS.sub("", text)
+def _found(turn: Mapping[str, Any], conclusion: str) -> str:
+    """Return the sentence that tells most and is not in the question that the line shows, else the conclusion."""
+    asked = letters(one_line(turn["user_question"], LATER_LINE_CHARS))
+    for text in turn.get("telling") or [turn["passage"]]:
+        if text and letters(text)[:SAME_CHARS] not in asked:
+            return f" | found: {one_line(text, LATER_CHARS)}"
+    return f" | answer: {one_line(conclusion, LATER_CHARS)}" if conclusion else ""
+
+
+def _found_and_concluded(turn: Mapping[str, Any], conclusion: str) -> str:
+    """Return the passage found and what the turn concluded, each if it is neither in the other nor in the question."""
+    passage = without_link_targets((turn.get("excerpt") or turn["passage"]).lstrip("*#- \n"))
+    conclusion = without_link_targets(conclusion)
+    if conclusion and is_announcement(passage):
+        passage = ""
+    best, shown = turn["passage"].lstrip("*#- \n"), letters(conclusion[:PASSAGE_CHARS])
+    of_best, of_excerpt = (letters(one_line(text, SAME_CHARS)) for text in (best, passage))
+    if of_best not in letters(passage):
+        of_best = of_excerpt
+    if of_best in letters(turn["user_question"]) or of_best in shown:
+        passage = ""
+    elif of_excerpt in shown:
+        passage = passage[max(passage.find(best[:SAME_CHARS]), 0) :]
+    elif letters(one_line(conclusion, SAME_CHARS)) in letters(one_line(passage, BOTH_CHARS)):
+        conclusion = ""
+    room = BOTH_CHARS if passage and conclusion else PASSAGE_CHARS
+    named = (("found", passage), ("answer", conclusion))
+    return "".join(f" | {name}: {one_line(text, room)}" for name, text in named if text)
+
+
+def _more(turn: Mapping[str, Any], line: str) -> str:
+    """Return sentences that tell much, which neither the line nor the question in it shows, as far as there is room."""
+    shown, texts = letters(one_line(turn["user_question"], LINE_CHARS) + line), list[str]()
+    room = TELLING_CHARS - len(line)
+    for text in turn.get("telling", ()):
+        if len(texts) < MORE and room >= LEAST_MORE_CHARS and letters(text)[:SAME_CHARS] not in shown:
+            texts.append(one_line(text, room))
+            room -= len(texts[-1])
+    return f" | {'also' if line else 'found'}: {' … '.join(texts)}" if texts else ""
 
 
 def _overturned(turn: Mapping[str, Any]) -> str:

@@ -18,8 +18,9 @@ from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.adapters.documents import element_of, sections_of
 from search.results.overturned import Overturning, Said, overturning
-from search.results.passages import ShownPassage, best_passages
+from search.results.passages import ItemPassages, best_passages
 from search.results.rows import HitRow, read_contents
+from search.results.telling import Telling
 from search.retrieval.candidates import Feature, item_keys, split_keys
 from search.retrieval.retriever import SearchState
 from search.sources import adapter_of
@@ -45,8 +46,8 @@ class TurnPlace:
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
     the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `excerpt` is
     the answer around the sentence that answers best, which begins at `excerpt_from`; an empty string if none does.
-    `digest` is that of the message that opens it, and `copies` the number of other sessions whose copy of the turn was
-    folded into this hit.
+    `telling` are the sentences that tell most for the query, best first. `digest` is that of the message that opens it,
+    and `copies` the number of other sessions whose copy of the turn was folded into this hit.
     """
 
     message_id: int
@@ -57,6 +58,7 @@ class TurnPlace:
     outcome: Outcome = NO_OUTCOME
     excerpt: str = ""
     excerpt_from: int = 0
+    telling: tuple[Telling, ...] = ()
     digest: bytes = b""
     copies: int = 0
     overturned: Overturning | None = None
@@ -184,13 +186,14 @@ def show_hits(
         weights=ranked.word_weights,
         at_hand=elements,
         words_of_turn=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
+        conclusions={turn: Outcome.from_json(row.outcome).conclusion for turn, row in rows.items()},
     )
     # A feature is shown from this value on: a share of its best value in these results.
     columns = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in columns.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     hits = [
-        _hit(turn, rows[turn], passages.get(turn, ()), overturned.get(turn), sections.get(turn),
+        _hit(turn, rows[turn], passages.get(turn, ItemPassages()), overturned.get(turn), sections.get(turn),
              relevance, ranked, int(index), named_from)
         for turn, index, relevance in zip(
             zip(sources, items, strict=True), page, ranked.relevance_of(page), strict=True
@@ -225,7 +228,7 @@ def _sections_of(archive_id: int, rows: Mapping[Turn, HitRow]) -> dict[Turn, Sec
 def _hit(
     turn: Turn,
     row: HitRow,
-    passages: tuple[ShownPassage, ...],
+    of_item: ItemPassages,
     overturned: Overturning | None,
     section: Section | None,
     relevance: float | None,
@@ -233,6 +236,7 @@ def _hit(
     index: int,
     named_from: Mapping[str, float],
 ) -> Hit:
+    passages = of_item.shown
     passage = passages[0] if passages else None
     # Ranked by distance, a hit has the cosine that it was ranked by.
     is_of_passage = passage is not None and not ranked.query.by_distance
@@ -269,6 +273,7 @@ def _hit(
             outcome=Outcome.from_json(row.outcome),
             excerpt=passages[1].text if len(passages) > 1 else "",
             excerpt_from=passages[1].marks[0][0] if len(passages) > 1 and passages[1].marks else 0,
+            telling=of_item.telling,
             digest=bytes(row.digest or b""),
             overturned=overturned,
         ),

@@ -13,6 +13,7 @@ from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.rows import PASSAGES_PER_HIT
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
+from search.results.telling import Judged, Telling, telling
 from search.retrieval.candidates import NO_ITEMS, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
@@ -34,6 +35,7 @@ PLACES_PER_HIT = 4_000  # the passages of such a hit that are read: some 400,000
 # A word is rare from this share of the weight of the rarest word that any hit contains. From .75 on, marks in documents
 # were a little worse (ADR 78).
 RARE_SHARE = 0.95
+PROMPT_SHARE = 0.5
 _SEPARATORS = re.compile(r"[^\w\s]")
 
 Turn = tuple[int, int]  # source, item
@@ -72,6 +74,13 @@ class _Judged(NamedTuple):
         return self.phrases, self.rare, self.score, self.place[-1]
 
 
+class ItemPassages(NamedTuple):
+    """The passages that are shown of an item, best first, and the sentences that tell most of a turn."""
+
+    shown: tuple[ShownPassage, ...] = ()
+    telling: tuple[Telling, ...] = ()
+
+
 def near_places(
     compared: ComparedVectors, turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
 ) -> dict[Turn, list[PassagePlace]]:
@@ -93,15 +102,17 @@ def best_passages(
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
     words_of_turn: Mapping[Turn, Collection[str]],
+    conclusions: Mapping[Turn, str],
     at_hand: Mapping[Turn, Mapping[int, Element]],
-) -> dict[Turn, tuple[ShownPassage, ...]]:
+) -> dict[Turn, ItemPassages]:
     """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
     It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`words_of_turn`
     are the query's words in each item), it is one of all passages in elements with such a word. Further passages follow
-    if the item belongs to a document; the `_excerpt` if it is a turn. If no vectors are `compared`, all passages of an
-    item are judged. Elements `at_hand` are not read again. One query for each kind of source with others, and up to two
-    more for items without nearest passages, or whose nearest ones lack a rare word.
+    if the item belongs to a document; the `_excerpt` if it is a turn, and what tells most, also of its conclusion. If
+    no vectors are `compared`, all passages of an item are judged. Elements `at_hand` are not read again. One query for
+    each kind of source with others, and up to two more for items without nearest passages, or whose nearest ones lack a
+    rare word.
     """
     stop_words = [word.written for word in query.words if word.is_stop_word]
     unmarked = [query.time.words_of_time] if query.time else []
@@ -136,9 +147,12 @@ def best_passages(
         judged_turns |= _found_near(query, compared, near, turns, words, rare_stems, at_hand)
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
-        turn: (
-            *(_shown(position, elements, words) for position in _chosen(judged, elements, rooms[turn])),
-            *_excerpt(judged, elements),
+        turn: ItemPassages(
+            (
+                *(_shown(position, elements, words) for position in _chosen(judged, elements, rooms[turn])),
+                *_excerpt(judged, elements),
+            ),
+            _telling(judged, elements, conclusions.get(turn, ""), words, query.text.text),
         )
         for turn, (judged, elements) in judged_turns.items()
         if judged
@@ -154,8 +168,9 @@ def _found_near(
     rare_stems: Mapping[Turn, Collection[str]],
     at_hand: Mapping[Turn, Mapping[int, Element]],
 ) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
-    """Judge the known passages of items, or all passages of items whose known ones lack a rare word; return the
-    elements too.
+    """Judge the known passages of items, after those with a rare word that they lack; return the elements too.
+
+    Of a document only the latter count.
     """
     elements = _elements(query.archive_id, by_distance, turns, at_hand)
     by_turn = {turn: _judged(places, elements[turn], words, rare_stems[turn]) for turn, places in by_distance.items()}
@@ -170,6 +185,8 @@ def _found_near(
     ).items():
         elements[turn] |= more_elements
         again = _judged_again(more[turn], elements[turn], words, missing[turn])
+        if again and not any(map(_is_of_document, elements[turn].values())):
+            again += [passage._replace(phrases=0, rare=0) for passage in by_turn[turn]]
         by_turn[turn] = again or by_turn[turn]
     return {turn: (by_turn[turn], elements[turn]) for turn in by_distance}
 
@@ -205,7 +222,8 @@ def _judged_again(
 ) -> list[_Judged]:
     """Judge the passages that can matter by words alone; return none if none of them has a missing stem.
 
-    All passages of a document matter, because neighbours are shown together.
+    Of a system prompt only those matter that contain half of the query by weight, of a document all, because neighbours
+    are shown together.
     """
     if not any(map(_is_of_document, elements.values())):
         stems = missing.union(words.longest_of_phrases)
@@ -216,7 +234,12 @@ def _judged_again(
             for position, text in plain.items()
             if any(stem in form for form in (text, _SEPARATORS.sub("", text)) for stem in stems)
         ]
-    judged = _judged(places, elements, words, missing=missing)
+    parts = _parts(elements)
+    judged = [
+        passage
+        for passage in _judged(places, elements, words, missing=missing)
+        if parts[passage.place[:2]].kind != "system" or passage.phrases or words.share_of(passage.stems) >= PROMPT_SHARE
+    ]
     return judged if any(passage.phrases or missing.intersection(passage.stems) for passage in judged) else []
 
 
@@ -278,6 +301,22 @@ def _excerpt(judged: Sequence[_Judged], elements: Mapping[int, Element]) -> Iter
     end = max(end, min(start + EXCERPT_CHARS, len(text)))
     marks = ((at - start, answer.place[3] - start),)
     yield ShownPassage(element, part, start, end, text[start:end], marks, round(similarity, 4))
+
+
+def _telling(
+    judged: Sequence[_Judged], elements: Mapping[int, Element], conclusion: str, words: QueryStems, query: str
+) -> tuple[Telling, ...]:
+    """Return the sentences that tell most of a turn; none of a document."""
+    parts = _parts(elements)
+    if any(map(_is_of_document, elements.values())):
+        return ()
+    passages = [
+        Judged(parts[element, part].text[start:end], parts[element, part].kind,
+               cosine + WORD_SHARE * words.share_of(passage.stems))
+        for passage in judged
+        for element, part, start, end, cosine in [passage.place]
+    ]  # fmt: skip
+    return tuple(telling(passages, conclusion, words, query, WORD_SHARE))
 
 
 def _is_of_document(element: Element) -> bool:

@@ -30,6 +30,8 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _MARK = re.compile(r"<(?:path|id|number)>")
 # Colours and frames, pytest's mark of a line, and the test in its summary.
 _BEFORE = re.compile(r"(?:\x1b\[[0-9;]*m|[\s>|*\u2502-])+|e\s{2,}|(?:failed|error) \S{1,200} - ")
+_SAYS_ERROR = re.compile(r"(?:(?:uncaught )?(?:error|fatal): )+")  # and no more: some quote the line without it
+_ENDS = " .,;:!"
 # Words that reports of any error have.
 _PLAIN = frozenset(
     (
@@ -69,10 +71,11 @@ def signature_of(line: str) -> str:
         text = text[match.end() :]
     if not _ERROR.search(text):
         return ""
+    text = _SAYS_ERROR.sub("", text, count=1) if _SAYS_ERROR.match(text) else text
     for pattern, mark in VARYING:
         text = pattern.sub(mark, text)
     words = set(_WORD.findall(_MARK.sub(" ", text)))
-    return " ".join(text.split()) if len(words - _PLAIN) >= MIN_WORDS else ""
+    return " ".join(text.split()).rstrip(_ENDS) if len(words - _PLAIN) >= MIN_WORDS else ""
 
 
 def signatures_of(text: str) -> list[str]:
@@ -100,14 +103,14 @@ def fix_in(messages: Iterable[MessageInTurn], signatures: frozenset[str]) -> Fix
     commands: dict[str, str] = {}
     failing, is_seen = "", False
     passed, turn, acted = "", None, None
-    changes: list[Edit] = []
+    changes: list[tuple[int, Edit]] = []
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart):
                 commands[part.id] = command_of(part)
                 edits = edits_of(part) if is_seen and not passed else []
                 turn = message.turn if edits and turn is None else turn
-                changes += edits
+                changes += [(message.turn, edit) for edit in edits]
             elif _text(message.role, part) and not signatures.isdisjoint(signatures_of(_text(message.role, part))):
                 failing = commands.get(part.call_id, "") if isinstance(part, ToolResultPart) else failing
                 is_seen, passed, turn, changes, acted = True, "", None, [], None
@@ -117,7 +120,9 @@ def fix_in(messages: Iterable[MessageInTurn], signatures: frozenset[str]) -> Fix
             elif is_seen and isinstance(part, ToolResultPart) and commands.get(part.call_id) and not has_failed(part):
                 acted = message.turn if acted is None and not failing else acted
     turn = acted if turn is None else turn
-    return Fix(turn, passed, tuple(changes[-CHANGES_KEPT:])) if turn is not None else None
+    # Without a command that passed, edits of later turns are other work.
+    kept = [edit for of, edit in changes if passed or of == turn]
+    return Fix(turn, passed, tuple(kept[-CHANGES_KEPT:])) if turn is not None else None
 
 
 def _text(role: str, part: Part) -> str:

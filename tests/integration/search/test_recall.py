@@ -17,6 +17,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from memory.context import build_memory_context
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
+from search.retrieval.retriever import FEW_WORDS_RELEVANCE
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -83,6 +84,21 @@ def test_small_archive_recalls_only_messages_that_may_answer(count: int, setting
     found = recall(caller=Caller.of(owner), query=RecallQuery("which fuse protects the fan relay"))
     assert {message.title for message in found.messages} == {"Van"}
     assert found.total_found == len(found.messages) == 2
+
+
+@pytest.mark.parametrize("kept", ["password", "key", "ticket", "account", "router", "library", "passport", "cheese"])
+def test_two_words_of_which_no_message_has_one_are_answered_only_if_that_is_likely(
+    kept: str, settings: Settings
+) -> None:
+    settings.RECALL_MIN_RELEVANCE = 0.25
+    owner = make_user()
+    indexed(owner, [*OTHERS, ("I forgot the password of the account.", "Its key and a ticket are in the drawer.")])
+    for other in ("wifi", "netflix", "bank", "train", "spare", "tax"):
+        query = RecallQuery(f"{other} {kept}")
+        chances = [message.relevance or 0.0 for message in recall(caller=Caller.of(owner), query=query).messages]
+        assert not chances or max(chances) >= FEW_WORDS_RELEVANCE, query.text
+    assert recall(caller=Caller.of(owner), query=RecallQuery("wifi password", min_relevance=0.0)).messages
+    assert recall(caller=Caller.of(owner), query=RecallQuery("library close")).messages
 
 
 def test_recalled_conversation_of_best_message_stands_first() -> None:

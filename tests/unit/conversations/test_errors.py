@@ -22,6 +22,7 @@ ERROR = "E       ModuleNotFoundError: No module named 'pumps.valve' (line 12)"
             "FAILED tests/test_pump.py::test_valve - OSError: the valve cannot be opened",
             "OSError: the valve cannot be opened",
         ),
+        ("Error: ENOENT: no such file, open 'a/b.json'.", "ENOENT: no such file, open 'c/d.json'"),
         ("\x1b[31mERROR\x1b[0m: port 5432 refused the connection", "error\x1b[0m: port 5433 refused the connection"),
     ],
 )
@@ -64,6 +65,8 @@ def test_fix_is_the_turn_in_which_the_command_passed_with_what_changed() -> None
     signatures = frozenset({signature_of(ERROR)})
     assert fix_in([*RUN, EDIT, *PASS], signatures) == Fix(2, "pytest -q", (WRITTEN,))
     assert fix_in([*RUN, EDIT], signatures) == Fix(1, "", (WRITTEN,))
+    later = MessageInTurn(4, "assistant", (call("3", "Write", file_path="other.py", content="x = 2"),))
+    assert fix_in([*RUN, EDIT, later], signatures) == Fix(1, "", (WRITTEN,))
     assert fix_in([*RUN, EDIT, *RUN], signatures) is None
     assert fix_in(RUN, signatures) is None
     assert fix_in([EDIT, *PASS], signatures) is None

@@ -1,0 +1,127 @@
+"""Chooses the sentences of a turn that tell most for a query: of its best passages, and of its conclusion.
+
+Pure. Of the former a search knows how near they are to the query, of the latter only which of its words they contain.
+A question for a number, a place, a command or a name is told by what has its form.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from convmemory.conversations.messages.outcomes import is_announcement
+from convmemory.core.text import one_line
+from search.results.matching import QueryStems
+
+TOLD_CHARS, LEAD_CHARS, SAME_CHARS = 150, 25, 40
+# Of 161 questions of agents over transcripts, with the deciding fact in the answer of a search: 138 with these values,
+# 134 without FORM, 134 with .15 for CONCLUDES.
+FORM, CONCLUDES, CALL, THINKING = 0.25, 0.35, 0.15, 0.1
+UNCOMPARED = 0.25  # in place of the cosine of a sentence of the conclusion that is none of the passages
+TOLD_SHARE = 0.8  # of the score of the best sentence
+
+_SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+(?![a-z])|(?<=[\u3002\uff01\uff1f])")
+_LINK_TARGET = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")
+_NO_LETTERS = re.compile(r"[\W_]+")
+_ASKS_NUMBER = (
+    r"\bhow (?:many|much|long|old|large|big|often|high|fast)\b|\b(?:versions?|ports?|number|size|limit|colou?r|when"
+    r"|wann|wie (?:viele?|lange?|oft|hoch)|combien|quand|cu[a\u00e1]nt[oa]s?|cu[a\u00e1]ndo)\b"
+    r"|\u30d0\u30fc\u30b8\u30e7\u30f3|\u3044\u304f\u3064|\u7248\u672c|\u591a\u5c11"
+)
+_ASKS_PLACE = (
+    r"\b(?:where|path|files?|folder|directory|location|script|link|url|wo|datei|pfad|ordner|o\u00f9|fichier|d\u00f3nde"
+    r"|archivo)\b|\u3069\u3053|\u54ea\u91cc"
+)
+_ASKS_COMMAND = (
+    r"\b(?:commands?|flag|option|befehl|commande|comando)\b|\u30b3\u30de\u30f3\u30c9|\u547d\u4ee4"
+    r"|\bhow (?:do|can|did|to)\b.{0,60}\b(?:run|start|install|build|test|push|deploy|reset|undo|get)\b"
+)
+_ASKS_NAME = r"\b(?:which|name|called|who|welche[mnrs]?|wer|hei\u00dft|quel(?:le)?s?|qui|cu\u00e1l|qui\u00e9n)\b"
+_NAMES_FILE = r"\b[\w-]{1,80}\.(?:[jt]sx?|py|go|rs|mdx?|json|ya?ml|toml|sh|sql|txt|html|css)\b"
+_STARTS_PROGRAM = r"\b(?:npm|npx|git|bun|uv|pip|cargo|go|make|mise|docker|gh|curl|python3?|pytest) \S"
+_FORMS = [
+    (re.compile(asks, re.IGNORECASE), re.compile(form))
+    for asks, form in (
+        (_ASKS_NUMBER, r"\d"),
+        (_ASKS_PLACE, rf"[\w.-]{{1,80}}/[\w./-]|`[^`\n]|{_NAMES_FILE}"),
+        (_ASKS_COMMAND, rf"`[^`\n]|\$ \S|--[a-z]|{_STARTS_PROGRAM}"),
+        (_ASKS_NAME, r"`[^`\n]|[a-z][A-Z]|\w_\w|\w\(\)|https?://"),
+    )
+]
+"""What a question asks for, and the form of its answer; the first that it asks for counts."""
+
+
+class Judged(NamedTuple):
+    """A passage as a search judged it: `score` is its cosine and the weighed share of the query's words."""
+
+    text: str
+    kind: str
+    score: float
+
+
+class Telling(NamedTuple):
+    """A sentence, cut around the query's words, and its score."""
+
+    text: str
+    score: float
+
+
+def telling(passages: Iterable[Judged], conclusion: str, words: QueryStems, query: str, weight: float) -> list[Telling]:
+    """Return the sentences that tell most, best first; one that announces what is to be done only if there is no other.
+
+    `weight` is that of the share of the query's words.
+    """
+    form = next((form for asks, form in _FORMS if asks.search(query)), None)
+    sentences = [*_of_passages(passages, conclusion), *_of_conclusion(conclusion, words, weight)]
+    scored: dict[str, Telling] = {}
+    for text, nearness in sentences:
+        score = nearness + FORM * bool(form and form.search(text))
+        key = letters(text[: SAME_CHARS * 2])[:SAME_CHARS]
+        if key and (key not in scored or scored[key].score < score):
+            scored[key] = Telling(text, score)
+    ranked = sorted(scored.values(), key=lambda told: -told.score)
+    chosen = [told for told in ranked if not is_announcement(told.text)] or ranked[:1]
+    return [
+        Telling(_cut(told.text, words, form), told.score)
+        for told in chosen
+        if told.score >= TOLD_SHARE * chosen[0].score
+    ]
+
+
+def letters(text: str) -> str:
+    """Return the letters and digits of a text, which are the same with and without markup."""
+    return _NO_LETTERS.sub("", text)
+
+
+def without_link_targets(text: str) -> str:
+    return _LINK_TARGET.sub(r"\1", text)
+
+
+def _of_passages(passages: Iterable[Judged], conclusion: str) -> Iterator[tuple[str, float]]:
+    concluded = letters(without_link_targets(conclusion))
+    for passage in passages:
+        text = _plain(passage.text)
+        concludes = letters(text)[:SAME_CHARS] in concluded
+        less = {"call": CALL, "thinking": THINKING}.get(passage.kind, 0.0)
+        yield text, passage.score + CONCLUDES * concludes - less
+
+
+def _of_conclusion(conclusion: str, words: QueryStems, weight: float) -> Iterator[tuple[str, float]]:
+    for place, sentence in enumerate(filter(None, _SENTENCE.split(without_link_targets(conclusion)))):
+        share = words.share_of(words.held_in(sentence))
+        yield _plain(sentence), UNCOMPARED + CONCLUDES + weight * share - 0.02 * place
+
+
+def _plain(text: str) -> str:
+    return " ".join(without_link_targets(text).strip("*#- \n").split())
+
+
+def _cut(text: str, words: QueryStems, form: re.Pattern[str] | None) -> str:
+    """Return a long text from shortly before the query's words, else before what has the form of the answer."""
+    if len(text) <= TOLD_CHARS:
+        return text
+    held = words.places_in(text)
+    match = form.search(text) if form and not held else None
+    anchor = held[0][0] if held else match.start() if match else 0
+    at = max(0, min(anchor - LEAD_CHARS, len(text) - TOLD_CHARS))
+    at = text.find(" ", at) + 1 if at else 0
+    return ("…" if at else "") + one_line(text[at:], TOLD_CHARS)
