@@ -55,6 +55,7 @@ def test_exclusion_alone_lists_everything_without_it(owner: User) -> None:
     assert listing.notes == (
         'Everything without “sourdough”, the newest first. To search for it as text: "-sourdough".',
     )
+    assert sorted(turns(find(owner, '"-sourdough"'))) == [0, 1]
     assert turns(find(owner, '-"night train" -sugar')) == [0]
     nothing = find(owner, "-sourdough -train")
     assert turns(nothing) == []
