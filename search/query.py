@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.core.errors import InvalidInput
+from convmemory.core.text import storable
 from search.query_text import QueryText, parse_query
 from search.ranking.times.reading import TimeReading, read_time
 from search.sources import Kind
@@ -81,7 +82,7 @@ class SearchQuery:
     @property
     def parsed(self) -> QueryText:
         """Return the text without its operators, and the operators."""
-        text = unicodedata.normalize("NFC", self.text)
+        text = unicodedata.normalize("NFC", storable(self.text))
         return parse_query(text) if self.has_operators else QueryText(text)
 
     @property

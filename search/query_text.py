@@ -5,6 +5,7 @@ A pasted command is full of hyphens: a hyphen excludes a word only where a perso
 
 import re
 from dataclasses import dataclass
+from unicodedata import category
 
 _PHRASE = re.compile(r'(?<![\w"])(-?)"([^"]{1,200})"')
 _EXCLUDED = re.compile(r"(?:^|(?<=\s))-(?=\w)(\w[\w./:@#-]*)")
@@ -16,6 +17,8 @@ _OPTION = re.compile(r"[A-Za-z]\d*|\d+")
 _BUNDLES = frozenset(("am", "aux", "it", "la", "lah", "nlp", "rf", "vv", "xf", "xvf", "xzf", "xzvf", "zxvf"))
 # The signs of a pasted command, path or log: a long option, a pipe, an assignment, a flag that itself has a hyphen.
 _PASTED = re.compile(r"(?:^|\s)(?:--\w|-\w+-\w|[|&;]+\s|\w+=\S|\.{0,2}/\w)")
+# A noncharacter for the hyphens of phrases while exclusions are looked for: in quotes a hyphen is text.
+_HYPHEN = "\ufdd0"
 # A longer query, or one of several lines, is pasted: its quotes and hyphens are text.
 TYPED_CHARS = 300
 
@@ -51,7 +54,7 @@ def parse_query(text: str) -> QueryText:
         if not _LETTER.search(match[2]):
             return match[0]
         (excluded if match[1] else phrases).append(match[2])
-        return " " if match[1] else match[2]
+        return " " if match[1] else match[2].replace("-", _HYPHEN)
 
     plain = _PHRASE.sub(take_phrase, text).strip()
     if not _PASTED.search(text.strip()):
@@ -65,9 +68,11 @@ def parse_query(text: str) -> QueryText:
         else:
             plain, excluded_words = " ".join(words[: len(words) - len(places)]), named
         excluded += excluded_words
-    plain = " ".join(plain.split())
+    plain = " ".join(plain.split()).replace(_HYPHEN, "-")
     if not _LETTER.search(plain):
-        return QueryText("", (), tuple(excluded)) if excluded else QueryText(text)
+        if not excluded:
+            return QueryText(text)
+        plain = plain if any(category(char) == "So" for char in plain) else ""  # an emoji is searched for
     return QueryText(plain, tuple(phrases), tuple(excluded))
 
 

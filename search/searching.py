@@ -14,9 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from heapq import merge
 from itertools import accumulate, chain, islice, zip_longest
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Protocol, TypeVar
 
 from django.utils.translation import gettext, ngettext
@@ -312,6 +313,8 @@ class Comparable(Protocol):
     def similarity(self) -> float | None: ...
     @property
     def score(self) -> float: ...
+    @property
+    def created_at(self) -> datetime | None: ...
 
 
 Ranked = TypeVar("Ranked", bound=Comparable)
@@ -321,20 +324,23 @@ def merge_ranked(archives: Mapping[int, Sequence[Ranked]], *, limit: int) -> lis
     """Return the best of several archives, each with its archive; those of each are ranked.
 
     They are ordered by the probability that they answer; without a calibration, as for documents alone, by their
-    cosines; and if one has no vector, by their scores, which compare hits of one archive. An archive keeps its order,
-    which knows more than one number of a hit: a hit counts like the best one that follows it there. Of equal ones, the
-    first archive's come first.
+    cosines; and if one has no vector, by their scores, which compare hits of one archive. Those of listings, whose
+    scores are 0, are ordered by their times. An archive keeps its order, which knows more than one number of a hit: a
+    hit counts like the best one that follows it there. Of equal ones, the first archive's come first.
     """
     every = list(chain.from_iterable(archives.values()))
     if all(hit.relevance is not None for hit in every):
         strength = attrgetter("relevance")
+    elif all(hit.similarity for hit in every):
+        strength = attrgetter("similarity")
     else:
-        strength = attrgetter("similarity" if all(hit.similarity for hit in every) else "score")
+        is_listing = all(not hit.score and hit.created_at for hit in every)
+        strength = attrgetter("created_at" if is_listing else "score")
     rows = []
     for number, ranked in archives.items():
         strengths = list(accumulate((strength(hit) for hit in reversed(ranked)), max))[::-1]
         rows.append([(best, number, hit) for best, hit in zip(strengths, ranked, strict=True)])
-    return [(number, hit) for _, number, hit in islice(merge(*rows, key=lambda row: -row[0]), limit)]
+    return [(number, hit) for _, number, hit in islice(merge(*rows, key=itemgetter(0), reverse=True), limit)]
 
 
 def _search_archive(

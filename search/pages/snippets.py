@@ -23,8 +23,11 @@ _MARKUP = re.compile(
     r"|(?P<fence>^[ \t]*+(?:```|~~~)\w*+$)"
     r"|(?P<start>^[ \t]*+(?:[-*+>]|#{1,6}|\d{1,3}[.)])[ \t]+)"
     r"|(?P<edge>^[ \t]*+\||\|[ \t]*+$)"
+    r"|(?P<code>(?P<ticks>`++)[^`\n\x1b]++(?P=ticks)(?!`))"
     r"|(?P<bar>[ \t]\|[ \t])"
-    r"|(?P<emphasis>`+|\*\*|(?<!\w)__|__(?!\w)|(?<!\S)#{2,6}(?=\s))",
+    r"|(?P<power>(?<=[\d)])\*\*(?=[0-9A-Za-z])|(?<=[A-Za-z_])\*\*(?=\d))"
+    r"|(?P<parameter>(?:(?<=\()|(?<=, ))\*\*(?=[A-Za-z_]\w*+\)))"
+    r"|(?P<emphasis>`++|(?<!/)\*\*(?!/)|(?<!\S)#{2,6}(?=\s))",
     re.MULTILINE,
 )
 _PUT_IN = {"bar": " · ", "head": " · ", "next": " · ", "name": " · "}
@@ -39,6 +42,7 @@ _CALL_MARKUP = re.compile(
 )
 _TABLE_ROW = re.compile(r"^[ \t]*+\|", re.MULTILINE)
 _OF_TABLES = frozenset({"edge", "bar"})
+_OF_PROGRAMS = frozenset({"power", "parameter"})
 _UNMARKED = frozenset(
     _WORDS.findall(
         "about after all and any are because but can could did does for from had has have how into its just not off "
@@ -76,11 +80,20 @@ def without_markup(text: str) -> str:
 
 
 def _cuts(text: str) -> list[tuple[int, int, str]]:
-    """Return the markup of the text as (from, to, replacement). Bars are markup if lines begin with them."""
-    matches = _MARKUP.finditer(text)
-    if not _TABLE_ROW.search(text):
-        matches = (match for match in matches if match.lastgroup not in _OF_TABLES)
-    return [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in matches]
+    """Return the markup of the text as (from, to, replacement). Bars are markup if lines begin with them.
+
+    Code keeps all but its backticks. Two underscores are never markup: they begin names such as `__init__.py`.
+    """
+    kept = _OF_PROGRAMS if _TABLE_ROW.search(text) else _OF_PROGRAMS | _OF_TABLES
+    cuts = []
+    for match in _MARKUP.finditer(text):
+        start, end = match.span()
+        if match.lastgroup == "code":
+            ticks = len(match["ticks"])
+            cuts += [(start, start + ticks, ""), (end - ticks, end, "")]
+        elif match.lastgroup not in kept:
+            cuts.append((start, end, _PUT_IN.get(match.lastgroup or "", "")))
+    return cuts
 
 
 def _cuts_of_call(text: str) -> list[tuple[int, int, str]]:

@@ -272,6 +272,20 @@ def test_link_ends_after_default_unless_form_says_never(owner: User, teapot: Con
 
 
 @pytest.mark.django_db
+def test_link_without_posted_values_shows_turn_of_address_for_days_of_server(
+    owner: User, teapot: Conversation, settings: Settings
+) -> None:
+    settings.SHARING_MAX_DAYS = 3
+    for query, form in (("?turn=0", {}), ("?turn=0", {"turn": ""}), ("", {})):
+        assert signed_in(owner).post(f"/conversations/{teapot.pk}/share{query}", form).status_code == 302
+    assert signed_in(owner).post(f"/conversations/{teapot.pk}/share?turn=70", {}).status_code == 404
+    links = ShareLink.objects.order_by("pk")
+    assert [link.opening_message_id is None for link in links] == [False, True, True]
+    assert {round((link.expires_at - timezone.now()) / timedelta(days=1)) for link in links} == {3}
+    assert all(link.people_only for link in links)
+
+
+@pytest.mark.django_db
 def test_server_limits_audience_and_days_of_links(owner: User, teapot: Conversation, settings: Settings) -> None:
     def refused(**body: Any) -> str:
         return problem_of(Api(owner).send("POST", f"/conversations/{teapot.pk}/share_links", body), 422)

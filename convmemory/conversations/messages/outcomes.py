@@ -41,7 +41,10 @@ _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _LINE_OF_CODE = re.compile(r"(?<=:)\n{1,2}```[^\n`]{0,20}\n([^\n`]{1,80})\n```")  # what the sentence before it names
 _BLOCK = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
-_MARKUP = re.compile(r"^(?:#+ +|[-*] +|> +)|\*\*|__|^[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f ]+")
+# Not what code in backticks holds, two underscores (`__init__.py`), or a pattern such as src/**/*.py.
+_MARKUP = re.compile(
+    r"(?P<code>`[^`]++`)|^(?:#+ +|[-*] +|> +)|(?<!/)\*\*(?!/)|^[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f ]+"
+)
 _HEADING_OR_ROW = re.compile(r"#{1,6} |\|")
 # The heading of what an answer comes to, wherever it stands.
 _CONCLUDES = re.compile(
@@ -246,7 +249,7 @@ def _telling(text: str, announces: re.Pattern[str]) -> list[str]:
         (_HEADING_OR_ROW.match(sentence.strip()), bare)
         for block in _BLOCK.split(plain)
         for sentence in _SENTENCE.split(block)
-        if (bare := _MARKUP.sub("", _MARKUP.sub("", sentence.strip())).strip())
+        if (bare := _MARKUP.sub(r"\g<code>", _MARKUP.sub(r"\g<code>", sentence.strip())).strip())
     ]
     return [
         each

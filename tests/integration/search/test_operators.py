@@ -1,15 +1,18 @@
 """Operators of the search box: what they keep out is said, and where text is plain there are none."""
 
+from datetime import UTC, datetime
+
 import pytest
 from django.contrib.auth.models import User
 
 from convmemory.accounts.callers import Caller
+from convmemory.accounts.spaces import create_space
 from search.adapters.conversations import index_conversation
 from search.query import MODES, SearchQuery
 from search.query_text import parse_query
 from search.reasons import Reason
 from search.searching import SearchResults, search
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -55,11 +58,22 @@ def test_exclusion_alone_lists_everything_without_it(owner: User) -> None:
     assert listing.notes == (
         'Everything without “sourdough”, the newest first. To search for it as text: "-sourdough".',
     )
-    assert turns(find(owner, '-"night train" -sugar')) == [0]
+    assert sorted(turns(find(owner, '"-sourdough"'))) == [0, 1]
+    assert turns(find(owner, '-"night train" -sugar')) == turns(find(owner, '-"night\0 train" -sugar')) == [0]
     nothing = find(owner, "-sourdough -train")
     assert turns(nothing) == []
     assert nothing.reason is Reason.FILTERED_OUT
     assert turns(find(make_user(), "-nothing")) == []
+
+
+def test_listing_of_several_archives_is_newest_first(owner: User) -> None:
+    space = create_space(person=owner, name="Bakery")
+    for year in (2020, 2026):
+        written = [user_says(f"what was baked in {year}?", created_at=datetime(year, 5, 1, tzinfo=UTC))]
+        index_conversation(conversation_id=make_conversation(space, written).pk)
+    hits = find(owner, "-sourdough").hits
+    assert [hit.created_at.year for hit in hits] == [2026, 2026, 2020]
+    assert [hit.space is None for hit in hits] == [False, True, False]
 
 
 def test_phrase_that_keeps_out_best_hit_is_named(owner: User) -> None:

@@ -56,6 +56,8 @@ def test_outcome_has_last_text_changed_files_and_last_commands() -> None:
         (["Let me look.", "Great! The port is 9714."], "The port is 9714."),
         (["The cause is the stale hook in .git/hooks.", "Done."], "The cause is the stale hook in .git/hooks."),
         (["## Summary\n\n- **Root cause:** Biome\n\n```\ncode\n```\nFixed it."], "Root cause: Biome Fixed it."),
+        (["**Moved** `src/**/*.py` to app/__init__.py."], "Moved `src/**/*.py` to app/__init__.py."),
+        (["The size is **at most** `2**63` now, for all rows."], "The size is at most `2**63` now, for all rows."),
         (["Done."], "Done."),
         (
             ['The only strategy that is left is:\n\n```json\n"strategy": "manual"\n```\n\nIt makes no commits.'],

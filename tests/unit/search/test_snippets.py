@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from search.pages.snippets import Piece, mark_words, show_marks
+from search.pages.snippets import Piece, mark_words, show_marks, without_markup
 
 
 def marked(pieces: Sequence[Piece]) -> list[str]:
@@ -30,6 +30,21 @@ def test_passages_read_without_markup_and_keep_their_marks() -> None:
     assert marked(pieces) == ["bold", "code"]
     assert show_marks("2 * 3 = 6", []) == (Piece("2 * 3 = 6", is_match=False),)
     assert show_marks("", []) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("`src/__init__.py` and __main__.py", "src/__init__.py and __main__.py"),
+        ("**Ran** `rm src/**/*_test.py`, not **/*.py", "Ran rm src/**/*_test.py, not **/*.py"),
+        ("`2**n` is **2**10**, x**2 + 1", "2**n is 2**10, x**2 + 1"),
+        ("`f(**options)` and f(*args, **kwargs)", "f(**options) and f(*args, **kwargs)"),
+        ("(**Note**) **a) first** 中文**粗体**中文", "(Note) a) first 中文粗体中文"),
+        ("``a ` b`` and a lone ` of **two**", "a  b and a lone  of two"),
+    ],
+)
+def test_names_and_commands_are_not_markup(text: str, plain: str) -> None:
+    assert without_markup(text) == plain
 
 
 def test_snippets_read_without_table_bars_rules_fences_and_colour_codes() -> None:
