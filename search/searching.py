@@ -313,11 +313,16 @@ class Comparable(Protocol):
     def similarity(self) -> float | None: ...
     @property
     def score(self) -> float: ...
+
+
+class Dated(Comparable, Protocol):
+    """The same with its time, by which those of listings are compared."""
+
     @property
     def created_at(self) -> datetime | None: ...
 
 
-Ranked = TypeVar("Ranked", bound=Comparable)
+Ranked = TypeVar("Ranked", bound=Dated)
 
 
 def merge_ranked(archives: Mapping[int, Sequence[Ranked]], *, limit: int) -> list[tuple[int, Ranked]]:
