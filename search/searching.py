@@ -312,11 +312,14 @@ class Comparable(Protocol):
     def similarity(self) -> float | None: ...
     @property
     def score(self) -> float: ...
+
+
+class Dated(Comparable, Protocol):
     @property
     def created_at(self) -> datetime | None: ...
 
 
-Ranked = TypeVar("Ranked", bound=Comparable)
+Ranked = TypeVar("Ranked", bound=Dated)
 
 
 def merge_ranked(archives: Mapping[int, Sequence[Ranked]], *, limit: int) -> list[tuple[int, Ranked]]:
