@@ -49,7 +49,8 @@ class SearchQuery:
 
     `by_distance` ranks by cosine distance alone. A time named in the text is relative to `today`, unless the query
     `is_timeless`. With a `document_scope` it finds sections alone, of those documents. `may_rerank` is false if the
-    order does not matter: no reranker is called. Without `shows_calls` no hit shows a call of a tool.
+    order does not matter: no reranker is called. Without `shows_calls` no hit shows a call of a tool; if it `tells`,
+    hits have the sentences that tell most.
     Raises: InvalidInput for an invalid query.
     """
 
@@ -66,6 +67,7 @@ class SearchQuery:
     document_scope: DocumentScope | None = None
     may_rerank: bool = True
     shows_calls: bool = True
+    tells: bool = False
 
     def __post_init__(self) -> None:
         if is_too_short(self.text, self.min_chars) or len(self.text) > MAX_QUERY_CHARS:

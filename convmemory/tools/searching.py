@@ -193,7 +193,9 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
 def _found_turns(
     caller: Caller | None, arguments: ConversationSearchInput, *, by_telling: bool = False
 ) -> ConversationSearchOutput:
-    query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
+    query = SearchQuery(
+        text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters, tells=True
+    )
     results = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
     hits = sorted(results.hits, key=_tells_less) if by_telling else results.hits
     return ConversationSearchOutput(

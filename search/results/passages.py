@@ -152,7 +152,7 @@ def best_passages(
                 *(_shown(position, elements, words) for position in _chosen(judged, elements, rooms[turn])),
                 *_excerpt(judged, elements),
             ),
-            _telling(judged, elements, conclusions.get(turn, ""), words, query.text.text),
+            _telling(judged, elements, conclusions.get(turn, ""), words, query.text.text) if query.tells else (),
         )
         for turn, (judged, elements) in judged_turns.items()
         if judged

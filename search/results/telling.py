@@ -16,6 +16,7 @@ TOLD_CHARS, LEAD_CHARS, SAME_CHARS = 150, 25, 40
 # Of 161 questions of agents over transcripts, with the deciding fact in the answer of a search: 138 with these values,
 # 134 without FORM, 134 with .15 for CONCLUDES.
 FORM, CONCLUDES, CALL, THINKING = 0.25, 0.35, 0.15, 0.1
+ASKED_CHARS = 500  # of a query: a longer one is a pasted text
 UNCOMPARED = 0.25  # in place of the cosine of a sentence of the conclusion that is none of the passages
 TOLD_SHARE = 0.8  # of the score of the best sentence
 
@@ -70,7 +71,7 @@ def telling(passages: Iterable[Judged], conclusion: str, words: QueryStems, quer
 
     `weight` is that of the share of the query's words.
     """
-    form = next((form for asks, form in _FORMS if asks.search(query)), None)
+    form = next((form for asks, form in _FORMS if asks.search(query[:ASKED_CHARS])), None)
     sentences = [*_of_passages(passages, conclusion), *_of_conclusion(conclusion, words, weight)]
     scored: dict[str, Telling] = {}
     for text, nearness in sentences:

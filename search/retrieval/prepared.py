@@ -40,6 +40,7 @@ class PreparedQuery:
     by_distance: bool = False
     scope: frozenset[str] = DEFAULT_SCOPE
     shows_calls: bool = True
+    tells: bool = False
     filters: Filters = EVERYTHING
     space: EmbeddingSpace | None = None
     embedding: TokenEmbedding | None = None
@@ -58,6 +59,7 @@ class PreparedQuery:
             by_distance=query.by_distance,
             scope=query.scope,
             shows_calls=query.shows_calls,
+            tells=query.tells,
             filters=query.filters,
             time=query.time,
         )
