@@ -66,6 +66,7 @@ def main() -> None:
                     endpoint.scripts.append(says(ANSWER))
                     ids["chat"] = chat(visitors[OWNER].new_page())
                     filled.write_text(json.dumps(ids))
+                    wait_for_index(visitors[OWNER].new_page())  # of the chat, too
                 shots = [
                     shot
                     for shot in shots_of(ids, consent_address(installation))
@@ -173,6 +174,13 @@ def chat(page: Page) -> int:
     number = int(page.url.partition("/conversations/")[2].partition("?")[0].partition("#")[0])
     page.close()
     return number
+
+
+def wait_for_index(page: Page) -> None:
+    """Return once the progress bar of the index, which names what waits, is gone."""
+    progress = "<progress"
+    wait_until(lambda: progress not in page.request.get("/index/progress").text(), "the index", STANDSTILL_S)
+    page.close()
 
 
 def pictures(
