@@ -190,10 +190,11 @@ def read_active_space() -> EmbeddingSpace | None:
     kept = _SPACES.get()
     if not kept:
         pending = PendingQuery(load_sql("convmemory.embeddings", "active_space"), {}, keeps_plan=True)
-        read = [EmbeddingSpace(*row) for row in pending.rows()]
-        if kept is None or not read:
-            return next(iter(read), None)
-        kept += read
+        rows: list[Any] = pending.rows()
+        space = EmbeddingSpace(*rows[0]) if rows else None
+        if kept is None or space is None:
+            return space
+        kept.append(space)
     return kept[0]
 
 
