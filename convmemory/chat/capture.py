@@ -266,7 +266,8 @@ def record_exchange(*, caller: Caller, captured: Captured) -> int:
         with connection.cursor() as cursor:
             locked = (AdvisoryLock.RECORDING, caller.archive_id)
             cursor.execute(load_sql("convmemory.chat", "one_recording_at_a_time"), locked)
-        previous = _named_response(caller, captured.previous_response_id)
+        histories = _histories_of(caller).filter(response_id=captured.previous_response_id)
+        previous = histories.order_by("-conversation_id").first() if captured.previous_response_id else None
         start = bytes(previous.history_hash) if previous else START
         hashes = history_hashes(captured.messages, start=start)
         after = [*hashes, *history_hashes(answer, start=hashes[-1])]
@@ -312,12 +313,6 @@ def _histories_of(caller: Caller) -> QuerySet[CapturedHistory]:
     """Return the owner's recorded histories, locked; a conversation in the trash is not continued."""
     rows = CapturedHistory.objects.select_for_update(of=("self",))
     return rows.filter(outside_trash("conversation"), archive_id=caller.archive_id)
-
-
-def _named_response(caller: Caller, response_id: str) -> CapturedHistory | None:
-    """Return the history that ends with this response, its row locked."""
-    rows = _histories_of(caller).filter(response_id=response_id)
-    return rows.order_by("-conversation_id").first() if response_id else None
 
 
 def _known_history(caller: Caller, hashes: list[bytes]) -> CapturedHistory | None:

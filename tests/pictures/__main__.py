@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import httpx2
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
-from tests.pictures.pages import Shot, shots_of
+from tests.pictures.pages import QUESTION, Shot, ask, shots_of
 from tests.pictures.sheets import SIZES, save_sheet, save_small, write_index
 from tests.pictures.visitors import EDITS, GUIDE, NEWCOMER, OWNER, PASSWORD, SESSION, WELL
 from tests.support.chat_server import Script, running_chat_server, says
@@ -30,7 +30,6 @@ STANDSTILL_S = 300  # without one more conversation imported or one more item em
 CALLBACK = "http://localhost:9999/callback"
 README_SIZE: ViewportSize = {"width": 1280, "height": 800}
 README = "readme"
-QUESTION = "why did closing invoices deadlock with payments?"
 CITED = (
     ("Both jobs took the same locks in opposite order", "a classic lock-order inversion between two transactions"),
     ("Since then each locks accounts first, by id, and then invoices", "`closeBatch` now locks every account"),
@@ -67,6 +66,7 @@ def main() -> None:
                     ids["chat"] = chat(visitors[OWNER].new_page())
                     filled.write_text(json.dumps(ids))
                     wait_for_index(visitors[OWNER].new_page())  # of the chat, too
+                endpoint.otherwise = cited_answer
                 shots = [
                     shot
                     for shot in shots_of(ids, consent_address(installation))
@@ -80,7 +80,6 @@ def main() -> None:
                     for sheet in saved:
                         sheet.result()
                 if not given.only or README in given.only:
-                    endpoint.otherwise = cited_answer
                     pictures_of_the_readme(visitors[OWNER].new_page())
                 if not given.only:
                     write_index(ROOT / "docs/pages.md", shots)
@@ -228,10 +227,7 @@ def pictures_of_the_readme(page: Page) -> None:
         page.goto(address)
         page.evaluate(SETTLED)
         if name == "search":
-            page.locator("[data-ask-button]").click()
-            page.locator(".answer-cited li").first.wait_for()
-            page.locator("[data-preview]").first.wait_for()
-            page.evaluate(SETTLED)
+            ask(page)
         save_small(IMAGES / f"{name}.png", page.screenshot(animations="disabled", caret="hide"))
     page.close()
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page
 
 from tests.pictures.visitors import NEWCOMER, OWNER, WELL
 from tests.support.installation import ROOT
+from tests.surfaces.browser import SETTLED
 
 Steps = Callable[[Page], None]
 QUERY = "why+did+payments+deadlock"
+QUESTION = "why did closing invoices deadlock with payments?"
 SEARCH = f"/search?q={QUERY}"
 
 
@@ -33,6 +36,15 @@ def _select_result(page: Page) -> None:
     if page.viewport_size and page.viewport_size["width"] >= 768:
         page.keyboard.press("ArrowDown")
         page.locator("[data-preview]").first.wait_for()
+
+
+def ask(page: Page) -> None:
+    """Let the model answer, and select the first turn that it cites where there is room for it."""
+    page.locator("[data-ask-button]").click()
+    page.locator(".answer-cited li").first.wait_for()
+    if page.viewport_size and page.viewport_size["width"] >= 768:
+        page.locator("[data-preview]").first.wait_for()
+    page.evaluate(SETTLED)
 
 
 def _open_chip(page: Page) -> None:
@@ -87,7 +99,9 @@ def shots_of(ids: Mapping[str, int | str], consent: str = "/authorize") -> list[
     return [
         Shot("first-time", "The first time", "/", visitor=NEWCOMER),
         Shot("home", "Home", "/"),
+        Shot("month", "A month", "/search?after=2026-05-01&before=2026-05-31"),
         Shot("search", "Search", SEARCH, steps=_select_result),
+        Shot("answer", "An answer and its evidence", f"/search?{urlencode({'q': QUESTION})}", steps=ask),
         Shot("search-filters", "Filters", f"{SEARCH}&agent=claude-code", steps=_open_chip),
         Shot("search-nothing", "Nothing found", "/search?q=zzqqxx+blorf"),
         Shot("palette", "Go anywhere", "/", steps=_open_palette),

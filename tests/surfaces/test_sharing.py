@@ -272,17 +272,16 @@ def test_link_ends_after_default_unless_form_says_never(owner: User, teapot: Con
 
 
 @pytest.mark.django_db
-def test_link_without_posted_values_shows_turn_of_address_for_days_of_server(
+def test_link_without_posted_values_shows_whole_conversation_for_days_of_server(
     owner: User, teapot: Conversation, settings: Settings
 ) -> None:
     settings.SHARING_MAX_DAYS = 3
-    for query, form in (("?turn=0", {}), ("?turn=0", {"turn": ""}), ("", {})):
-        assert signed_in(owner).post(f"/conversations/{teapot.pk}/share{query}", form).status_code == 302
-    assert signed_in(owner).post(f"/conversations/{teapot.pk}/share?turn=70", {}).status_code == 404
+    for form in ({}, {"turn": ""}):
+        assert signed_in(owner).post(f"/conversations/{teapot.pk}/share", form).status_code == 302
     links = ShareLink.objects.order_by("pk")
-    assert [link.opening_message_id is None for link in links] == [False, True, True]
+    assert [link.opening_message_id for link in links] == [None, None]
     ends = [link.expires_at for link in links]
-    assert [end and round((end - timezone.now()) / timedelta(days=1)) for end in ends] == [3, 3, 3]
+    assert [end and round((end - timezone.now()) / timedelta(days=1)) for end in ends] == [3, 3]
     assert all(link.people_only for link in links)
 
 

@@ -61,12 +61,6 @@ class ShareForm(forms.Form):
             [people, ("anybody", _("Any person who has it"))] if config.sharing == "anybody" else [people]
         )
 
-    def clean_turn(self) -> int | None:
-        """Return the turn of the page's address for a request that does not name any; only an empty field is "all"."""
-        is_named = self.add_prefix("turn") in self.data
-        turn: int | None = self.cleaned_data["turn"] if is_named else self.initial.get("turn")
-        return turn
-
     def clean_expires(self) -> str:
         """Return the days of the default for a request that does not name any; only an empty field is "never"."""
         is_named = self.add_prefix("expires") in self.data
