@@ -72,9 +72,8 @@ def telling(passages: Iterable[Judged], conclusion: str, words: QueryStems, quer
     `weight` is that of the share of the query's words.
     """
     form = next((form for asks, form in _FORMS if asks.search(query[:ASKED_CHARS])), None)
-    sentences = [*_of_passages(passages, conclusion), *_of_conclusion(conclusion, words, weight)]
     scored: dict[str, Telling] = {}
-    for text, nearness in sentences:
+    for text, nearness in _sentences(passages, conclusion, words, weight):
         score = nearness + FORM * bool(form and form.search(text))
         key = letters(text[: SAME_CHARS * 2])[:SAME_CHARS]
         if key and (key not in scored or scored[key].score < score):
@@ -97,17 +96,18 @@ def without_link_targets(text: str) -> str:
     return _LINK_TARGET.sub(r"\1", text)
 
 
-def _of_passages(passages: Iterable[Judged], conclusion: str) -> Iterator[tuple[str, float]]:
-    concluded = letters(without_link_targets(conclusion))
+def _sentences(
+    passages: Iterable[Judged], conclusion: str, words: QueryStems, weight: float
+) -> Iterator[tuple[str, float]]:
+    """Yield the passages and the sentences of the conclusion, with the score that each has without its form."""
+    conclusion = without_link_targets(conclusion)
+    concluded = letters(conclusion)
     for passage in passages:
         text = _plain(passage.text)
         concludes = letters(text)[:SAME_CHARS] in concluded
         less = {"call": CALL, "thinking": THINKING}.get(passage.kind, 0.0)
         yield text, passage.score + CONCLUDES * concludes - less
-
-
-def _of_conclusion(conclusion: str, words: QueryStems, weight: float) -> Iterator[tuple[str, float]]:
-    for place, sentence in enumerate(filter(None, _SENTENCE.split(without_link_targets(conclusion)))):
+    for place, sentence in enumerate(filter(None, _SENTENCE.split(conclusion))):
         share = words.share_of(words.held_in(sentence))
         yield _plain(sentence), UNCOMPARED + CONCLUDES + weight * share - 0.02 * place
 
