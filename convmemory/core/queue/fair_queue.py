@@ -64,7 +64,7 @@ class Work:
 
 
 last_work: ContextVar[Work | None] = ContextVar("last_work", default=None)
-"""The last work of this process, until the history has stored it."""
+"""The last work of this process, until its next task starts."""
 
 _in_work: ContextVar[OwnerTask | None] = ContextVar("in_work", default=None)
 """The task that this process works on."""

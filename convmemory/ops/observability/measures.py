@@ -179,6 +179,7 @@ def connect() -> None:
 
 def on_start(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
     logs.task_id.set(str(task["id"]))
+    fair_queue.last_work.set(None)
     task["started_at_s"] = time.monotonic()
 
 
@@ -187,7 +188,6 @@ def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
     seconds = time.monotonic() - task.pop("started_at_s", time.monotonic())
     # Enter the entry of the broker in the history as the task that it led to, once that has ended or failed.
     done = fair_queue.last_work.get()
-    fair_queue.last_work.set(None)
     if done is not None:
         task.update(id=done.task_id, name=humanize(done.task_id), func=done.func, args=done.args, group=done.group)
         task["save"] = done.is_recorded

@@ -318,6 +318,7 @@ def test_history_shows_task_and_not_entry_of_broker(answer: Callable[[Answer], N
     measures.on_end(None, task=entry)
     assert (entry["func"], entry["args"], entry["group"], entry["save"]) == (FUNC, (7,), "", True)
     idle = brokers.entry() | {"success": True}
+    measures.on_start(None, task=idle)
     measures.on_end(None, task=idle)
     assert (idle["func"], idle["save"]) == (brokers.run_next, False)
 
