@@ -378,10 +378,6 @@ def _sent(text: str) -> object:
 TODAY = date(2026, 11, 18)
 
 
-def _query(text: str) -> object:
-    return parse_query(text), find_date(text)
-
-
 _BYTES = tiktoken.Encoding(
     "bytes",
     pat_str=r"""[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
@@ -557,7 +553,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.languages unspaced": lambda text: list(pairs_of(text)),
     "search.query": is_too_short,
     "search.ranking.topics": lambda text: topic_of(QueryText(text)),
-    "search.ranking.times.reading dates": _query,
+    "search.query_text": parse_query,
+    "search.ranking.times.reading dates": find_date,
     "search.ranking.times.reading": lambda text: read_time(text, TODAY),
     "search.ranking.times.relative": lambda text: (relative_days(text, TODAY), quarter_days(text, TODAY)),
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
