@@ -1,6 +1,6 @@
 """Measures the inputs of the included model's products, by which its 8-bit form is balanced.
 
-`python -m benchmarks.balancing` writes `convmemory/embeddings/largest_inputs.npz` anew.
+`python -m benchmarks.balancing` writes `convmemory/embeddings/largest_inputs.npz`.
 """
 
 from collections.abc import Iterator, Sequence

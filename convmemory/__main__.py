@@ -47,7 +47,7 @@ def main() -> None:
 def _name_other_installation() -> None:
     """Say which data folder this process uses if that is new while an installation runs on another one.
 
-    A folder that `up` is told to use is to be new.
+    A folder that `CONVMEMORY_VAR` names for `up` may be new.
     """
     from convmemory.core.config import config
     from convmemory.core.postgres import server

@@ -166,7 +166,7 @@ def found_turn(hit: Hit, index: int = 0) -> FoundTurn:
         user_question=one_line(hit.heading, QUESTION_CHARS),
         passage=one_line(hit.passage, LINE_CHARS) if hit.turn.is_call else hit.passage,
         excerpt=excerpt if excerpt != hit.passage else None,
-        telling=[told.text for told in hit.turn.telling[: TOLD_LATER if index else TOLD]] or None,
+        telling=[sentence.text for sentence in hit.turn.telling[: TOLD_LATER if index else TOLD]] or None,
         copies=hit.turn.copies or None,
         outcome=hit.turn.outcome.to_json() or None,
         similarity=hit.similarity,
@@ -232,7 +232,8 @@ def _tells_less(hit: Hit) -> float:
     if hit.relevance is None:
         return 0.0
     chance = min(max(hit.relevance, LEAST_CHANCE), 1 - LEAST_CHANCE)
-    return -math.log(chance / (1 - chance)) - TELLING_WEIGHT * max((told.score for told in hit.turn.telling), default=0)
+    best = max((sentence.score for sentence in hit.turn.telling), default=0)
+    return -math.log(chance / (1 - chance)) - TELLING_WEIGHT * best
 
 
 def short_search(caller: Caller | None, arguments: ShortSearchInput) -> ConversationSearchOutput:

@@ -125,8 +125,8 @@ def best_passages(
     rare_stems = {turn: words.counted(rare.intersection(words_of_turn.get(turn, ()))) for turn in turns}
     phrases = words.longest_of_phrases
     # A system prompt is shown only for a word that nothing said contains.
-    said = [kind for kind in query.shown_kinds if kind != KINDS["system"]]
-    near = near_places(compared, turns, said) if compared else {}
+    kinds = [kind for kind in query.shown_kinds if kind != KINDS["system"]]
+    near = near_places(compared, turns, kinds) if compared else {}
     bare = {turn: home for turn, home in turns.items() if turn not in near}
     stems = {turn: words.counted(words_of_turn.get(turn, ())) for turn in bare}
     # Judge all passages of items in elements with one of these stems. Text without stored

@@ -1,7 +1,7 @@
-"""Chooses the sentences of a turn that tell most for a query: of its best passages, and of its conclusion.
+"""Chooses the sentences of a turn that answer a query best: of its best passages, and of its conclusion.
 
 Pure. Of the former a search knows how near they are to the query, of the latter only which of its words they contain.
-A question for a number, a place, a command or a name is told by what has its form.
+A sentence with the form of what the question asks for, a number, a path, a command or a name, counts more.
 """
 
 import re
@@ -78,12 +78,12 @@ def telling(passages: Iterable[Judged], conclusion: str, words: QueryStems, quer
         key = letters(text[: SAME_CHARS * 2])[:SAME_CHARS]
         if key and (key not in scored or scored[key].score < score):
             scored[key] = Telling(text, score)
-    ranked = sorted(scored.values(), key=lambda told: -told.score)
-    chosen = [told for told in ranked if not is_announcement(told.text)] or ranked[:1]
+    ranked = sorted(scored.values(), key=lambda sentence: -sentence.score)
+    chosen = [sentence for sentence in ranked if not is_announcement(sentence.text)] or ranked[:1]
     return [
-        Telling(_cut(told.text, words, form), told.score)
-        for told in chosen
-        if told.score >= TOLD_SHARE * chosen[0].score
+        Telling(_cut(sentence.text, words, form), sentence.score)
+        for sentence in chosen
+        if sentence.score >= TOLD_SHARE * chosen[0].score
     ]
 
 
@@ -107,9 +107,9 @@ def _sentences(
         concludes = letters(text)[:SAME_CHARS] in concluded
         less = {"call": CALL, "thinking": THINKING}.get(passage.kind, 0.0)
         yield text, passage.score + CONCLUDES * concludes - less
-    for place, sentence in enumerate(filter(None, _SENTENCE.split(conclusion))):
+    for number, sentence in enumerate(filter(None, _SENTENCE.split(conclusion))):
         share = words.share_of(words.held_in(sentence))
-        yield _plain(sentence), UNCOMPARED + CONCLUDES + weight * share - 0.02 * place
+        yield _plain(sentence), UNCOMPARED + CONCLUDES + weight * share - 0.02 * number
 
 
 def _plain(text: str) -> str:
@@ -120,9 +120,9 @@ def _cut(text: str, words: QueryStems, form: re.Pattern[str] | None) -> str:
     """Return a long text from shortly before the query's words, else before what has the form of the answer."""
     if len(text) <= TOLD_CHARS:
         return text
-    held = words.places_in(text)
-    match = form.search(text) if form and not held else None
-    anchor = held[0][0] if held else match.start() if match else 0
+    matches = words.places_in(text)
+    match = form.search(text) if form and not matches else None
+    anchor = matches[0][0] if matches else match.start() if match else 0
     at = max(0, min(anchor - LEAD_CHARS, len(text) - TOLD_CHARS))
     at = text.find(" ", at) + 1 if at else 0
     return ("…" if at else "") + one_line(text[at:], TOLD_CHARS)
