@@ -107,11 +107,12 @@
     const dialog = one("[data-look]"), address = row && addressOfLook(row);
     if (!address) return;
     looked = row;
+    const opens = !dialog.open;
     const response = await fetch(address, { headers: { "HX-Request": "true" } });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
     if (!response.ok) return document.dispatchEvent(new CustomEvent("convmemory:refused", { detail: response }));
     const html = await response.text();
-    if (looked !== row) return; // another one was asked for meanwhile
+    if (looked !== row || (!opens && !dialog.open)) return; // another one was asked for meanwhile, or it was closed
     dialog.innerHTML = html;
     htmx.process(dialog);
     if (!dialog.open) dialog.showModal();
@@ -121,10 +122,9 @@
   }
 
   document.addEventListener("close", ({ target }) => {
-    if (!target.matches("[data-look]")) return;
+    if (!target.matches("[data-look]") || target.open) return; // the event comes late: the next row may be open by then
     target.innerHTML = ""; // its turns have the names of those on the page
     looked?.focus();
-    looked = null;
   }, true);
 
   document.addEventListener("keydown", (event) => {

@@ -148,6 +148,26 @@ def test_space_bar_previews_rows_of_library_and_enter_opens(visit: Callable[...,
     visit(steps, at="/library")
 
 
+def test_preview_closed_and_opened_at_once_stays_open(visit: Callable[..., None], owner: User) -> None:
+    for bread in ("rye", "wheat"):
+        make_conversation(owner, exchange((f"how is {bread} bread made?", f"With {bread}.")), title=bread)
+    press = "key => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}))"
+
+    def steps(page: Page) -> None:
+        dialog = page.get_by_role("dialog", name="Preview")
+        page.locator(".library-title").first.focus()
+        page.keyboard.press("Space")
+        expect(dialog).to_contain_text("With wheat.")
+        for pressed, shown in ((" ", " "), True), (("ArrowDown", " "), False):
+            with page.expect_response("**/search/preview/**") as answered:
+                page.evaluate(f"{list(pressed)}.map({press})")
+            answered.value.finished()
+            page.wait_for_timeout(200)
+            expect(dialog).to_be_visible(visible=shown)
+
+    visit(steps, at="/library")
+
+
 def test_list_is_resized_and_stays_so(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         divider = page.get_by_role("separator")
