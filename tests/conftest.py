@@ -23,8 +23,11 @@ import psutil
 import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.contrib.staticfiles.storage import StaticFilesStorage
 from django.db import connection, connections
+from django.template import Template
 from django.test import TransactionTestCase
+from django.test import utils as test_utils
 from django.test.utils import setup_databases, teardown_databases
 from django.utils import timezone
 from hypothesis import settings as hypothesis_settings
@@ -65,6 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     _let_python_keep_bytecode()
     setattr(os, "fsync", lambda descriptor: None)  # noqa: B010  # no test's file has to survive a power failure
     httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)  # else each HTTP client reads all certificates
+    test_utils.instrumented_test_render = Template._render  # type: ignore[attr-defined]  # no test reads contexts
+    setattr(StaticFilesStorage, "url", cache(StaticFilesStorage.url))  # noqa: B010  # some 50 icons a page ask for it
     PBKDF2PasswordHasher.iterations = 1_000  # of a million: tests that hash for real check who hashes, and when
     own = _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"
