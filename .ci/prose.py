@@ -43,6 +43,7 @@ OPENING = r"(?:What|Whether|Who|Whose|How|Which|Where|Those)\b"
 VERB_PHRASE = "begin with a verb phrase that says what is done or returned: 'Return ...', 'Store ...'"
 THING = "name the thing: hits, row, conversation, text, errors, position, path"
 SUBJECT = "a file is one subject: leave the line out, or split the file"
+NEXT_LINE = "a comment belongs to the line below it: move it there, or leave it out"
 TEST_NAME = "name subject, condition and result: test_out_of_range_setting_names_allowed_range"
 ACTOR = "name the actor: the user, the caller, the owner, another user, no user"
 
@@ -165,9 +166,10 @@ def check_product(source: str) -> tuple[int, list[Finding]]:
 
 def check(source: str) -> tuple[int, list[Finding]]:
     """Return the number of words of prose in a Python file, and its findings by line."""
-    texts = [*docstrings(source), *comments(source)]
+    blocks = list(comments(source))
+    texts = [*docstrings(source), *blocks]
     findings = [finding for text in texts for finding in findings_in_text(text)]
-    findings += [*findings_in_test_names(source), *banners(source)]
+    findings += [*findings_in_test_names(source), *banners(source), *loose_comments(source, blocks)]
     return sum(len(text.content.split()) for text in texts), sorted(findings, key=lambda finding: finding.line)
 
 
@@ -179,6 +181,16 @@ def check_whole(source: str) -> list[Finding]:
 def banners(source: str) -> Iterator[Finding]:
     for match in BANNER.finditer(source):
         yield Finding("banners", source.count("\n", 0, match.end()) + 1, match[0].strip(), SUBJECT)
+
+
+def loose_comments(source: str, blocks: Sequence[Text]) -> Iterator[Finding]:
+    """Yield a module's comments with an empty line before the next statement: titles of sections without the dashes."""
+    lines = source.rstrip().split("\n")
+    for block in blocks:
+        last = block.line - 1 + block.content.count("\n")
+        is_title = lines[block.line - 1].startswith("#") and lines[last].startswith("#") and block.line > 1
+        if is_title and not lines[min(last + 1, len(lines) - 1)]:
+            yield Finding("banners", block.line, block.content.strip().split("\n")[0], NEXT_LINE)
 
 
 def exceeded(counts: Mapping[str, int], words: int, names: int) -> list[str]:
