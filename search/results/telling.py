@@ -16,7 +16,7 @@ TOLD_CHARS, LEAD_CHARS, SAME_CHARS = 150, 25, 40
 # Of 161 questions of agents over transcripts, with the deciding fact in the answer of a search: 138 with these values,
 # 134 without FORM, 134 with .15 for CONCLUDES.
 FORM, CONCLUDES = 0.25, 0.35
-LESS = {"call": 0.15, "thinking": 0.1, "user": 0.2}  # what somebody asks has the words of the query, and tells less
+LESS = {"call": 0.15, "thinking": 0.1, "user": 0.2}  # a question has the words of the query, and tells less
 ASKED_CHARS = 500  # of a query: a longer one is a pasted text
 UNCOMPARED = 0.25  # in place of the cosine of a sentence of the conclusion that is none of the passages
 TOLD_SHARE = 0.8  # of the score of the best sentence
