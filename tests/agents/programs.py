@@ -73,10 +73,12 @@ _GEMINI = """\
 }
 """
 
+_MAY_FAIL = ("--allowedTools", "Bash(make water)")  # it runs no command unasked, and a refused one has not failed
+
 PROGRAMS = (
     Program(
         "claude-code", "@anthropic-ai/claude-code", "2.1.332", "claude",
-        ("-p", "$PROMPT"), ("-p", "--continue", "$PROMPT"), "claude-code",
+        ("-p", "$PROMPT", *_MAY_FAIL), ("-p", "--continue", "$PROMPT", *_MAY_FAIL), "claude-code",
         {
             "ANTHROPIC_BASE_URL": "$URL", "ANTHROPIC_API_KEY": "$KEY", "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
