@@ -62,7 +62,7 @@ def store_item_vectors(
 def _chunks(passages: Sequence[tuple[int, bytes]], dimensions: int) -> list[tuple[int, Vector]]:
     """Return the number of tokens and the rotated sum of each chunk; of equal length as far as passages allow."""
     if not passages:
-        return [(0, np.zeros(dimensions))]
+        return [(0, np.zeros(dimensions, np.float32))]
     counts = np.array([count for count, _ in passages], np.int64)
     total = int(counts.sum())
     chunk_of = (np.cumsum(counts) - counts) * ceil(total / ITEM_TOKENS) // total
