@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from convmemory.core.sql import Query, load_sql
+from convmemory.core.sql import Query, load_sql, rows_of_columns
 from search.results.overturned import Overturning, Said, overturning, reversing_sentences
 from search.retrieval.candidates import ItemKeys, distinct, split_keys
 
@@ -39,8 +39,7 @@ def overturned_by(rows: Iterable[tuple[Any, ...]], items: ItemKeys, best: ItemKe
     """Return the last turn that decides otherwise for each of the items that has one; `rows` are those of the query."""
     turns: dict[Turn, _ReadTurn] = {
         (source, number): _ReadTurn(conversation, project, at, Said(question, conclusion))
-        for columns in rows
-        for source, number, conversation, project, at, question, conclusion in zip(*filter(None, columns), strict=True)
+        for source, number, conversation, project, at, question, conclusion in rows_of_columns(rows)
     }
     hits = [turn for turn in zip(*split_keys(items[:COMPARED_HITS]), strict=True) if turn in turns]
     of_best = set(zip(*split_keys(best[:BEST]), strict=True))

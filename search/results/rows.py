@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from convmemory.conversations.filters import Filters
 from convmemory.core.marks import MarkKind
-from convmemory.core.sql import PendingQueries, Query, load_sql
+from convmemory.core.sql import PendingQueries, Query, in_columns, load_sql, rows_of_columns
 from convmemory.core.text import quoted_lexeme
 from search.results.later_turns import Turn, later_turns_query
 from search.results.runs import PassagePlace
@@ -73,12 +73,14 @@ def rows_query(
     parameters: dict[str, Any] = {"owner": archive_id, "beginnings": list(beginnings), "first_messages": MESSAGES}
     parameters["sources"], parameters["items"] = split_keys(keys)
     parameters["asked"] = [key in asked for key in keys.tolist()]
-    return load_sql("search.results", "hits"), parameters
+    return in_columns((load_sql("search.results", "hits"), parameters), 2 + len(HitRow._fields))
 
 
 def rows_by_key(rows: Iterable[tuple[Any, ...]]) -> dict[int, HitRow]:
     """Return the rows by the keys of the items; those that are gone are left out."""
-    return {int(item_keys([source], [number])[0]): HitRow(*row) for source, number, *row in rows}
+    read = rows_of_columns(rows)
+    keys = item_keys([row[0] for row in read], [row[1] for row in read]).tolist()
+    return {key: HitRow(*row[2:]) for key, row in zip(keys, read, strict=True)}
 
 
 def read_contents(
