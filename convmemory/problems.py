@@ -230,12 +230,6 @@ def register(api: NinjaAPI) -> None:
         api.add_exception_handler(kind, handler)
 
 
-# Converts every error under /api/ to problem JSON, including those outside of routes: unknown paths, methods, bad
-# ids.
-#
-# Django and django-ninja answer these with a page or a line of text; the status and its headers stay unchanged.
-
-
 PREFIX = "/api/"
 OF_THE_BODY = frozenset({"Content-Type", "Content-Length"})
 DETAILS = {
@@ -246,6 +240,8 @@ DETAILS = {
 }
 
 
+# Errors outside of routes are converted, too: unknown paths, methods, bad ids. Django and django-ninja answer these
+# with a page or a line of text; the status and its headers stay unchanged.
 class ProblemJsonMiddleware(EitherMiddleware):
     """Converts errors that are not problem documents yet."""
 
@@ -278,15 +274,11 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
     return made
 
 
-# Refuses unknown query parameters and fields of bodies by name: a misspelt filter would change the results.
-#
-# django-ninja reads what a route declares and ignores the rest; here the readers of every route check all of it. This
-# happens after authentication, with the other checks.
-
-
 JSON = "application/json"
 
 
+# A misspelt filter would change the results. django-ninja reads what a route declares and ignores the rest; here the
+# readers of every route check all of it, after authentication, with the other checks.
 def refuse_unknown_parameters(router: Router) -> None:
     """Let every route of the router refuse query parameters and fields of its body that it does not declare."""
     for view in router.path_operations.values():
@@ -344,15 +336,11 @@ class _NoFields(BodyModel):
         return None
 
 
-# Answers errors that views raise with pages, with the statuses and sentences of `problems`.
-#
-# The views may be synchronous or not, for a whole page or a part of one. Programs get a problem document: routes of
-# the API answer with theirs before an error arrives here.
-
-
 TEMPLATES = {HTTPStatus.NOT_FOUND: "404.html"}
 
 
+# The views may be synchronous or not, for a whole page or a part of one. Routes of the API answer with their own
+# problem documents before an error arrives here.
 class PageErrorMiddleware(EitherMiddleware):
     """Answers a view's error that `refusal_of` knows with a page, or a problem document."""
 

@@ -3,6 +3,15 @@
 Each turn appears under its title, date and link. The fence has a mark derived from its content, so that no recalled
 text can close it; text inside that resembles a fence is defused as well. Only headings and speakers begin a line: the
 further lines of a message carry a mark.
+
+A hit consists of its best passage, the opening of the other side (of an answer the question), the opening of its own
+side, and further passages. The best hits come back whole, as long as they fit: an answer of which a sentence is
+missing is worth less than the hit behind it. The rest of the budget is spent in rounds. First the best passage and
+both openings of each further hit in turn; these three share it: each leaves up to a third to those after it, so that
+a long passage does not cost its question. Then further passages of these hits, by similarity per token, unless their
+text is there already. What is left buys the openings of the turn before. Passages already alive in the context cost
+nothing and are not brought back again. What does not fit is shortened at a sentence; if not even the first sentence
+of a hit's best passage fits, the hit is left out and the next one is tried.
 """
 
 import re
@@ -18,18 +27,6 @@ from convmemory.core.marks import Mark
 from convmemory.core.text import RECALL_TAG, content_hash, fenced, one_line, quoted, visible
 from convmemory.core.tokens import likely_tokens
 from search.results.overturned import Overturning
-
-# Brings recalled passages back into a context under a token budget, together with their openings. Pure.
-#
-# A hit consists of its best passage, the opening of the other side (of an answer the question), the opening of its own
-# side, and further passages. The best hits come back whole, as long as they fit: an answer of which a sentence is
-# missing is worth less than the hit behind it. The rest of the budget is spent in rounds. First the best passage and
-# both openings of each further hit in turn; these three share it: each leaves up to a third to those after it, so that
-# a long passage does not cost its question. Then further passages of these hits, by similarity per token, unless their
-# text is there already. What is left buys the openings of the turn before. Passages already alive in the context cost
-# nothing and are not brought back again. What does not fit is shortened at a sentence; if not even the first sentence
-# of a hit's best passage fits, the hit is left out and the next one is tried.
-
 
 ROOM_STEP = 4  # tokens
 Part = Literal["target", "other opening", "own opening", "further", "earlier"]
@@ -208,9 +205,6 @@ class _Purse:
         self.living.add(chunk.key)
         self.texts.add(chunk.text)
         self.left -= bought.tokens
-
-
-# The result of a recall, as values: messages with their passages, and the openings of their turns. Pure.
 
 
 Side = Literal["user", "assistant"]

@@ -403,9 +403,6 @@ def _message(
     )
 
 
-# Loads the openings that accompany recalled passages: the first sentences of the question and of the answer.
-
-
 OpeningKey = tuple[int, Side]
 """The id of the recalled message, and the side whose opening it is."""
 
@@ -440,9 +437,6 @@ def _openings(statement: str, archive_id: int, message_ids: Sequence[int]) -> It
         for recalled_id, side, message_id, part_index, start, end, text, name, position in cursor.fetchall():
             passage = RecalledPassage(message_id, part_index, start, end, text or "")
             yield recalled_id, side, Opening(passage, speaker_of(side, name), position)
-
-
-# The turns and passages that a model already sees. Recall neither returns them nor spends tokens on them.
 
 
 def alive_turns(*, archive_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:

@@ -82,9 +82,6 @@ def record_outcomes(
         cursor.execute(load_sql("memory", "record_outcomes"), parameters)
 
 
-# Updates the status records when the index has embedded messages or compared turns.
-
-
 def on_elements_embedded(
     sender: Any,
     *,
@@ -105,9 +102,6 @@ def on_elements_embedded(
 def on_items_compared(sender: Any, *, source: Source, first_item: int, **kwargs: Any) -> None:
     if source.kind == KIND:
         follow_positions(source, first_item)
-
-
-# Finds messages whose embedding was missed: a lost task, a killed worker, an endpoint that was down.
 
 
 # A task that is still queued starts sooner than this; a record that waits longer was missed.

@@ -33,9 +33,6 @@ from search.sources import adapter_of
 from search.tasks import enqueue_sources
 from search.vectors.texts import item_texts, passage_text
 
-# Single vectors of items in the admin, with norm and neighbours; and passages, whose text is on a separate page.
-
-
 # The number of characters shown of a neighbour's text.
 SHOWN_CHARS = 300
 BAR_HEIGHT = 40  # of the largest value of a vector, in the units of its picture

@@ -193,12 +193,6 @@ def configuration_of(language: str) -> str:
     return f"{CONFIGURATION}_{language}" if language else CONFIGURATION
 
 
-# Stems Arabic words: without article, prefixed particles and common endings. Pure.
-#
-# PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that the same word has
-# two stems. The forms made here are searched for as well.
-
-
 # At least this many characters must remain when a prefixed "and" is removed.
 ARABIC_MIN_CHARS = 3
 # At least this many characters must remain when an article or an ending is removed.
@@ -219,6 +213,9 @@ _ENDINGS = (
 )  # fmt: skip
 
 
+# PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that the same word has
+# two stems. Words are stemmed here without article, prefixed particles and common endings, and these forms are searched
+# for as well.
 def stems_of_arabic(text: str) -> Iterator[str]:
     """Yield the stem of each Arabic word of two letters or more, in order."""
     for match in _ARABIC_WORD.finditer(text):
@@ -235,12 +232,6 @@ def stems_of_arabic(text: str) -> Iterator[str]:
         yield word
 
 
-# The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure. A long word is split at
-# its hyphenation points, which lie between its parts and between syllables. Whatever begins or ends at one counts as a
-# part; fragments that are not words do no harm, because users do not search for them. Source:
-# docs/adr/0053-index-each-text-in-its-language.md.
-
-
 PATTERNS = {"german": "de_DE"}
 # Only words of these lengths are split.
 COMPOUND_MIN_CHARS, COMPOUND_MAX_CHARS = 8, 60
@@ -250,6 +241,9 @@ CACHED_WORDS = 20_000
 _COMPOUND_WORD = re.compile(r"[^\W\d_]++")
 
 
+# "Vertrag" and "Miete" both match German "Mietvertrag". A long word is split at its hyphenation points, which lie
+# between its parts and between syllables. Whatever begins or ends at one counts as a part; fragments that are not words
+# do no harm, because users do not search for them. Source: docs/adr/0053-index-each-text-in-its-language.md.
 def parts_of_compounds(text: str, language: str) -> Iterator[str]:
     """Yield the parts of the long words of `text`, if `language` writes compounds as one word."""
     if language not in PATTERNS:
@@ -270,11 +264,6 @@ def _patterns_of(language: str) -> pyphen.HyphDict:
     return pyphen.HyphDict(pyphen.LANGUAGES[PATTERNS[language]])
 
 
-# Scripts without spaces between words: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer. Pure.
-#
-# They are searched by pairs of consecutive characters, as is usual without a dictionary.
-
-
 CHARACTERS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -288,6 +277,8 @@ _OF_EMOJI = frozenset(("So", "Sk", "Mn", "Cf"))
 MAX_SIGN_CHARS = 16
 
 
+# Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer are searched by pairs of consecutive characters, as is usual
+# without a dictionary.
 def pairs_of(text: str) -> Iterator[str]:
     """Yield each pair of consecutive characters of such a script, in order."""
     return (text[start:end] for start, end in places_of_pairs(text))

@@ -284,9 +284,6 @@ class BinaryCodeBlock(models.Model):
         return f"codes {self.number} of source {self.source_id}"
 
 
-# Records of searches apart from the index: past searches of users, and the fitted weight of each reranker.
-
-
 class PastSearch(models.Model):
     """A search by its owner, as the query string of its URL; `saved_at` is set if it was saved."""
 

@@ -66,11 +66,6 @@ from search.retrieval.signs import items_with_sign
 from search.retrieval.typing_errors import correct_typing_errors
 from search.word_forms import phrase_query
 
-# Orders candidates: a first score for all, late interaction and a second score for the best, then diversity.
-#
-# Reads dates, vectors and token vectors of candidates; the rankers compute the scores.
-
-
 # The number of best items by the first score that get late interaction and a second score; ADR 8 and ADR 10 measure
 # with it.
 RESCORED = 80
@@ -402,15 +397,11 @@ def _in_time(query: PreparedQuery, pipeline: Pipeline) -> PreparedQuery:
     return replace(query, text=replace(query.text, text=time.rest))
 
 
-# Notes on the items that the operators of a query exclude: a hyphen may have been meant as a hyphen.
-#
-# Compares the results with those of the same query without its operators. Takes at most one database query.
-
-
 # The number of best items without operators that are checked if no item remains with them.
 LOOKED_AT = 50
 
 
+# A hyphen may have been meant as a hyphen: the results are compared with those of the same query without its operators.
 def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) -> list[str]:
     """Return a note naming the operators that exclude all items or the best one; none if they exclude neither."""
     best_first = free.table.keys[free.order[:LOOKED_AT]]
@@ -450,9 +441,6 @@ def notes_on_operators(text: QueryText, ranked: SearchState, free: SearchState) 
 def listed(names: Sequence[str]) -> str:
     """Join names as in a sentence: "a, b and c"."""
     return pgettext("before the last of several names", " and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-# Makes the best items diverse: an item similar to a better one comes later.
 
 
 # The number of best items that are reordered.

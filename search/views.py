@@ -443,9 +443,6 @@ def index_progress(request: PageRequest) -> HttpResponse:
     return render(request, "search/progress.html", {"status": status, "pace": pace})
 
 
-# The command palette: a dialog on any page (htmx), or a page of its own without scripts.
-
-
 @require_safe
 @in_archive
 def palette(request: PageRequest) -> HttpResponse:
@@ -455,9 +452,6 @@ def palette(request: PageRequest) -> HttpResponse:
     sections = palette_sections(caller=request.caller, text=text, left_out=left_out)
     context = {"sections": sections, "text": text}
     return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)
-
-
-# The live preview next to the results: one turn, or one section with its neighbours, with the passage marked.
 
 
 NEIGHBOURING_SECTIONS = 1

@@ -122,12 +122,6 @@ class _Writer:
         return replies
 
 
-# The prompts for summaries. Raise `PROMPT_VERSION` with every change: each summary records it.
-#
-# Transcripts are untrusted. A fence that their text cannot close encloses them, and the prompt tells the model that
-# everything inside is material, not instructions.
-
-
 PROMPT_VERSION = 1
 
 _TASK = """\
@@ -157,6 +151,9 @@ holds at the end, let later facts replace earlier ones, drop repetition."""
 WORDS_A_TOKEN = 0.6
 
 
+# Raise `PROMPT_VERSION` with every change of a prompt: each summary records it. Transcripts are untrusted. A fence that
+# their text cannot close encloses them, and the prompt tells the model that everything inside is material, not
+# instructions.
 def part_messages(text: str, *, number: int, count: int, max_tokens: int) -> list[dict[str, str]]:
     """Return the request to summarise one piece of a transcript."""
     extra = _PART.format(number=number, count=count) if count > 1 else ""

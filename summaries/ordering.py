@@ -121,9 +121,6 @@ def delete_summary(*, caller: Caller, conversation_id: int, summary_id: int) -> 
     get_summary(caller=caller, conversation_id=conversation_id, summary_id=summary_id).delete()
 
 
-# Reads summaries: each function takes the caller and returns only the caller's rows.
-
-
 LIST_LIMIT = 200
 
 
@@ -151,11 +148,6 @@ def completed_summaries(*, caller: Caller, conversation_id: int) -> list[Convers
         archive_id=caller.archive_id, conversation_id=conversation_id, status=ConversationSummary.Status.COMPLETED
     )
     return list(rows.defer("partials").order_by("-completed_at", "-pk")[:LIST_LIMIT])
-
-
-# Converts between turns, which people name, and positions, which summaries store.
-#
-# The caller has checked the owner.
 
 
 @dataclass(frozen=True, slots=True)

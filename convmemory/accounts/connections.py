@@ -153,13 +153,11 @@ def _place_of(refresh: str) -> tuple[int, int] | None:
     return person_id, key_id
 
 
-# Programs register themselves without an account; their ids contain what they registered, so that nothing is stored.
-
-
 CLIENT_SALT, SECRET_SALT = "convmemory.accounts.client", "convmemory.accounts.client_secret"
 MAX_CLIENT_CHARS = 4_000
 
 
+# Programs register themselves without an account; their ids contain what they registered, so that nothing is stored.
 def client_id_for(values: dict[str, Any]) -> str:
     """Return an id that contains these values."""
     return signing.dumps([values, secrets.token_urlsafe(6)], salt=CLIENT_SALT, compress=True)

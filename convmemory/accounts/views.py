@@ -192,9 +192,6 @@ class ChangePassword(PasswordChangeView):
         return answer
 
 
-# A page with every component of the pages in every state, for developers.
-
-
 SURFACES = ("page", "panel", "rail", "raised", "sunken", "line", "line-strong")
 TEXTS = ("text", "soft", "muted", "faint", "accent", "accent-strong", "danger", "warning")
 FILLS = ("accent", "accent-soft", "mark", "target", "danger-soft", "warning-soft")

@@ -249,9 +249,6 @@ def _save(agent: Agent) -> Agent:
     return agent
 
 
-# Attaches documents to agents, and finds the documents that a reply may search.
-
-
 def documents_of_agent(*, caller: Caller, agent_id: int) -> list[Document]:
     """Return the documents of the caller's agent. Raises: NotFound."""
     get_agent(caller=caller, agent_id=agent_id)
@@ -284,9 +281,6 @@ def documents_seen(*, archive_id: int, conversation_id: int, agent_id: int | Non
         return seen
     chosen = AgentDocument.objects.filter(archive_id=archive_id, agent_id=agent_id)
     return seen | frozenset(chosen.values_list("document_id", flat=True))
-
-
-# The dry run of an agent's context: chooses the agent and shows its next request.
 
 
 def dry_run_of_agent(*, caller: Caller, conversation_id: int, agent_id: int | None) -> tuple[AgentOptions, DryRun]:

@@ -125,9 +125,6 @@ def detach_document_from_agent(request: HttpRequest, agent_id: int, document_id:
     return Status(204, None)
 
 
-# The route of the dry run, which shows an agent's next request.
-
-
 class SummaryOut(Schema):
     """A summary that is sent in place of messages."""
 

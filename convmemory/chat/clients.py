@@ -87,9 +87,6 @@ async def close_clients() -> None:
         await plain.aclose()
 
 
-# Tests an agent's endpoint before the agent is saved: lists its models, or reports the error.
-
-
 TIMEOUT_S = 15.0
 MODELS_SHOWN = 300
 MODEL_CHARS = 200

@@ -20,11 +20,6 @@ from convmemory.conversations.messages.usage import Usage, usage_of
 from convmemory.core.endpoints.streams import MAX_REPLY_CHARS, NAME_CHARS, REPLY_CUT
 from convmemory.core.text import json_storable
 
-# The events of a reply as values, and their wire format (server-sent events).
-#
-# Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
-
-
 EventName = Literal[
     "message_started", "context", "text", "thinking", "tool_call", "tool_result", "turn", "done", "error", "title",
     "evidence", "sentence",
@@ -32,6 +27,7 @@ EventName = Literal[
 KEEP_ALIVE = b": still here\n\n"
 
 
+# Wire format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 @dataclass(frozen=True, slots=True)
 class ReplyEvent:
     """One event of a reply; `data` are JSON values."""

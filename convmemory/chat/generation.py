@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     import httpx2
 
 
-# Runs the tools that a model calls, as the conversation's owner. Each failure becomes a result that describes it.
-#
-# Results share the space left in the model's window: a long one is cut, with a note that says so.
-
-
 TIMEOUT_S = 60.0
 MIN_ROOM = 512
 CUT = "\n[… cut: the rest does not fit the model's window]"
@@ -260,18 +255,14 @@ async def _answer(
     publish(ReplyEvent("tool_result", payload))
 
 
-# Reads one streamed completion of an OpenAI-compatible endpoint as chunks.
-#
-# The chunks are parsed as plain JSON: the client's models check nothing and cost more than the rest of the work.
-# Source: https://platform.openai.com/docs/api-reference/chat/create
-
-
 # Only a connection whose body was read to its end can be used again; a server that keeps the body open must not delay
 # the reply.
 DRAIN_S = 0.1
 SHOWN_BYTES = 80  # of an event that cannot be read
 
 
+# Chunks are parsed as plain JSON: the client's models check nothing and cost more than the rest of the work. Source:
+# https://platform.openai.com/docs/api-reference/chat/create
 def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may_call: bool) -> dict[str, Any]:
     """Return the body of the request.
 
@@ -373,11 +364,7 @@ def _chunk(data: bytes, response: "httpx2.Response") -> object:
     return value
 
 
-# Counts the cost of requests to the operator's endpoint against the caller's quota.
-#
 # If the endpoint does not report its usage, it is estimated from the lengths of the request and the reply.
-
-
 @asynccontextmanager
 async def metered(
     agent: AgentOptions, caller: Caller, body: dict[str, Any], draft: CompletionDraft

@@ -40,11 +40,6 @@ from convmemory.core.threads import in_thread
 from convmemory.core.titles import plain_title, says_something
 from convmemory.core.web import stopping
 
-# Chooses the title of a chat: its first question, until the model chooses a title after the first turn.
-#
-# A title that the owner has set is kept.
-
-
 INSTRUCTION = (
     "Give the question that follows a title of three to six words, in the language that it is in, without quotation "
     "marks and without a full stop. Do not answer the question: reply with the title alone."
@@ -58,6 +53,8 @@ AROUND = " \t*_#`\"'“”„«»."
 logger = logging.getLogger(__name__)
 
 
+# A chat is called by its first question until the model chooses a title after the first turn. A title that the owner
+# has set is kept.
 @dataclass(frozen=True, slots=True)
 class FirstTurn:
     """The chat's current title, which is its first question, and that question."""
@@ -333,9 +330,6 @@ async def end_replies(within_s: float) -> None:
     if tasks := [reply.task for reply in _replies.values()]:
         await asyncio.wait(tasks, timeout=within_s)
     await asyncio.gather(*(reply.interrupt() for reply in list(_replies.values())))
-
-
-# Background work of a web process for the chat: takes over abandoned replies, and shuts down in order.
 
 
 # Expired leases are taken back this often at least (ADR 14).

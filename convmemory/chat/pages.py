@@ -139,9 +139,6 @@ def received_parts(reply: Reply) -> list[ReceivedPart]:
     ]
 
 
-# Receives signals of conversations: hands over what a dead writer had received, and adds the chat to pages.
-
-
 def on_response_abandoned(sender: Any, *, conversation: Conversation, **kwargs: Any) -> list[MessageDraft]:
     return take_over(conversation)
 

@@ -289,9 +289,6 @@ def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
     return redirect("agents")
 
 
-# The page of the dry run, which shows an agent's next request.
-
-
 @require_safe
 @signed_in
 def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:

@@ -56,9 +56,6 @@ def units(messages: Sequence[ContextMessage]) -> list[range]:
     return runs
 
 
-# Decides which completed summary represents which messages of a conversation. Pure.
-
-
 def chain_of(summaries: Sequence[SummaryText], *, last_position: int) -> tuple[SummaryUse, ...]:
     """Return the summaries to use up to a position, in the order of the messages they represent.
 

@@ -104,11 +104,6 @@ def _context_message(row: Message) -> ContextMessage:
     )
 
 
-# Recalls messages that a context left out and that concern the question, with their openings.
-#
-# Searches one conversation as its owner, with the queries of one recall.
-
-
 # More than fit usually: some of the messages found are still in the context and are dropped.
 TOP_K = 20
 

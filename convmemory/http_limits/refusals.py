@@ -61,11 +61,6 @@ def _page_text(refusal: Refusal) -> str:
     return render_to_string("refused.html", {"title": refusal.status.phrase, "reason": refusal.detail})
 
 
-# Headers of every response to a program: no cache stores it, and no browser guesses its type.
-#
-# This is the outermost wrapper, so that it covers Django, the MCP server, refusals and failures.
-
-
 logger = logging.getLogger(__name__)
 
 NO_STORE = (b"cache-control", b"no-store")
@@ -76,6 +71,7 @@ PROGRAM_PATHS = frozenset({"/health", "/ready", "/metrics"})
 CLOSE = (b"connection", b"close")
 
 
+# This is the outermost wrapper, so that it covers Django, the MCP server, refusals and failures.
 class PrivateResponses:
     """Adds `no-store` and `nosniff` to responses to programs, and answers every failure of the application.
 
@@ -116,9 +112,6 @@ class PrivateResponses:
 _FAILED = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "Something broke on the server; its log says what.")
 
 
-# HTTPS for the applications next to Django, whose own middleware enforces it for the rest.
-
-
 _PLAIN = Refusal(
     HTTPStatus.FORBIDDEN,
     "This server takes requests over HTTPS only (HTTPS_ONLY): use https:// in its address, and make a new key, because "
@@ -143,15 +136,11 @@ class HttpsOnly:
         await self._application(scope, receive, send)
 
 
-# Lets health checks through under any host name: they come from inside a network, by address.
-#
-# The two responses do not depend on the name, so these requests are handled under a name that `ALLOWED_HOSTS` lists.
-# Every other path keeps its host name.
-
-
 HEALTH_PATHS = {"/health", "/ready", "/api/v1/health", "/api/v1/ready"}
 
 
+# Health checks come from inside a network, by address. The two responses do not depend on the host name, so these
+# requests are handled under a name that `ALLOWED_HOSTS` lists. Every other path keeps its host name.
 class HealthCheckHosts:
     """Lets health checks bypass ALLOWED_HOSTS."""
 

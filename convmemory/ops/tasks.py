@@ -70,9 +70,6 @@ def remove_old_archives() -> dict[str, Any]:
     return {"deleted": exporting.remove_old()}
 
 
-# Background tasks of the sweeps, see `sweeping`; scheduled in `schedules`.
-
-
 def sweep() -> dict[str, Any]:
     """Repair missed and stuck work; scheduled every minute."""
     return _figures(sweeping.sweep(enqueue=enqueue_sources))

@@ -144,9 +144,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
 
 
-# The settings page for a user's own data: an archive of everything, written in the background, and the stored rows.
-
-
 @require_safe
 @signed_in
 def data(request: PageRequest) -> HttpResponse:

@@ -9,8 +9,6 @@ from convmemory.accounts.authentication import READING, caller_of
 from convmemory.tools.definition import Tool
 from convmemory.tools.registry import run_tool, tool_definitions
 
-# Responses of the tool routes.
-
 
 class ToolOut(Schema):
     """One tool, as chat and MCP offer it too."""

@@ -39,11 +39,6 @@ from search.searching import TURNS_ALONE, SearchQuery, search
 
 PASTED_ERROR = "This looks like an error: the tool find_fix says how it was fixed, if a session fixed it."
 
-# The filters of the search tools: speakers and conversations.
-#
-# Each tool defines its own default scope; docs/adr/0038-default-scope-per-tool.md says why.
-
-
 ScopeName = Literal["user", "assistant", "thinking", "tool"]
 
 

@@ -23,8 +23,6 @@ from memory.context import build_memory_context
 from memory.recall import MAX_TOP_K, RecallQuery, recall_archives
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
-# The form of the page Recall.
-
 
 class RecallForm(forms.Form):
     """A question and an agent's budget for its answer; empty fields take the agent's defaults."""

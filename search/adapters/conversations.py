@@ -186,9 +186,6 @@ def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwarg
     enqueue_index(archive_id=conversation.archive_id, source_id=source_id)
 
 
-# Converts messages for the index: turns become items, messages elements, and message parts element parts.
-
-
 HEADING_CHARS = 300
 
 

@@ -258,9 +258,6 @@ def embed_missing(
     return {number: errors.get(number, "") for number in missing}
 
 
-# Lists the texts of a source that a space lacks, for callers that embed them in advance.
-
-
 def texts_to_embed(source: Source, space: EmbeddingSpace) -> Iterator[str]:
     """Yield the passages of the source's items whose vectors are neither in the index nor in the cache."""
     for batch in batches_of_items(source, 0):

@@ -27,9 +27,6 @@ def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
     return item.embedded, note
 
 
-# The nearest neighbours of one stored vector of an item, for inspection.
-
-
 NEIGHBOURS = 10
 # At most this many vectors of the owner are compared.
 SCANNED = 50_000

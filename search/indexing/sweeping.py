@@ -110,15 +110,11 @@ def _statement(name: str, table: str, number: str) -> str:
     return load_sql("search.indexing", name).replace("{table}", table).replace("{number}", number)
 
 
-# Selects the sources whose rows in a space have defects: missing, stale or failed.
-#
-# Compares the recorded index states with the rows themselves, so that damage is found too.
-
-
 Defect = Literal["missing", "stale", "failed"]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 
 
+# Recorded index states are compared with the rows themselves, so that damage is detected, too.
 @dataclass(frozen=True, slots=True)
 class SourceSelection:
     """A selection of sources by owner, id and time; None means any."""
@@ -226,14 +222,10 @@ def _with_items(space: EmbeddingSpace, condition: Q) -> dict[int, int]:
     return dict(chosen.values_list("pk", "item_count"))
 
 
-# Requests indexing again, of failures or of vectors to be recomputed.
-#
-# Only marks rows; the caller enqueues. Searchable rows stay in place until their replacements are stored.
-
-
 STALE = b""  # the hash of no item
 
 
+# These only mark rows; the caller enqueues. Searchable rows stay in place until their replacements are stored.
 def retry_sources(source_ids: Collection[int]) -> None:
     """Mark these sources to be compared item by item, with all attempts restored."""
     SourceIndex.objects.filter(source_id__in=source_ids, space=active_space()).update(

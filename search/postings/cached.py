@@ -288,14 +288,6 @@ def _merged(segments: Sequence[Segment], present: Ints) -> Segment:
 
 NOTHING = Postings((0, 0), (), NO_ITEMS, np.empty(0, np.float32), ())
 
-# Packs the postings of items: which word occurs in which item, how often, and who said it.
-#
-# A block (`PostingBlock`) contains the postings of consecutive items, made from their lexical documents. The
-# transaction that changes these documents deletes their blocks, and a worker packs new ones; until then searches look
-# at the documents themselves (ADR 97). A block is never changed: repacking replaces it by one with another id, so that
-# a process that cached the old one notices.
-
-
 ITEMS_PER_BLOCK = 32
 # Bytes of a word's SHA-256: of a million words hardly two have the same ones.
 WORD_BYTES = 6
@@ -306,6 +298,10 @@ POSTING = np.dtype([("place", "u1"), ("count", "u1")])
 HOMES: Sequence[tuple[int, str]] = ((PostingBlock.Home.SPOKEN, "spoken"), (PostingBlock.Home.UNSPOKEN, "unspoken"))
 
 
+# A block (`PostingBlock`) contains the postings of consecutive items, made from their lexical documents. The
+# transaction that changes these documents deletes their blocks, and a worker packs new ones; until then searches look
+# at the documents themselves (ADR 97). A block is never changed: repacking replaces it by one with another id, so that
+# a process that cached the old one notices.
 def unpack_from(source: Source, first_item: int) -> int:
     """Delete the blocks of this item and all later ones; return the first item that has no block now.
 

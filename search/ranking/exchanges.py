@@ -177,11 +177,6 @@ def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) 
     return weighted(matches.weights, np.maximum(best, earlier))
 
 
-# Computes late interaction features of the best items and of the questions just before them.
-#
-# Reads the passages of these items and of the items before them, and their speakers.
-
-
 def passages_of_best(state: SearchState, keys: ItemKeys) -> LatePassages | None:
     """Return the passages to compare for the best items, by their keys (sorted). One query; None if there are none.
 

@@ -18,12 +18,6 @@ from search.retrieval.candidates import Feature, Ints, ItemKeys, Scores, are_amo
 from search.retrieval.corpus import send_moments_query
 from search.retrieval.prepared import PreparedQuery
 
-# Reads from the index when items were written, for a query that names a time.
-#
-# PostgreSQL returns moments in UTC. The days are counted here, because PostgreSQL looks up a named time zone again
-# for each row: of 18 ms for 20,000 items that took 11 (ADR 60).
-
-
 # The second of an item that was deleted meanwhile.
 MISSING = -(2**62)
 DAY_S = 86_400
@@ -39,6 +33,8 @@ Columns = tuple[Any, ...]
 """Sources, numbers and moments of items, each as the bytes that PostgreSQL sends."""
 
 
+# PostgreSQL returns moments in UTC. The days are counted here, because PostgreSQL looks up a named time zone again for
+# each row: of 18 ms for 20,000 items that took 11 (ADR 60).
 def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_all: Columns | None = None) -> Ints:
     """Return the seconds from 1970 of these items (keys sorted) of the owner's `item_count` items, or `MISSING`.
 
@@ -199,9 +195,6 @@ def items_written_in(query: PreparedQuery, days: Days | None, moments: PendingQu
         chosen = chosen & inside[places]
     order = np.argsort(keys[chosen])
     return keys[chosen][order], seconds[chosen][order]
-
-
-# Checks whether an owner has content from the days that a query names.
 
 
 def has_begun(archive_id: int, span: DayRange) -> bool:

@@ -103,16 +103,12 @@ def long_share(mean_item_length: float) -> float:
     return length / (length + middle)
 
 
-# Combines features into one score, and scores into one order. Pure: arrays in, arrays out.
-#
-# Each feature is scaled to 0..1 within the query, then added with its weight: scaled scores keep the margins that
-# reciprocal rank fusion discards. Source: docs/adr/0007-linear-fusion-of-scaled-features.md.
-
-
 Order = NDArray[np.int64]
 """Indices of candidates, the best first."""
 
 
+# Each feature is scaled to 0..1 within the query, then added with its weight: scaled scores keep the margins that
+# reciprocal rank fusion discards. Source: docs/adr/0007-linear-fusion-of-scaled-features.md.
 def scale(scores: Scores) -> Scores:
     """Scale each row (..., n) to 0..1 by minimum and maximum; unseen items get 0, equal scores all get 1."""
     if not scores.size:

@@ -23,12 +23,6 @@ from search.retrieval.candidates import Feature, FeatureTable, Scores, known, me
 from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 
-# The calibration of relevance: turns evidence into a probability; read from `relevance.json` and checked.
-#
-# Each embedding model has its own calibrations, one per search mode; search by words has one for all models. Results
-# without a calibration have no relevance and are never silenced. Source: docs/adr/0058-calibrated-relevance.md.
-
-
 VERSION = 1
 MODES = frozenset({"hybrid", "semantic", "full_text", "by_distance"})
 # From these probabilities on, a hit is a strong one, or a related one (ADR 59, ADR 93).
@@ -37,6 +31,8 @@ WORDS = "words"
 """The name in place of a model for searches that compare no vectors."""
 
 
+# Each embedding model has its own calibrations, one per search mode; search by words has one for all models. Results
+# without a calibration have no relevance and are never silenced. Source: docs/adr/0058-calibrated-relevance.md.
 class CalibrationError(ConvMemoryError):
     """The file of calibrations is not valid for this version."""
 

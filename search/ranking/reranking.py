@@ -27,13 +27,6 @@ from search.query import SearchQuery
 from search.ranking.blending import UNFITTED_WEIGHT, WeightFit, as_scores, blended_order
 from search.results.hits import Hit
 
-# Scores texts with any server that has a `/rerank` route.
-#
-# It knows two request formats: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text Embeddings
-# Inference (TEI). An endpoint's error messages are never repeated: they may quote the key or texts of users. Source:
-# https://docs.cohere.com/reference/rerank, https://huggingface.github.io/text-embeddings-inference/
-
-
 TEI = "tei"
 # A longer answer is not used (ADR 20).
 MAX_ANSWER_BYTES = 1_000_000
@@ -52,6 +45,9 @@ _REMEDIES: Mapping[int, str] = {
 }
 
 
+# Two request formats are supported: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text
+# Embeddings Inference (TEI). An endpoint's error messages are never repeated: they may quote the key or texts of users.
+# Source: https://docs.cohere.com/reference/rerank, https://huggingface.github.io/text-embeddings-inference/
 @dataclass(frozen=True, slots=True)
 class RerankOptions:
     """The endpoint, its request format, its total time limit, and the number of best turns that it receives."""
@@ -262,11 +258,6 @@ def mark_reranked(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
     """Return the hits; those that the reranker placed list it among their matches."""
     keys = set(placed)
     return [replace(hit, matched=(*hit.matched, NAME)) if hit.key in keys else hit for hit in hits]
-
-
-# Stores the weight of each reranker, fitted by `manage.py evaluate --fit-reranker`.
-#
-# One row per model, for the installation.
 
 
 def weight_of(options: RerankOptions) -> float:

@@ -33,7 +33,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])|\n+")
 _WORD = re.compile(rf"(?:(?![{CHARACTERS}])[^\W_])+")
 _FROM_TO = re.compile(r"\b(?:switch(?:ed)?|(?:move|migrate|change)d?)\b[^.\n]{1,60}\bfrom\b[^.\n]{1,60}\bto\b")
 _ASKS = re.compile(
-    r"(?:should|shall|wh(?:at|en|ich|o|y|ere)|how|soll|sollen|sollten|wann|wie|warum|quand|comment|pourquoi|cuándo|cómo)\b|(?:and|und|et|¿?y|e|en|a)\s.*\?$"
+    r"\A(?:(?:should|shall|wh(?:at|en|ich|o|y|ere)|how|soll|sollen|sollten|wann|wie|warum|quand|comment|pourquoi|cuándo|cómo)\b|(?:and|und|et|¿?y|e|en|a)\s.*\?$)"
 )
 _TOO = re.compile(r"\btoo(?=[.,;!]|$)")
 # Words behind which stands what is reversed; it must be of the subject. All patterns are of texts in lower case: with

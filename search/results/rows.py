@@ -130,16 +130,13 @@ def near_places(
     return places
 
 
-# Finds conversations and documents whose titles contain the words of a query; results list them first.
-#
-# A title counts if it contains every word of the query but stop words; for documents also the name of the file. Source:
-# docs/adr/0084-search-titles.md.
-
 MAX_TITLES = 3
 # Stemmed words of a query beyond which no title is looked for: a pasted text is no title.
 MAX_WORDS = 20
 
 
+# A title counts if it contains every word of the query but stop words; for documents also the name of the file. Source:
+# docs/adr/0084-search-titles.md.
 def titles_query(archive_id: int, words: Sequence[QueryWord], filters: Filters) -> Query | None:
     """Return the query for the owner's sources with matching titles, those that match most closely first.
 

@@ -114,12 +114,8 @@ def median(values: Scores) -> float:
     return float(np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1].mean())
 
 
-# The features of a candidate, made by retrievers and rescoring, and the table that contains them. Pure.
-#
-# A feature is one number per candidate. It is named here, its maker fills it in, and `search/ranking/weights.json`
-# gives its weight; a ranker refuses a table that lacks a feature which it weighs.
-
-
+# A feature is one number per candidate. Its maker (a retriever or the rescoring) fills it in, and
+# `search/ranking/weights.json` gives its weight; a ranker refuses a table that lacks a feature which it weighs.
 class Feature(StrEnum):
     """Features of an item."""
 

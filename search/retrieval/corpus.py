@@ -127,9 +127,6 @@ class PendingCorpus:
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None
 
 
-# The words of a query with their lexemes, which PostgreSQL looks up while the query is embedded.
-
-
 # A query with this many stop words of a language is in that language.
 MIN_STOP_WORDS = 2
 

@@ -71,15 +71,11 @@ def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str])
     return conditions, parameters
 
 
-# Decides which of an owner's items pass the filters of a query, for retrievers that search in memory.
-#
-# PostgreSQL only returns the sources that the filters exclude and, if filters concern single items, the items that
-# pass.
-
-
 Mask = NDArray[np.bool_]
 
 
+# For retrievers that search in memory. PostgreSQL only returns the sources that the filters exclude and, if filters
+# concern single items, the items that pass.
 @dataclass(frozen=True, slots=True)
 class Eligibility:
     """The filters' requirements on an item; None for absent filters."""

@@ -171,9 +171,6 @@ def _source_features(keys: ItemKeys, places: Ints, matched: WordCounts, corpus: 
     }
 
 
-# Finds which of a query's words the items contain, from their postings, without reading their texts.
-
-
 @dataclass(frozen=True, slots=True)
 class MatchedTerms:
     """The counts of a query's terms, and for each term its words as written in the query."""

@@ -35,8 +35,6 @@ from search.vectors.locking import lock_vectors
 from search.vectors.splitting import PassageSpan, split_parts
 from search.vectors.texts import is_asking, passage_text
 
-# Passages before they have a vector: the spans of split elements, and which of them ask something.
-
 
 @dataclass(frozen=True, slots=True)
 class PassageDraft:
@@ -405,8 +403,6 @@ def _encoded(
 
 
 # The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.
-
-
 def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
     """Return the codes of the tokens that are words; None if there are none."""
     return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None

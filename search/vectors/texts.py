@@ -207,16 +207,12 @@ def _cut_up(match: re.Match[str]) -> str:
     return " ".join(token[at : at + MAX_TOKEN_CHARS] for at in range(0, len(token), MAX_TOKEN_CHARS))
 
 
-# Detects whether a passage is a question to the other speaker. Pure.
-#
-# The answer follows a question, so the question names the topic of the next message.
-
-
 MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # full-width, Arabic and Greek ones too
 SHORT_CHARS, END_CHARS = 200, 60
 _AFTER_MARK = " \t\r\n\"'*_)]}\u201d\u2019\u00bb"
 
 
+# The answer follows a question, so the question names the topic of the next message.
 def is_asking(kind: Kind, text: str) -> bool:
     """Return whether prose of a user or an assistant ends in a question mark, or is short and has one near its end."""
     if kind not in {"user", "assistant"}:

@@ -283,7 +283,7 @@
   /* What is kept has changed: the list is loaded again, unless it shows what a search has found. */
   document.addEventListener("convmemory:changed", () => {
     const form = query()?.form;
-    if (form && !query().value && one("#results") && !one("#results .choices-pane")) htmx.ajax("GET", form.action, { target: "#results", swap: "innerHTML" });
+    if (form && !query().value && one("#results") && !one("#results .choices-pane")) htmx.trigger(form, "behind");
   });
 
   document.addEventListener("click", (event) => {
@@ -314,25 +314,17 @@
     setTimeout(() => (button.textContent = word("Copy")), 2000);
   }
 
-  let toastTimer;
-
-  function say(text) {
-    const toast = one("#toast");
-    toast.textContent = text;
-    toast.hidden = false;
-    clearTimeout(toastTimer);
-    toastTimer = setTimeout(() => (toast.hidden = true), 6000);
-  }
+  const FAILURE_MS = 6000;
 
   document.addEventListener("htmx:sendError", () => {
     markCurrent();
-    say(word("The server does not answer. Is it running?"));
+    say(word("The server does not answer. Is it running?"), FAILURE_MS);
   });
 
   function sayRefused(status, response) {
     markCurrent();
-    if (status === 404) say(word("That is no longer there."));
-    else say(reasonIn(response) ?? word("The server could not answer that. Try again in a moment."));
+    const reason = reasonIn(response) ?? word("The server could not answer that. Try again in a moment.");
+    say(status === 404 ? word("That is no longer there.") : reason, FAILURE_MS);
   }
 
   document.addEventListener("htmx:responseError", ({ detail: { xhr } }) => sayRefused(xhr.status, xhr.responseText));

@@ -216,7 +216,7 @@ class Exchange {
       writeDraft(this.form);
     }
     this.status.textContent = word("The reply is being written.");
-    scroller().scrollTop = scroller().scrollHeight;
+    if (this.page.isConnected) scroller().scrollTop = scroller().scrollHeight;
   }
 
   /** What the thread goes on without; the versions of the question lead back to it. */
@@ -247,7 +247,7 @@ class Exchange {
     this.stopAddress = `${data.url}/stop`;
     one("[data-stop]", this.form).hidden = false;
     if (!this.isNew) return;
-    history.replaceState(null, "", data.url);
+    if (this.page.isConnected) history.replaceState(null, "", data.url);
     refreshList();
   }
 
@@ -262,23 +262,25 @@ class Exchange {
     if (!this.question && !this.isAgain) write(this.form, this.text, this.replaces);
   }
 
-  /** Puts what the server has stored and rendered in the place of the drafts; once. */
+  /** Puts what the server has stored and rendered in the place of the drafts; once, and not over another page that has
+      been opened meanwhile. */
   async settle() {
     if (!this.url || this.isOver) return;
     this.status.textContent = this.failure || this.isStopped ? "" : word("The reply is complete.");
-    if (this.isNew || one("[data-later]", this.messages)) {
-      const address = this.turn && !this.isNew ? this.turn.url : this.url;
-      await htmx.ajax("GET", address, { target: "#main" });
-      this.tell(one("[data-messages]"));
-    } else {
-      await this.settleInPlace();
-    }
+    if (this.page.isConnected) await this.showStored();
     this.isOver = true; // what may still come is a title; the next message need not wait for it
     this.setBusy(false);
     refreshList();
   }
 
-  async settleInPlace() {
+  async showStored() {
+    if (this.isNew || one("[data-later]", this.messages)) {
+      const address = this.turn && !this.isNew ? this.turn.url : this.url;
+      await htmx.ajax("GET", address, { target: "#main" });
+      const form = one("[data-composer]");
+      if (this.isNew && form) moveTyped(this.form, form);
+      return this.tell(one("[data-messages]"), form);
+    }
     const stored = [...this.messages.querySelectorAll("[data-position]")].at(-1);
     const next = stored ? Number(stored.dataset.position) + 1 : 0;
     const response = await fetch(`${this.url}?later=${next}`, { headers: { "HX-Request": "true" } });
@@ -290,13 +292,12 @@ class Exchange {
       this.messages.insertAdjacentHTML("beforeend", html);
       htmx.process(this.messages);
     });
-    this.tell(this.messages);
+    this.tell(this.messages, this.form);
     offerAgain(this.form);
   }
 
   /** Says what failed where the stored reply does not. */
-  tell(messages) {
-    const form = one("[data-composer]");
+  tell(messages, form) {
     if (this.failure && form && !messages.lastElementChild?.querySelector(".message-note.is-warning")) showError(form, this.failure);
   }
 
@@ -339,6 +340,16 @@ function write(form, text, replaces = "") {
   one("[data-editing]", form).hidden = !replaces;
 }
 
+/** Takes what was typed while the first reply of a chat came along into the composer of its page. */
+function moveTyped(from, to) {
+  const text = from.elements.message.value, { message } = to.elements;
+  if (!text) return;
+  forget(from, "");
+  message.value = text;
+  message.dispatchEvent(new Event("input", { bubbles: true })); // drafts.js keeps it there
+  message.focus();
+}
+
 /** Shows what was typed before, unless the composer holds something already. */
 function writeDraft(form, isEmptied = true) {
   if (!isEmptied && form.elements.message.value) return;
@@ -373,13 +384,17 @@ function offerAgain(form) {
   again.hidden = false;
 }
 
+let toEdit; // the question that was last pressed to be edited
+
 /** A question that was asked in this conversation, put into the composer. */
 async function edit(question) {
   const form = one("[data-composer]");
   if (!form || form.hasAttribute("aria-busy")) return;
+  toEdit = question;
   const response = await fetch(one("[data-copy-text]", question).href);
-  if (!response.ok) return;
-  write(form, await response.text(), question.dataset.message);
+  const text = await response.text();
+  if (!response.ok || toEdit !== question || form.hasAttribute("aria-busy")) return;
+  write(form, text, question.dataset.message);
   question.after(form.closest("[data-chat]")); // edited where it stands
   form.elements.message.focus();
 }

@@ -116,14 +116,14 @@
   });
 
   async function toggle(button) {
-    const values = new URLSearchParams({ [button.name]: button.value });
+    const { value } = button, values = new URLSearchParams({ [button.name]: value });
     values.set("csrfmiddlewaretoken", form().elements.csrfmiddlewaretoken.value);
     const headers = { "HX-Request": "true" };
     const response = await fetch(button.formAction, { method: "POST", body: values, headers, redirect: "manual" });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
     if (response.type !== "opaqueredirect" && !response.ok) return document.dispatchEvent(new CustomEvent("convmemory:refused", { detail: response }));
-    button.setAttribute("aria-pressed", String(button.value === "1"));
-    button.value = button.value === "1" ? "0" : "1";
+    button.setAttribute("aria-pressed", String(value === "1")); // as it was sent: it may have been pressed twice
+    button.value = value === "1" ? "0" : "1";
     if (button.name === "pinned") movePinned(button.closest("[data-row]").dataset.row);
   }
 

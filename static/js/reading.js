@@ -6,15 +6,6 @@
   const one = (selector, root = document) => root.querySelector(selector);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-  /** Says something for a moment where the page's own messages are said. */
-  function say(text) {
-    const toast = one("#toast");
-    toast.textContent = text;
-    toast.hidden = false;
-    clearTimeout(say.timer);
-    say.timer = setTimeout(() => (toast.hidden = true), 2500);
-  }
-
   function editTitle(isEdited, typed = one("[data-title]").title) {
     const form = one("[data-title-form]");
     form.hidden = !isEdited;
@@ -29,16 +20,16 @@
   }
 
   async function saveTitle(form) {
-    const title = form.elements.title.value.trim();
+    const title = form.elements.title.value.trim(), number = page().dataset.conversationPage;
     const body = new FormData(form), headers = { "HX-Request": "true" };
     const response = await fetch(form.action, { method: "POST", body, headers, redirect: "manual" });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
     if (response.type !== "opaqueredirect") return say(reasonIn(await response.text()) ?? word("The title could not be saved."));
+    for (const item of all(`.item[data-conversation="${number}"]:not(.hit) .item-title`)) item.textContent = title;
+    if (!form.isConnected) return; // another page is open by now
     const head = one("[data-title]");
     head.textContent = head.title = title;
     document.title = `${title} · convmemory`;
-    const number = one("[data-conversation-page]").dataset.conversationPage;
-    for (const item of all(`.item[data-conversation="${number}"]:not(.hit) .item-title`)) item.textContent = title;
     editTitle(false);
   }
 

@@ -149,13 +149,10 @@
     const response = await fetch(address, { method: "POST", body: values, headers: { "HX-Request": "true" }, redirect: "manual" });
     if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
     if (!response.ok) return document.dispatchEvent(new CustomEvent("convmemory:refused", { detail: response }));
-    const shown = one("[data-preview] .star button");
+    const shown = one(`[data-preview] .star[action="${address}"] button`); // another preview may be shown by now
     shown?.setAttribute("aria-pressed", "true");
     if (shown) shown.form.elements.starred.value = "0"; // pressed again, it takes the star off
-    const toast = one("#toast");
-    toast.textContent = word("The conversation is starred.");
-    toast.hidden = false;
-    setTimeout(() => (toast.hidden = true), 2500);
+    say(word("The conversation is starred."));
   }
 
   document.addEventListener("keydown", (event) => {

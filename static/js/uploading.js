@@ -223,12 +223,10 @@
   }
 
   function announce(name, state, address) {
-    const toast = one("#toast"), link = document.createElement("a");
+    const link = document.createElement("a");
     link.href = address;
     link.textContent = word("View");
-    toast.replaceChildren(`${name}: ${state} `, link);
-    toast.hidden = false;
-    setTimeout(() => (toast.hidden = true), 10_000);
+    say([`${name}: ${state} `, link], 10_000);
   }
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -17,4 +17,15 @@
       return undefined;
     }
   };
+
+  let hiding; // the timer of the notice that is shown
+
+  /** Shows texts and links for a moment, in the place of what was shown before. */
+  window.say = (shown, ms = 2500) => {
+    const toast = document.getElementById("toast");
+    toast.replaceChildren(...[shown].flat());
+    toast.hidden = false;
+    clearTimeout(hiding);
+    hiding = setTimeout(() => (toast.hidden = true), ms);
+  };
 })();

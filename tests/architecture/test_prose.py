@@ -68,6 +68,20 @@ def test_banner_is_found_in_other_languages(source: str) -> None:
     assert findings_of("x = 1\n# --- rows ---\n") == [("banners", 2, "# ---")]
 
 
+@pytest.mark.parametrize(
+    ("source", "has_finding"),
+    [
+        ("x = 1\n\n# Rows of the page.\n\ny = 2\n", True),
+        ("x = 1\n\n# Rows of the page.\ny = 2\n", False),
+        ("#!/usr/bin/env python\n\nx = 1\n", False),
+        ("def f():\n    x = 1\n    # the rest\n\n    return x\n", False),
+        ("x = '''\n# Heading\n\ntext'''\n", False),
+    ],
+)
+def test_comment_before_empty_line_is_a_banner(source: str, has_finding: bool) -> None:
+    assert [rule for rule, *_ in findings_of(source)] == ["banners"] * has_finding
+
+
 def test_template_is_read_whole() -> None:
     assert {each.words for each in prose.check_whole("<p>Nobody\n stands beside it.</p>")} == {"Nobody", "beside"}
 

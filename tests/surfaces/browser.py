@@ -58,6 +58,10 @@ ALL_WIDTHS = (1440, 1024, 768, 390)
 WIDTHS = ALL_WIDTHS if "EVERY_WIDTH" in os.environ else (ALL_WIDTHS[0], ALL_WIDTHS[-1])
 """The widths at which pages are visited; all four in `make release-check`."""
 
+WIDE = ALL_WIDTHS if "EVERY_WIDTH" in os.environ else WIDTHS[:1]
+NARROW = ALL_WIDTHS if "EVERY_WIDTH" in os.environ else WIDTHS[-1:]
+"""The widths of journeys whose scripts do the same at each: one of them, and all four in `make release-check`."""
+
 ONE_PANE = 720
 """Up to this width a page shows the list or what is read, never both."""
 

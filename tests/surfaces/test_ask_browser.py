@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
 from tests.support.chat_server import ChatServer, Hold, Say, Script, says
-from tests.surfaces.browser import PHONE, Chromium
+from tests.surfaces.browser import NARROW, PHONE, Chromium, at_every_width
 from tests.surfaces.test_ask import QUESTION, answers_gate, store
 from tests.surfaces.test_browser_accessibility import OF_WHOLE_PAGES, WIDE, expect_no_violation_anywhere
 
@@ -20,6 +20,8 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume synchronous iterators:Warning"),
 ]
+
+ADDRESS = f"/search?q={QUESTION}"
 
 
 @pytest.fixture
@@ -64,52 +66,68 @@ def test_enter_asks_once_and_a_citation_opens_its_turn(visit: Callable[..., None
     visit(steps)
 
 
-def test_passage_stays_where_the_model_quotes_nothing(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    endpoint.scripts.append(says('<b onclick="x()">Blue</b>. [1 "it is blue paint"]'))
-
-    def steps(page: Page) -> None:
-        answer = page.locator(".answer")
-        answer.get_by_role("button").click()
-        expect(answer.get_by_role("status")).to_contain_text("quotes nothing that is stored")
-        expect(answer.locator("blockquote")).to_be_visible()
-        expect(answer.locator(".answer-text")).to_have_count(0)
-
-    visit(steps, at=f"/search?q={QUESTION}")
+def ask_model_that_quotes_nothing(page: Page) -> None:
+    page.goto(ADDRESS)
+    answer = page.locator(".answer")
+    answer.get_by_role("button").click()
+    expect(answer.get_by_role("status")).to_contain_text("quotes nothing that is stored")
+    expect(answer.locator("blockquote")).to_be_visible()
+    expect(answer.locator(".answer-text")).to_have_count(0)
 
 
-def test_model_without_an_answer_leaves_the_nearest_passage(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    endpoint.scripts.append(says("NOTHING"))
-
-    def steps(page: Page) -> None:
-        answer = page.locator(".answer")
-        answer.get_by_role("button").click()
-        expect(answer.get_by_role("status")).to_contain_text("Nothing here seems to answer")
-        expect(answer.get_by_text("Nearest:")).to_be_visible()
-        expect(answer.locator("blockquote")).to_be_visible()
-
-    visit(steps, at=f"/search?q={QUESTION}")
+def ask_model_without_answer(page: Page) -> None:
+    page.goto(ADDRESS)
+    answer = page.locator(".answer")
+    answer.get_by_role("button").click()
+    expect(answer.get_by_role("status")).to_contain_text("Nothing here seems to answer")
+    expect(answer.get_by_text("Nearest:")).to_be_visible()
+    expect(answer.locator("blockquote")).to_be_visible()
 
 
-def test_markup_of_a_model_is_shown_as_text(visit: Callable[..., None], endpoint: ChatServer) -> None:
+def ask_hostile_model(page: Page) -> None:
+    page.goto(ADDRESS)
+    answer = page.locator(".answer")
+    answer.get_by_role("button").click()
+    expect(answer.locator(".answer-text")).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(answer.locator(".answer-text img")).to_have_count(0)
+    expect(answer.locator('a[href*="evil"]')).to_have_count(0)
+
+
+def ask_what_nothing_answers(page: Page) -> None:
+    page.goto("/search")
+    page.locator("#q").press_sequentially("zzyzx quux")
+    expect(page.get_by_role("heading", name="Nothing here seems to answer “zzyzx quux”")).to_be_visible()
+    expect(page.locator(".hit")).to_have_count(0)
+    page.get_by_role("link", name="Show the nearest anyway").click()
+    expect(page.locator(".hit").first).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Nothing here seems to answer “zzyzx quux”")).to_be_visible()
+
+
+def read_passage_without_model(page: Page) -> None:
+    page.goto(ADDRESS)
+    answer = page.locator(".answer")
+    expect(answer.locator("blockquote")).to_be_visible()
+    expect(answer.get_by_role("button")).to_have_count(0)
+
+
+def test_models_that_quote_nothing_leave_the_passage(
+    visit: Callable[..., None], endpoint: ChatServer, settings: Settings
+) -> None:
+    endpoint.scripts.extend([says('<b onclick="x()">Blue</b>. [1 "it is blue paint"]'), says("NOTHING")])
     hostile = '<img src=x onerror=alert(1)> [see](https://evil.example) paint. [1 "metal primer first"]'
     endpoint.otherwise = lambda asked: says(*(Say(hostile.replace("[1 ", f"[{n} ")).text + "\n" for n in range(1, 6)))
 
     def steps(page: Page) -> None:
-        answer = page.locator(".answer")
-        answer.get_by_role("button").click()
-        expect(answer.locator(".answer-text")).to_contain_text("<img src=x onerror=alert(1)>")
-        expect(answer.locator(".answer-text img")).to_have_count(0)
-        expect(answer.locator('a[href*="evil"]')).to_have_count(0)
+        ask_model_that_quotes_nothing(page)
+        ask_model_without_answer(page)
+        ask_hostile_model(page)
 
-    visit(steps, at=f"/search?q={QUESTION}")
-
-
-def test_without_a_model_the_passage_alone_answers(visit: Callable[..., None], settings: Settings) -> None:
+    visit(steps)
     settings.CHAT_MODEL = ""
 
-    def steps(page: Page) -> None:
-        answer = page.locator(".answer")
-        expect(answer.locator("blockquote")).to_be_visible()
-        expect(answer.get_by_role("button")).to_have_count(0)
+    def without_model(page: Page, _: int) -> None:
+        read_passage_without_model(page)
+        ask_what_nothing_answers(page)
 
-    visit(steps, at=f"/search?q={QUESTION}")
+    at_every_width(visit, without_model, widths=NARROW)

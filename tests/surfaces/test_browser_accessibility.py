@@ -49,14 +49,15 @@ HALVES = (EVERY_LOOK, EVERY_LOOK) if len(WIDTHS) > 2 else (EVERY_LOOK[:2], EVERY
 
 In `make release-check` each page is."""
 PAGES = (
-    "/", "/search", "/search?q=sourdough", "/search?q=how+do+I+feed+the+sourdough?",
+    "/search", "/search?q=how+do+I+feed+the+sourdough?",
     "/search?after=2026-01-01&before=2026-12-31", "/search?q=zzz&mode=full_text", "/palette?go=bread", "/recall",
-    "/recall?query=sourdough", "/library", "/statistics", "/documents", "/import", "/chat", "/agents", "/agents/new",
+    "/recall?query=sourdough", "/statistics", "/documents", "/import", "/chat", "/agents", "/agents/new",
     "/settings/account", "/settings/appearance", "/settings/keys", "/settings/connect", "/settings/data",
     "/settings/password", "/settings/second-factor", "/settings/sessions", "/settings/confirm",
     "/settings/account/delete", "/design",
 )  # fmt: skip
 MAIN_PAGES = ("/", "/search?q=sourdough", "/library")
+"""Those that `make test` visits; the others wait for `make test-rest`."""
 OF_A_CONVERSATION = ("", "?turn=1", "/outline", "/summaries", "/context", "/events", "/documents", "/delete")
 MACHINE_TERMS = re.compile(r"\b(hits?|legs?|made up|what would be sent)\b", re.IGNORECASE)
 OPENED = ("#chip-agent", "#chip-time", "#chip-places", ".why summary")
@@ -93,8 +94,8 @@ def make_bread(owner: User) -> Conversation:
     return bread
 
 
-def pages_of(conversation: Conversation, document: Document) -> list[str]:
-    """Return the addresses of all pages."""
+def other_pages(conversation: Conversation, document: Document) -> list[str]:
+    """Return the addresses of all pages but the main ones."""
     of_conversation = [conversation.get_absolute_url() + rest for rest in OF_A_CONVERSATION]
     return [*PAGES, *of_conversation, f"{document.get_absolute_url()}?section=1"]
 
@@ -120,10 +121,23 @@ def expect_no_violation_anywhere(page: Page, where: str, more: Sequence[str] = (
         expect_no_violation(page, f"{where}, {scheme}, {width} pixels", more)
 
 
-def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None], owner: User) -> None:
-    addresses = (*MAIN_PAGES, make_bread(owner).get_absolute_url(), read(upload(owner, GUIDE)).get_absolute_url())
+def check_page(page: Page, number: int, address: str) -> None:
+    """Open a page once, and check all that holds for each; its number decides which width is the light one."""
+    page.set_viewport_size({"width": WIDTHS[0], "height": PHONE["height"]})
+    page.goto(address)
+    expect_calm_layout(page, address)
+    expect_no_violation_anywhere(page, address, OF_WHOLE_PAGES, number=number)
+    expect_to_fit(page, address)
+    assert not MACHINE_TERMS.search(page.locator("#main").inner_text()), address
+    page.evaluate(UNFOLD)
+    expect_to_fit(page, f"{address}, unfolded")
 
-    def steps(page: Page) -> None:
+
+def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None], owner: User) -> None:
+    bread, document = make_bread(owner), read(upload(owner, GUIDE))
+    addresses = (*MAIN_PAGES, bread.get_absolute_url(), document.get_absolute_url())
+
+    def incomplete(page: Page) -> None:
         page.add_init_script(SHIFT)
         for address in addresses:
             for width in (WIDTHS[0], WIDTHS[-1]):
@@ -131,61 +145,63 @@ def test_pages_move_nothing_while_index_is_incomplete(visit: Callable[..., None]
                 page.goto(address)
                 expect_calm_layout(page, f"{address}, {width} pixels")
         expect(page.locator("#progress progress")).to_have_count(1)
+        expect(page.locator("#progress")).to_contain_text("Indexing: 0 of 2 turns")
 
-    visit(steps)
+    visit(incomplete)
+    index_conversation(conversation_id=bread.pk)
+    indexed(document)
+    visit(lambda page: expect(page.locator("#progress")).to_be_hidden())
 
 
 @pytest.mark.essential
-def test_main_pages_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
+def test_main_pages_fit_move_nothing_and_have_no_accessibility_violations(
+    visit: Callable[..., None], owner: User
+) -> None:
     conversation = make_bread(owner)
     index_conversation(conversation_id=conversation.pk)
 
     def steps(page: Page) -> None:
         page.add_init_script(SHIFT)
         for number, address in enumerate((*MAIN_PAGES, conversation.get_absolute_url())):
-            page.goto(address)
-            expect_calm_layout(page, address)
-            expect_no_violation_anywhere(page, address, OF_WHOLE_PAGES, number=number)
-            expect_to_fit(page, address)
+            check_page(page, number, address)
 
     visit(steps)
 
 
-def test_pages_fit_move_nothing_and_have_no_accessibility_violations(visit: Callable[..., None], owner: User) -> None:
+def check_what_opens(page: Page, conversation: Conversation) -> None:
+    for number, opened in enumerate(OPENED):
+        page.goto("/search?q=sourdough")
+        page.locator(opened).first.click()
+        expect_no_violation_anywhere(page, opened, number=number)
+    page.goto(conversation.get_absolute_url())
+    page.get_by_label("Mark turn 1 as wrong or outdated").click()
+    expect_no_violation_anywhere(page, "the menu of a turn")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog")).to_contain_text("Bread")
+    expect_no_violation_anywhere(page, "the palette")
+    page.goto("/api/v1/docs")
+    page.locator(".opblock-summary-control").first.click()
+    page.locator(".opblock-body").first.wait_for()
+    expect_no_violation_anywhere(page, "the documentation of the API")
+
+
+def test_other_pages_fit_move_nothing_and_have_no_accessibility_violations(
+    visit: Callable[..., None], owner: User
+) -> None:
     create_key(person=owner, name="w" * 100)
     conversation = make_bread(owner)
     index_conversation(conversation_id=conversation.pk)
     set_mark(
         caller=Caller.of(owner), conversation_id=conversation.pk, turn_number=0, mark=Mark("wrong", "it was too old")
     )
-    addresses = pages_of(conversation, indexed(upload(owner, GUIDE)))
+    addresses = other_pages(conversation, indexed(upload(owner, GUIDE)))
 
     def steps(page: Page) -> None:
         page.add_init_script(SHIFT)
         for number, address in enumerate(addresses):
-            page.set_viewport_size({"width": WIDTHS[0], "height": PHONE["height"]})
-            page.goto(address)
-            expect_calm_layout(page, address)
-            expect_no_violation_anywhere(page, address, OF_WHOLE_PAGES, number=number)
-            expect_to_fit(page, address)
-            assert not MACHINE_TERMS.search(page.locator("#main").inner_text()), address
-            page.evaluate(UNFOLD)
-            expect_to_fit(page, f"{address}, unfolded")
-        for number, opened in enumerate(OPENED):
-            page.goto("/search?q=sourdough")
-            page.locator(opened).first.click()
-            expect_no_violation_anywhere(page, opened, number=number)
-        page.goto(conversation.get_absolute_url())
-        page.get_by_label("Mark turn 1 as wrong or outdated").click()
-        expect_no_violation_anywhere(page, "the menu of a turn")
-        page.keyboard.press("Escape")
-        page.keyboard.press("Control+k")
-        expect(page.get_by_role("dialog")).to_contain_text("Bread")
-        expect_no_violation_anywhere(page, "the palette")
-        page.goto("/api/v1/docs")
-        page.locator(".opblock-summary-control").first.click()
-        page.locator(".opblock-body").first.wait_for()
-        expect_no_violation_anywhere(page, "the documentation of the API")
+            check_page(page, number, address)
+        check_what_opens(page, conversation)
         page.context.clear_cookies()
         page.goto("/login")
         expect_no_violation_anywhere(page, "/login")

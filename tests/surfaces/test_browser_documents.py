@@ -92,62 +92,60 @@ def test_upload_of_each_format_opens_at_cited_place(visit: Callable[..., None], 
     visit(steps)
 
 
-def test_markdown_document_is_laid_out_at_every_width(visit: Callable[..., None], owner: User) -> None:
+def make_markdown_document(owner: User) -> str:
+    """Store a document, and return the address of a cell in a long table of it."""
     beds = "".join(f"| bed number {number} of all | leeks, with celery | {ANSWER} |\n" for number in range(60))
     code = f"```python\nopens = '{ANSWER * 4}'\n```\n"
     text = f"# Greenhouse\n\n{FILLER}\n\n{code}\n| bed | what | hours |\n|---|---|--:|\n{beds}"
     document = indexed(upload(owner, text, "greenhouse.md"))
     section = Section.objects.get(document=document, text__contains="bed number 50 ")
     start = section.start + section.text.index("bed number 50 ")
-    address = f"/documents/{document.pk}?section={section.number}&from={start}&to={start + 13}#section-{section.number}"
-
-    def steps(page: Page, width: int) -> None:
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            page.goto(address)
-            expect(page.locator("td #passage")).to_have_text("bed number 50")
-            expect(page.locator("#passage")).to_be_in_viewport()
-            expect(page.locator("th", has_text="hours").first).to_be_attached()
-            if width in (WIDTHS[0], WIDTHS[-1]):
-                expect_no_violation(page, f"a document, {scheme}, {width} pixels")
-        page.goto(f"/documents/{document.pk}")
-        expect(page.locator(".doc-section h2")).to_have_text("Greenhouse")
-        expect(page.locator(".code pre").first).to_contain_text(ANSWER)
-
-    at_every_width(visit, steps)
+    return f"/documents/{document.pk}?section={section.number}&from={start}&to={start + 13}#section-{section.number}"
 
 
-def test_page_takes_place_of_its_text_once_it_is_drawn(visit: Callable[..., None], owner: User) -> None:
+def read_markdown_document(page: Page, width: int, address: str) -> None:
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.goto(address)
+        expect(page.locator("td #passage")).to_have_text("bed number 50")
+        expect(page.locator("#passage")).to_be_in_viewport()
+        expect(page.locator("th", has_text="hours").first).to_be_attached()
+        if width in (WIDTHS[0], WIDTHS[-1]):
+            expect_no_violation(page, f"a document, {scheme}, {width} pixels")
+    page.goto(address.split("?", maxsplit=1)[0])
+    expect(page.locator(".doc-section h2")).to_have_text("Greenhouse")
+    expect(page.locator(".code pre").first).to_contain_text(ANSWER)
+
+
+def read_page_while_it_is_drawn(page: Page, document: Document) -> None:
+    page.goto(f"/documents/{document.pk}?section=1&from=82&to=120#section-1")
+    expect(page.locator("#page-2 .sheet-waiting")).to_be_visible()
+    with held(page, lambda url: "/pages/1?" in url):  # the page above it comes later
+        with ThreadPoolExecutor(1) as worker:  # the browser's own thread may not touch the database
+            worker.submit(draw_as_a_worker, document).result()
+        expect(page.locator("#page-2 .sheet-picture")).to_be_visible()
+        expect(page.locator("#passage")).to_be_in_viewport()
+    expect(page.locator("#page-1 .sheet-picture")).to_be_visible()
+    expect(page.locator("#passage")).to_be_in_viewport()
+    page.reload()
+    expect(page.locator("#passage")).to_be_in_viewport()
+
+
+def add_file_on_phone(page: Page, file: Path) -> None:
+    page.get_by_role("link", name="Documents").click()
+    page.locator("input#file").set_input_files(str(file))
+    expect(page.get_by_text("waiting")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_person_adds_file_and_reads_markdown_and_page_while_it_is_drawn(
+    visit: Callable[..., None], owner: User, tmp_path: Path
+) -> None:
     document = indexed(upload(owner, PDF, "hours.pdf"))
-
-    def steps(page: Page) -> None:
-        page.goto(f"/documents/{document.pk}?section=1&from=82&to=120#section-1")
-        expect(page.locator("#page-2 .sheet-waiting")).to_be_visible()
-        with held(page, lambda url: "/pages/1?" in url):  # the page above it comes later
-            with ThreadPoolExecutor(1) as worker:  # the browser's own thread may not touch the database
-                worker.submit(draw_as_a_worker, document).result()
-            expect(page.locator("#page-2 .sheet-picture")).to_be_visible()
-            expect(page.locator("#passage")).to_be_in_viewport()
-        expect(page.locator("#page-1 .sheet-picture")).to_be_visible()
-        expect(page.locator("#passage")).to_be_in_viewport()
-        page.reload()
-        expect(page.locator("#passage")).to_be_in_viewport()
-
-    visit(steps)
-
-
-@pytest.mark.parametrize("javascript", [True, False])
-def test_file_is_added_on_phone(visit: Callable[..., None], javascript: bool, tmp_path: Path) -> None:
     file = tmp_path / "visits.md"
     file.write_bytes(f"# Visits\n\n{ANSWER}\n".encode())
-
-    def steps(page: Page) -> None:
-        page.get_by_role("link", name="Documents").click()
-        page.locator("input#file").set_input_files(str(file))
-        if not javascript:
-            page.get_by_role("button", name="Add").click()
-        expect(page.get_by_text("waiting")).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-    visit(steps, **PHONE, javascript=javascript)
-    assert Document.objects.get().name == "visits.md"
+    address = make_markdown_document(owner)
+    at_every_width(visit, lambda page, width: read_markdown_document(page, width, address))
+    visit(lambda page: read_page_while_it_is_drawn(page, document))
+    visit(lambda page: add_file_on_phone(page, file), **PHONE)
+    assert Document.objects.latest("pk").name == "visits.md"

@@ -15,12 +15,12 @@ from search.adapters.conversations import index_conversation
 from tests.factories import make_conversation, user_says
 from tests.integration.conversations.test_file_edits import agent_edits, write
 from tests.support.ten_years import make_ten_years
-from tests.surfaces.browser import PHONE, SETTLED, SHIFT, at_every_width
+from tests.surfaces.browser import PHONE, SETTLED, SHIFT, WIDTHS, at_every_width
 from tests.surfaces.test_ask import QUESTION
 from tests.surfaces.test_browser_accessibility import OF_WHOLE_PAGES, expect_no_violation_anywhere
 from tests.surfaces.test_no_answer import PAIRS
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 ROOT = "/home/ada/house"
 MOST_SHIFT = 0.05
@@ -65,20 +65,124 @@ def ask(page: Page, question: str = QUESTION) -> None:
     expect(page.locator(".answer blockquote")).to_be_visible()
 
 
-def test_person_asks_and_reads_the_turn_that_answers(visit: Callable[..., None], house: Conversation) -> None:
-    def steps(page: Page, _: int) -> None:
+def ask_and_read_turn(page: Page, house: Conversation) -> None:
+    page.goto("/")
+    settle(page)
+    ask(page)
+    expect(page.locator(".answer")).to_contain_text("metal primer first")
+    settle(page)
+    page.locator(".answer-place a").click()
+    turn = page.locator("#main [data-turn='3'][id]")
+    expect(turn).to_be_in_viewport()
+    expect(page).to_have_url(re.compile(rf"/conversations/{house.pk}\?turn=3&"))
+    page.go_back()
+    expect(page.locator(".answer blockquote")).to_be_visible()
+
+
+def read_questions(page: Page, house: Conversation) -> None:
+    page.goto(f"/conversations/{house.pk}")
+    settle(page)
+    turns = page.locator("#main [id^='turn-']")
+    expect(turns).to_have_count(len(PAIRS))
+    for key, number in (("J", 1), ("J", 2), ("K", 1)):
+        page.keyboard.press(key)
+        expect(page.locator(f"#main #turn-{number}")).to_be_focused()
+        expect(page.locator(f"#main #turn-{number}")).to_be_in_viewport()
+    page.goto(f"/conversations/{house.pk}?show=questions")
+    settle(page)
+    expect(page.locator("#main details.run")).to_have_count(0)
+    expect(page.locator("#main .turn-outcome .conclusion")).to_have_count(len(PAIRS))
+
+
+def go_to_file_and_back(page: Page, width: int, house: Conversation) -> None:
+    page.goto(f"/conversations/{house.pk}?turn=3")
+    settle(page)
+    page.locator(".turn-outcome a", has_text="step3.py").click()
+    expect(page.locator("#main .file-list li")).to_have_count(1)
+    settle(page)
+    page.get_by_role("link", name="step3.py").click()
+    expect(page.locator("#main .file-lines")).to_contain_text("step = 3")
+    settle(page)
+    if width == WIDTHS[0]:
+        expect_no_violation_anywhere(page, "a file", OF_WHOLE_PAGES)
+        page.set_viewport_size({"width": width, "height": PHONE["height"]})
+    page.go_back()
+    page.get_by_role("link", name="Back", exact=True).click()
+    expect(page.locator("#main #turn-3")).to_be_in_viewport()
+
+
+def tab_to(page: Page, selector: str, most: int = 40) -> None:
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        assert page.evaluate(FOCUS) == ""
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} is not reached with {most} steps from {page.url}")
+
+
+def tab_to_content(page: Page) -> None:
+    page.evaluate(SETTLED)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    assert page.evaluate(FOCUS) == ""
+    page.keyboard.press("Enter")
+
+
+def go_to_file_and_back_by_keyboard(page: Page) -> None:
+    ask(page)
+    tab_to(page, ".answer-place a")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main #turn-3")).to_be_focused()
+    expect(page).to_have_url(re.compile("/conversations/"))
+    page.evaluate(SETTLED)
+    page.keyboard.press("J")
+    expect(page.locator("#main #turn-4")).to_be_focused()
+    page.evaluate(SETTLED)
+    page.keyboard.press("K")
+    expect(page.locator("#main #turn-3")).to_be_focused()
+    assert page.evaluate(FOCUS) == ""
+    tab_to(page, ".turn-outcome a")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main .file-list")).to_be_visible()
+    tab_to_content(page)
+    tab_to(page, ".file-list a")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main .file-lines")).to_be_visible()
+    tab_to_content(page)
+    tab_to(page, ".file-lines a")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main #turn-3")).to_be_in_viewport()
+
+
+def preview_and_open_by_keyboard(page: Page) -> None:
+    page.goto(f"/search?q={QUESTION}")
+    tab_to(page, "#results .hit")
+    page.keyboard.press("Space")
+    expect(page.locator("dialog[open] [data-preview-open]")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    assert page.evaluate(FOCUS) == ""
+    page.keyboard.press("Enter")
+    expect(page.locator("#main #turn-3")).to_be_focused()
+    expect(page).to_have_url(re.compile("/conversations/"))
+    page.evaluate(SETTLED)
+    page.keyboard.press("Escape")
+    expect(page.locator("#results .hit[aria-current]")).to_be_focused()
+    page.goto("/statistics")
+    tab_to_content(page)
+    for bar in (".columns a", ".bars a"):
+        tab_to(page, bar, 80)
+
+
+def test_person_asks_reads_and_opens_files_by_mouse_finger_and_keys(
+    visit: Callable[..., None], house: Conversation
+) -> None:
+    def steps(page: Page, width: int) -> None:
         page.add_init_script(SHIFT)
-        page.goto("/")
-        settle(page)
-        ask(page)
-        expect(page.locator(".answer")).to_contain_text("metal primer first")
-        settle(page)
-        page.locator(".answer-place a").click()
-        turn = page.locator("#main [data-turn='3'][id]")
-        expect(turn).to_be_in_viewport()
-        expect(page).to_have_url(re.compile(rf"/conversations/{house.pk}\?turn=3&"))
-        page.go_back()
-        expect(page.locator(".answer blockquote")).to_be_visible()
+        ask_and_read_turn(page, house)
+        if width != WIDTHS[0]:
+            read_questions(page, house)
+        go_to_file_and_back(page, width, house)
 
     at_every_width(visit, steps)
     visit(
@@ -86,104 +190,8 @@ def test_person_asks_and_reads_the_turn_that_answers(visit: Callable[..., None],
         at=f"/search?q={QUESTION}",
     )
 
+    def by_keyboard(page: Page) -> None:
+        go_to_file_and_back_by_keyboard(page)
+        preview_and_open_by_keyboard(page)
 
-def test_person_reads_a_session_by_its_questions(visit: Callable[..., None], house: Conversation) -> None:
-    def steps(page: Page, _: int) -> None:
-        page.add_init_script(SHIFT)
-        page.goto(f"/conversations/{house.pk}")
-        settle(page)
-        turns = page.locator("#main [id^='turn-']")
-        expect(turns).to_have_count(len(PAIRS))
-        for key, number in (("J", 1), ("J", 2), ("K", 1)):
-            page.keyboard.press(key)
-            expect(page.locator(f"#main #turn-{number}")).to_be_focused()
-            expect(page.locator(f"#main #turn-{number}")).to_be_in_viewport()
-        page.goto(f"/conversations/{house.pk}?show=questions")
-        settle(page)
-        expect(page.locator("#main details.run")).to_have_count(0)
-        expect(page.locator("#main .turn-outcome .conclusion")).to_have_count(len(PAIRS))
-
-    at_every_width(visit, steps)
-
-
-def test_person_goes_from_a_turn_to_its_file_and_back(visit: Callable[..., None], house: Conversation) -> None:
-    def steps(page: Page, width: int) -> None:
-        page.add_init_script(SHIFT)
-        page.goto(f"/conversations/{house.pk}?turn=3")
-        settle(page)
-        page.locator(".turn-outcome a", has_text="step3.py").click()
-        expect(page.locator("#main .file-list li")).to_have_count(1)
-        settle(page)
-        page.get_by_role("link", name="step3.py").click()
-        expect(page.locator("#main .file-lines")).to_contain_text("step = 3")
-        settle(page)
-        expect_no_violation_anywhere(page, "a file", OF_WHOLE_PAGES)
-        page.set_viewport_size({"width": width, "height": PHONE["height"]})
-        page.go_back()
-        page.get_by_role("link", name="Back", exact=True).click()
-        expect(page.locator("#main #turn-3")).to_be_in_viewport()
-
-    at_every_width(visit, steps)
-
-
-def test_keyboard_leads_from_question_to_files_and_back(visit: Callable[..., None], house: Conversation) -> None:
-    def steps(page: Page) -> None:
-        press = page.keyboard.press
-
-        def tab_to(selector: str, most: int = 40) -> None:
-            for _ in range(most):
-                press("Tab")
-                assert page.evaluate(FOCUS) == ""
-                if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-                    return
-            raise AssertionError(f"{selector} is not reached with {most} steps from {page.url}")
-
-        def to_content() -> None:
-            page.evaluate(SETTLED)
-            press("Tab")
-            expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-            assert page.evaluate(FOCUS) == ""
-            press("Enter")
-
-        ask(page)
-        tab_to(".answer-place a")
-        press("Enter")
-        expect(page.locator("#main #turn-3")).to_be_focused()
-        expect(page).to_have_url(re.compile("/conversations/"))
-        page.evaluate(SETTLED)
-        press("J")
-        expect(page.locator("#main #turn-4")).to_be_focused()
-        page.evaluate(SETTLED)
-        press("K")
-        expect(page.locator("#main #turn-3")).to_be_focused()
-        assert page.evaluate(FOCUS) == ""
-        tab_to(".turn-outcome a")
-        press("Enter")
-        expect(page.locator("#main .file-list")).to_be_visible()
-        to_content()
-        tab_to(".file-list a")
-        press("Enter")
-        expect(page.locator("#main .file-lines")).to_be_visible()
-        to_content()
-        tab_to(".file-lines a")
-        press("Enter")
-        expect(page.locator("#main #turn-3")).to_be_in_viewport()
-        page.goto(f"/search?q={QUESTION}")
-        tab_to("#results .hit")
-        press("Space")
-        expect(page.locator("dialog[open] [data-preview-open]")).to_be_visible()
-        press("Escape")
-        expect(page.locator("dialog[open]")).to_have_count(0)
-        assert page.evaluate(FOCUS) == ""
-        press("Enter")
-        expect(page.locator("#main #turn-3")).to_be_focused()
-        expect(page).to_have_url(re.compile("/conversations/"))
-        page.evaluate(SETTLED)
-        press("Escape")
-        expect(page.locator("#results .hit[aria-current]")).to_be_focused()
-        page.goto("/statistics")
-        to_content()
-        for bar in (".columns a", ".bars a"):
-            tab_to(bar, 80)
-
-    visit(steps)
+    visit(by_keyboard)

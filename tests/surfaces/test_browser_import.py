@@ -22,7 +22,7 @@ from convmemory.conversations.models import Conversation, Import
 from search.adapters.conversations import index_conversation
 from tests.factories import make_user
 from tests.support.importing import run_here
-from tests.surfaces.browser import WIDTHS, Chromium, at_every_width, held
+from tests.surfaces.browser import NARROW, WIDE, WIDTHS, Chromium, at_every_width, held
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -147,34 +147,31 @@ def first_time(chromium: Chromium, address: str, newcomer: User, worker: Worker,
     return clicks
 
 
-def test_several_uploads_are_queued_linked_and_undone(visit: Callable[..., None], worker: Worker) -> None:
-    def steps(page: Page, width: int) -> None:
-        worker.may_work.clear()
-        bread, rye = f"bread-{width}.jsonl", f"rye-{width}.jsonl"
-        with held(page, lambda url: url.endswith("/import")) as uploads:
-            page.locator("input#file").set_input_files([BREAD | {"name": bread}, RYE | {"name": rye}])
-            expect(page.locator(".is-uploading")).to_have_count(2)
-            expect(page.get_by_role("progressbar", name="Uploaded")).to_have_count(2)
-            expect(card(page, rye).locator("[data-upload-waiting]")).to_be_visible()
-            expect(card(page, bread).locator("[data-upload-waiting]")).to_be_hidden()
-            assert len(uploads) <= 1, "one after the other"
-        expect(page.locator(".is-uploading")).to_have_count(0)
-        expect(page.locator(".import.is-queued")).to_have_count(2)
-        worker.may_work.set()
-        for name in (bread, rye):
-            expect(card(page, name).get_by_text("imported", exact=True)).to_be_visible()
-        expect(page.locator("#results .item")).to_have_count(2)
-        card(page, bread).get_by_role("link", name=QUESTION).click()
-        expect(page.get_by_role("heading", level=1)).to_have_text(QUESTION)
-        for name in (bread, rye):
-            page.goto("/import")
-            undo(page, card(page, name))
-            expect(card(page, name)).to_contain_text("undone")
+def queue_follow_and_undo(page: Page, width: int, worker: Worker) -> None:
+    page.goto("/import")
+    worker.may_work.clear()
+    bread, rye = f"bread-{width}.jsonl", f"rye-{width}.jsonl"
+    with held(page, lambda url: url.endswith("/import")) as uploads:
+        page.locator("input#file").set_input_files([BREAD | {"name": bread}, RYE | {"name": rye}])
+        expect(page.locator(".is-uploading")).to_have_count(2)
+        expect(page.get_by_role("progressbar", name="Uploaded")).to_have_count(2)
+        expect(card(page, rye).locator("[data-upload-waiting]")).to_be_visible()
+        expect(card(page, bread).locator("[data-upload-waiting]")).to_be_hidden()
+        assert len(uploads) <= 1, "one after the other"
+    expect(page.locator(".is-uploading")).to_have_count(0)
+    expect(page.locator(".import.is-queued")).to_have_count(2)
+    worker.may_work.set()
+    for name in (bread, rye):
+        expect(card(page, name).get_by_text("imported", exact=True)).to_be_visible()
+    expect(page.locator("#results .item")).to_have_count(2)
+    card(page, bread).get_by_role("link", name=QUESTION).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(QUESTION)
+    for name in (bread, rye):
         page.goto("/import")
-        expect(page.locator(".import.is-undone")).to_have_count(2 * (1 + WIDTHS.index(width)))
-
-    at_every_width(visit, steps, at="/import")
-    assert not Conversation.objects.exists()
+        undo(page, card(page, name))
+        expect(card(page, name)).to_contain_text("undone")
+    page.goto("/import")
+    expect(page.locator(".import.is-undone")).to_have_count(2 * (1 + NARROW.index(width)))
 
 
 DONE = re.compile(r"^\s*(imported|nothing new: all of it was here)\s*$")
@@ -195,127 +192,133 @@ DROP = """files => {
 }"""
 
 
-def test_files_are_dropped_anywhere_on_page(visit: Callable[..., None]) -> None:
-    def steps(page: Page, width: int) -> None:
-        page.evaluate(DROP, [[f"{width}-{name['name']}", name["buffer"].decode()] for name in (BREAD, RYE)])
-        for name in (BREAD, RYE):
-            expect(card(page, f"{width}-{name['name']}").get_by_text(DONE)).to_be_visible()
-        expect(page.locator("body.is-dropping")).to_have_count(0)
-        page.goto("/library")
-        page.evaluate(DROP, [[f"{width}-tray.jsonl", BREAD["buffer"].decode().replace("starter", f"{width}")]])
-        tray = page.get_by_role("region", name="Import", exact=True)
-        expect(tray.get_by_text(f"{width}-tray.jsonl").first).to_be_visible()
-        expect(tray.get_by_text("imported", exact=True)).to_be_visible()
-        tray.get_by_role("button", name="Close").click()
-        expect(tray).to_be_hidden()
-
-    at_every_width(visit, steps, at="/import")
+def drop_anywhere(page: Page, width: int) -> None:
+    page.goto("/import")
+    page.evaluate(DROP, [[f"{width}-{name['name']}", name["buffer"].decode()] for name in (BREAD, RYE)])
+    for name in (BREAD, RYE):
+        expect(card(page, f"{width}-{name['name']}").get_by_text(DONE)).to_be_visible()
+    expect(page.locator("body.is-dropping")).to_have_count(0)
+    page.goto("/library")
+    page.evaluate(DROP, [[f"{width}-tray.jsonl", BREAD["buffer"].decode().replace("starter", f"{width}")]])
+    tray = page.get_by_role("region", name="Import", exact=True)
+    expect(tray.get_by_text(f"{width}-tray.jsonl").first).to_be_visible()
+    expect(tray.get_by_text("imported", exact=True)).to_be_visible()
+    tray.get_by_role("button", name="Close").click()
+    expect(tray).to_be_hidden()
 
 
-def test_refused_upload_alone_or_with_another_shows_no_success_mark(visit: Callable[..., None]) -> None:
-    def steps(page: Page, width: int) -> None:
-        page.locator("input#file").set_input_files([file_of(f"{width}.zip", DAMAGED)])
-        expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
-        failed = card(page, f"{width}.zip")
-        expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
-        expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
-        expect(page.locator("#main")).not_to_contain_text('"state"')
-        expect(page).to_have_url(re.compile("/import$"))
-        name = f"broken-{width}.zip"
-        page.locator("input#file").set_input_files([file_of(name, DAMAGED), BREAD | {"name": f"{width}.jsonl"}])
-        expect(card(page, f"{width}.jsonl").get_by_text(DONE)).to_be_visible()
-        failed = card(page, name)
-        expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
-        expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
-
-    at_every_width(visit, steps, at="/import")
+def test_person_queues_follows_undoes_and_drops_files(visit: Callable[..., None], worker: Worker) -> None:
+    at_every_width(visit, lambda page, width: queue_follow_and_undo(page, width, worker), widths=NARROW)
+    assert not Conversation.objects.exists()
+    at_every_width(visit, drop_anywhere, widths=WIDE)
 
 
-def test_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings: Settings) -> None:
-    settings.MAX_UPLOAD_MB = 1
-
-    def steps(page: Page) -> None:
-        sent: list[str] = []
-        page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
-        page.locator("input#file").set_input_files([file_of("all.zip", bytes(1024**2 + 1)), BREAD])
-        expect(card(page, "all.zip").get_by_text("The file is larger than 1 MB")).to_be_visible()
-        expect(page.locator(".import.is-done")).to_have_count(1)
-        assert len(sent) == 1
-
-    visit(steps)
-
-
-def test_refused_upload_says_why_and_next_goes_on(visit: Callable[..., None], owner: User) -> None:
-    Import.objects.bulk_create(Import(archive_id=owner.pk, name="old.zip", size=1, file="x") for _ in range(100))
-
-    def steps(page: Page) -> None:
-        page.locator("input#file").set_input_files([BREAD, RYE])
-        expect(page.locator(".is-uploading .notice.error:visible")).to_have_count(2)
-        expect(card(page, "rye.jsonl")).to_contain_text("100 imports of yours have not ended yet")
-
-    with pytest.raises(AssertionError, match="422"):  # the browser itself complains of a refusal
-        visit(steps)
+def see_damaged_archive_refused(page: Page, width: int) -> None:
+    page.goto("/import")
+    page.locator("input#file").set_input_files([file_of(f"{width}.zip", DAMAGED)])
+    expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
+    failed = card(page, f"{width}.zip")
+    expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
+    expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
+    expect(page.locator("#main")).not_to_contain_text('"state"')
+    expect(page).to_have_url(re.compile("/import$"))
+    name = f"broken-{width}.zip"
+    page.locator("input#file").set_input_files([file_of(name, DAMAGED), BREAD | {"name": f"{width}.jsonl"}])
+    expect(card(page, f"{width}.jsonl").get_by_text(DONE)).to_be_visible()
+    failed = card(page, name)
+    expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
+    expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
 
 
-def test_upload_that_broke_off_is_sent_again_and_one_is_cancelled(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
-        page.route("**/import", lambda route: route.abort(), times=1)
-        page.locator("input#file").set_input_files([BREAD])
-        expect(card(page, "bread.jsonl").get_by_text("The connection broke off")).to_be_visible()
-        with held(page, lambda url: url.endswith("/import")):
-            card(page, "bread.jsonl").get_by_role("button", name="Try again").click()
-            page.locator("input#file").set_input_files([RYE])
-            card(page, "rye.jsonl").get_by_role("button", name="Cancel").click()
-            expect(card(page, "rye.jsonl")).to_have_count(0)
-        expect(page.locator(".import.is-done")).to_have_count(1)
-
-    with pytest.raises(AssertionError, match="ERR_FAILED"):  # the browser itself complains of the broken connection
-        visit(steps)
-    assert Conversation.objects.count() == 1
+def keep_large_file_here(page: Page) -> None:
+    page.goto("/import")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    page.locator("input#file").set_input_files([file_of("all.zip", bytes(1024**2 + 1)), BREAD])
+    expect(card(page, "all.zip").get_by_text("The file is larger than 1 MB")).to_be_visible()
+    expect(page.locator(".import.is-done")).to_have_count(1)
+    assert len(sent) == 1
 
 
-def test_import_that_ends_elsewhere_is_announced_and_refused_file_is_given_its_format(
-    visit: Callable[..., None], worker: Worker
+def read_why_upload_is_refused(page: Page) -> None:
+    page.goto("/import")
+    page.locator("input#file").set_input_files([BREAD, RYE])
+    expect(page.locator(".is-uploading .notice.error:visible")).to_have_count(2)
+    expect(card(page, "rye.jsonl")).to_contain_text("100 imports of yours have not ended yet")
+
+
+def send_again_and_cancel(page: Page) -> None:
+    page.goto("/import")
+    page.route("**/import", lambda route: route.abort(), times=1)
+    page.locator("input#file").set_input_files([BREAD])
+    expect(card(page, "bread.jsonl").get_by_text("The connection broke off")).to_be_visible()
+    with held(page, lambda url: url.endswith("/import")):
+        card(page, "bread.jsonl").get_by_role("button", name="Try again").click()
+        page.locator("input#file").set_input_files([RYE])
+        card(page, "rye.jsonl").get_by_role("button", name="Cancel").click()
+        expect(card(page, "rye.jsonl")).to_have_count(0)
+    expect(page.locator(".import.is-done")).to_have_count(1)
+
+
+def test_person_sees_why_files_are_refused_and_sends_again(
+    visit: Callable[..., None], owner: User, settings: Settings
 ) -> None:
+    with pytest.raises(AssertionError, match="ERR_FAILED"):  # the browser itself complains of the broken connection
+        visit(send_again_and_cancel)
+    assert Conversation.objects.count() == 1
+    settings.MAX_UPLOAD_MB = 1
+    visit(keep_large_file_here)
+    at_every_width(visit, see_damaged_archive_refused, widths=NARROW)
+    Import.objects.bulk_create(Import(archive_id=owner.pk, name="old.zip", size=1, file="x") for _ in range(100))
+    with pytest.raises(AssertionError, match="422"):  # the browser itself complains of a refusal
+        visit(read_why_upload_is_refused)
+
+
+def be_told_elsewhere_and_choose_format(page: Page, width: int, worker: Worker) -> None:
+    page.goto("/import")
+    worker.may_work.clear()
+    name = f"notes-{width}.txt"
+    page.locator("input#file").set_input_files(file_of(name, b"Quince wants sun.\n"))
+    expect(card(page, name)).to_contain_text("It waits")
+    page.goto("/library")
+    worker.may_work.set()
+    notice = page.locator("#toast")
+    expect(notice).to_contain_text(f"{name}: 1 file refused")
+    notice.get_by_role("link", name="View").click()
+    expect(card(page, name)).to_contain_text("convmemory cannot read this file")
+    expect(card(page, name).get_by_text("none of the formats")).to_be_hidden()
+    page.get_by_label("Which program is it from?").fill("Markdown of exporters")
+    page.get_by_role("button", name="Read it as that").click()
+    expect(page.locator(".file-name .tag").last).to_have_text("Markdown of exporters")
+    page.goto("/import")
+
+
+def look_at_unknown_json_first(page: Page, width: int) -> None:
+    page.goto("/import")
+    question = f"How do I prune quince number {width}?"
+    entries = [{"who": "me", "say": question}, {"who": "it", "say": "In late winter, to an open cup."}]
+    content = json.dumps({"chats": [{"heading": "Quince", "entries": entries}]}).encode()
+    page.locator("input#file").set_input_files(file_of(f"notepal-{width}.json", content))
+    shown = card(page, f"notepal-{width}.json")
+    expect(shown.get_by_text("1 conversation, 2 messages")).to_be_visible()
+    expect(shown.locator("q")).to_have_text(question)
+    shown.get_by_text("Where this was found").click()
+    shown.get_by_label("Title", exact=True).fill("heading")
+    shown.get_by_role("button", name="Look again").click()
+    expect(page.get_by_label("Title", exact=True)).to_have_value("heading")
+    expect(page.locator("q")).to_have_text(question)
+    page.get_by_role("button", name="Yes, import it").click()
+    expect(page.get_by_text("imported", exact=True)).to_be_visible()
+    page.locator(".came-in").get_by_role("link", name="Quince").click()
+    expect(page.get_by_text(question).first).to_be_visible()
+    page.goto("/import")
+
+
+def test_person_chooses_how_unknown_files_are_read(visit: Callable[..., None], worker: Worker) -> None:
     def steps(page: Page, width: int) -> None:
-        worker.may_work.clear()
-        name = f"notes-{width}.txt"
-        page.locator("input#file").set_input_files(file_of(name, b"Quince wants sun.\n"))
-        expect(card(page, name)).to_contain_text("It waits")
-        page.goto("/library")
-        worker.may_work.set()
-        notice = page.locator("#toast")
-        expect(notice).to_contain_text(f"{name}: 1 file refused")
-        notice.get_by_role("link", name="View").click()
-        expect(card(page, name)).to_contain_text("convmemory cannot read this file")
-        expect(card(page, name).get_by_text("none of the formats")).to_be_hidden()
-        page.get_by_label("Which program is it from?").fill("Markdown of exporters")
-        page.get_by_role("button", name="Read it as that").click()
-        expect(page.locator(".file-name .tag").last).to_have_text("Markdown of exporters")
-        page.goto("/import")
+        be_told_elsewhere_and_choose_format(page, width, worker)
+        look_at_unknown_json_first(page, width)
 
-    at_every_width(visit, steps, at="/import")
-    assert list(Import.objects.order_by("pk").values_list("format", flat=True)) == ["auto", "markdown"] * len(WIDTHS)
-
-
-def test_unknown_json_shows_what_mapping_finds_before_it_is_imported(visit: Callable[..., None]) -> None:
-    def steps(page: Page, width: int) -> None:
-        question = f"How do I prune quince number {width}?"
-        entries = [{"who": "me", "say": question}, {"who": "it", "say": "In late winter, to an open cup."}]
-        content = json.dumps({"chats": [{"heading": "Quince", "entries": entries}]}).encode()
-        page.locator("input#file").set_input_files(file_of(f"notepal-{width}.json", content))
-        shown = card(page, f"notepal-{width}.json")
-        expect(shown.get_by_text("1 conversation, 2 messages")).to_be_visible()
-        expect(shown.locator("q")).to_have_text(question)
-        shown.get_by_text("Where this was found").click()
-        shown.get_by_label("Title", exact=True).fill("heading")
-        shown.get_by_role("button", name="Look again").click()
-        expect(page.get_by_label("Title", exact=True)).to_have_value("heading")
-        expect(page.locator("q")).to_have_text(question)
-        page.get_by_role("button", name="Yes, import it").click()
-        expect(page.get_by_text("imported", exact=True)).to_be_visible()
-        page.locator(".came-in").get_by_role("link", name="Quince").click()
-        expect(page.get_by_text(question).first).to_be_visible()
-        page.goto("/import")
-
-    at_every_width(visit, steps, at="/import")
+    at_every_width(visit, steps, at="/import", widths=NARROW)
+    formats = list(Import.objects.order_by("pk").values_list("format", flat=True))
+    assert formats[:2] == ["auto", "markdown"]

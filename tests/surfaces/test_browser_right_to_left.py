@@ -8,9 +8,10 @@ from playwright.sync_api import Page
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.curating import add_tag
+from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import PHONE, UNFOLD, WIDTHS, Steps, expect_to_fit
+from tests.surfaces.browser import PHONE, UNFOLD, WIDTHS, expect_to_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -25,25 +26,18 @@ SIDES = """() => [...document.querySelectorAll(".is-assistant .prose > p")].map(
 })"""
 
 
-def test_every_text_runs_in_its_own_direction(visit: Callable[..., None], owner: User) -> None:
-    arabic = make_conversation(owner, exchange((QUESTION, ANSWER)), title=QUESTION)
-    make_conversation(owner, exchange(("What does the lease say?", "Nothing.")), title="The lease")
-    index_conversation(conversation_id=arabic.pk)
-
-    def steps(page: Page) -> None:
-        page.goto(arabic.get_absolute_url())
-        assert page.evaluate(DIRECTION, "h1[data-title]") == "rtl"
-        assert page.evaluate(DIRECTION, ".is-user .prose") == "rtl"
-        assert page.evaluate(DIRECTION, ".is-assistant .prose ul") == "rtl"
-        assert page.evaluate(DIRECTION, ".is-assistant .prose pre") == "ltr"
-        assert page.evaluate(SIDES) == ["right", "left"]
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.goto(f"/search?q={QUESTION.split()[2]}")
-        page.locator(".hit").first.wait_for()
-        assert page.evaluate(DIRECTION, ".hit .item-question") == "rtl"
-        assert page.evaluate(DIRECTION, "#q") == "rtl"
-
-    visit(steps, **PHONE)
+def read_arabic(page: Page, arabic: Conversation) -> None:
+    page.goto(arabic.get_absolute_url())
+    assert page.evaluate(DIRECTION, "h1[data-title]") == "rtl"
+    assert page.evaluate(DIRECTION, ".is-user .prose") == "rtl"
+    assert page.evaluate(DIRECTION, ".is-assistant .prose ul") == "rtl"
+    assert page.evaluate(DIRECTION, ".is-assistant .prose pre") == "ltr"
+    assert page.evaluate(SIDES) == ["right", "left"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.goto(f"/search?q={QUESTION.split()[2]}")
+    page.locator(".hit").first.wait_for()
+    assert page.evaluate(DIRECTION, ".hit .item-question") == "rtl"
+    assert page.evaluate(DIRECTION, "#q") == "rtl"
 
 
 MIRRORED = """() => ({
@@ -52,88 +46,69 @@ MIRRORED = """() => ({
   main: document.querySelector("#main").getBoundingClientRect(),
 })"""
 SIDEWAYS = "(selector) => new DOMMatrix(getComputedStyle(document.querySelector(selector)).transform).a"
+SIDE = "(selector) => getComputedStyle(document.querySelector(selector)).textAlign"
 
 
-@pytest.fixture
-def hebrew(visit: Callable[..., None]) -> Callable[..., None]:
-    """Runs steps on pages in Hebrew."""
-
-    def visit_in_hebrew(steps: Steps) -> None:
-        def choose_hebrew_first(page: Page) -> None:
-            page.context.add_cookies([{"name": "language", "value": "he", "url": page.url}])
-            page.reload()
-            steps(page)
-
-        visit(choose_hebrew_first, width=1440)
-
-    return visit_in_hebrew
+def expect_all_pages_to_fit(page: Page, address: str) -> None:
+    for room in (
+        "/", "/search?q=lease", f"{address}?turn=1&q=lease", f"{address}/summaries", "/library", "/chat",
+        "/documents", "/recall?query=lease", "/import", "/statistics", "/agents",
+        "/settings/appearance", "/settings/connect",
+    ):  # fmt: skip
+        page.goto(room)
+        assert page.locator("html").get_attribute("dir") == "rtl"
+        page.evaluate(UNFOLD)
+        expect_to_fit(page, room)
 
 
-def test_no_page_is_wider_than_its_window_from_right_to_left(hebrew: Callable[..., None], owner: User) -> None:
-    said = ("what does the lease say about cats?", ANSWER)
-    lease = make_conversation(owner, exchange(said, said), title=QUESTION, agent="codex", project="/src/lease")
-    index_conversation(conversation_id=lease.pk)
-    address = lease.get_absolute_url()
-
-    def steps(page: Page) -> None:
-        for room in (
-            "/", "/search?q=lease", f"{address}?turn=1&q=lease", f"{address}/summaries", "/library", "/chat",
-            "/documents", "/recall?query=lease", "/import", "/statistics", "/agents",
-            "/settings/appearance", "/settings/connect",
-        ):  # fmt: skip
-            page.goto(room)
-            assert page.locator("html").get_attribute("dir") == "rtl"
-            page.evaluate(UNFOLD)
-            expect_to_fit(page, room)
-
-    hebrew(steps)
+def see_zones_mirrored(page: Page, address: str) -> None:
+    page.goto(f"{address}?turn=0")
+    zones = page.evaluate(MIRRORED)
+    assert zones["rail"]["left"] >= zones["list"]["right"] - 1
+    assert zones["list"]["left"] >= zones["main"]["right"] - 1
+    assert page.evaluate(SIDEWAYS, ".turns .icon-forward") == -1
+    divider = page.get_by_role("separator")
+    divider.focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(MIRRORED)["list"]["width"] == pytest.approx(zones["list"]["width"] + 16, abs=1)
 
 
-def test_zones_arrows_and_divider_are_mirrored(hebrew: Callable[..., None], owner: User) -> None:
-    lease = make_conversation(owner, exchange(("first", "one"), ("second", "two")), title="The lease")
+def see_titles_at_the_side_of_their_page(page: Page) -> None:
+    for address, title in (
+        ("/", ".home-title"),
+        ("/", "#list .item-title"),
+        ("/search?q=lease", ".hit-group-title"),
+    ):
+        page.goto(address)
+        page.locator(title).first.wait_for(state="attached")
+        assert (page.evaluate(DIRECTION, title), page.evaluate(SIDE, title)) == ("ltr", "right"), title
+    page.goto("/")
+    assert page.evaluate(DIRECTION, "#q") == "rtl"
+    page.locator("#q").fill("lease")
+    assert page.evaluate(DIRECTION, "#q") == "ltr"
+    page.goto("/import")
+    assert page.evaluate(DIRECTION, "#main pre") == "ltr"
+    page.goto("/library")
+    assert page.evaluate(DIRECTION, ".row-tags bdi") == "ltr"
 
-    def steps(page: Page) -> None:
-        page.goto(f"{lease.get_absolute_url()}?turn=0")
-        zones = page.evaluate(MIRRORED)
-        assert zones["rail"]["left"] >= zones["list"]["right"] - 1
-        assert zones["list"]["left"] >= zones["main"]["right"] - 1
-        assert page.evaluate(SIDEWAYS, ".turns .icon-forward") == -1
-        divider = page.get_by_role("separator")
-        divider.focus()
-        page.keyboard.press("ArrowLeft")
-        assert page.evaluate(MIRRORED)["list"]["width"] == pytest.approx(zones["list"]["width"] + 16, abs=1)
 
-    hebrew(steps)
-
-
-def test_titles_keep_their_direction_and_align_with_page(hebrew: Callable[..., None], owner: User) -> None:
-    said = ("What does the lease say?", "Nothing.")
-    lease = make_conversation(owner, exchange(said), title="The lease: what does it say?")
-    index_conversation(conversation_id=lease.pk)
+def test_texts_and_pages_run_from_right_to_left(visit: Callable[..., None], owner: User) -> None:
+    arabic = make_conversation(owner, exchange((QUESTION, ANSWER)), title=QUESTION)
+    pairs = [("What does the lease say about cats?", ANSWER)] * 2
+    lease = make_conversation(
+        owner, exchange(*pairs), title="The lease: what does it say?", agent="codex", project="/src/lease"
+    )
+    for conversation in (arabic, lease):
+        index_conversation(conversation_id=conversation.pk)
     add_tag(caller=Caller.of(owner), conversation_ids=[lease.pk], name="flat")
-    side = "(selector) => getComputedStyle(document.querySelector(selector)).textAlign"
 
-    def steps(page: Page) -> None:
-        for address, title in (
-            ("/", ".home-title"),
-            ("/", "#list .item-title"),
-            ("/search?q=lease", ".hit-group-title"),
-        ):
-            page.goto(address)
-            page.locator(title).first.wait_for(state="attached")
-            assert (page.evaluate(DIRECTION, title), page.evaluate(side, title)) == ("ltr", "right"), title
-        page.goto("/")
-        assert page.evaluate(DIRECTION, "#q") == "rtl"
-        page.locator("#q").fill("lease")
-        assert page.evaluate(DIRECTION, "#q") == "ltr"
-        page.goto("/import")
-        assert page.evaluate(DIRECTION, "#main pre") == "ltr"
-        page.goto("/library")
-        assert page.evaluate(DIRECTION, ".row-tags bdi") == "ltr"
-
-    def at_both_widths(page: Page) -> None:
-        for width in (WIDTHS[0], WIDTHS[-1]):
+    def in_hebrew(page: Page) -> None:
+        page.context.add_cookies([{"name": "language", "value": "he", "url": page.url}])
+        for width in (WIDTHS[-1], WIDTHS[0]):
             page.set_viewport_size({"width": width, "height": PHONE["height"]})
-            steps(page)
+            see_titles_at_the_side_of_their_page(page)
+        see_zones_mirrored(page, lease.get_absolute_url())
+        expect_all_pages_to_fit(page, lease.get_absolute_url())
 
-    hebrew(at_both_widths)
+    visit(lambda page: read_arabic(page, arabic), **PHONE)
+    visit(in_hebrew)

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from convmemory.accounts.space_invitations import invite
 from convmemory.accounts.spaces import create_space
+from convmemory.documents.models import Document
 from tests.factories import add_member, exchange, make_conversation, make_user
 from tests.support.documents import read, upload
 from tests.surfaces.browser import WIDTHS
@@ -53,51 +54,48 @@ def test_reader_opens_space_and_is_offered_reading_alone(visit: Callable[..., No
     visit(steps)
 
 
-def test_documents_of_all_archives_offer_each_what_its_role_allows(
+def answer_invitations_and_invite(page: Page) -> None:
+    page.goto("/")
+    notice = page.get_by_role("link", name=re.compile(r"mia invites you to a space\s+and 1 other invitation"))
+    expect(notice.first).to_be_visible()  # with nothing stored yet
+    page.goto("/library")
+    notice.first.click()
+    expect_no_violation_anywhere(page, "invitations")
+    page.get_by_role("button", name="Decline Ski club").click()
+    expect(page.get_by_role("status").filter(has_text="declined")).to_be_visible()
+    page.get_by_role("button", name="Accept Boat house").click()
+    expect(page.get_by_role("heading", name="Boat house")).to_be_visible()
+    expect(page.locator(".space-bar")).to_have_count(0)
+    page.get_by_label("User name").fill("no-such-user")
+    page.get_by_role("button", name="Invite", exact=True).click()
+    expect(page.get_by_role("button", name="Withdraw the invitation of no-such-user")).to_be_visible()
+    expect_no_violation_anywhere(page, "invitations of a space")
+
+
+def see_documents_of_all_archives(page: Page, shared: Document) -> None:
+    page.goto("/documents")
+    rows = page.locator(".documents-table tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.filter(has_text="Rowing").get_by_role("link", name="Delete")).to_be_hidden()
+    expect(rows.filter(has_text="Skis").get_by_role("link", name="Delete")).to_be_visible()
+    expect_no_violation_anywhere(page, "documents of all archives")
+    page.set_viewport_size({"width": WIDTHS[-1], "height": 900})
+    page.get_by_role("navigation", name="Archives").get_by_role("link", name="Rowing").click()
+    expect(rows).to_have_count(1)
+    page.get_by_role("link", name="Oars").click()
+    expect(page).to_have_url(re.compile(rf"/documents/{shared.pk}$"))
+
+
+def test_person_answers_invitations_and_sees_documents_of_all_archives(
     visit: Callable[..., None], owner: User, documents_here: None
 ) -> None:
-    manager = make_user("mia")
-    account = create_space(person=manager, name="Boat house")
-    add_member(person=manager, space_id=account.pk, username=owner.username, role="reader")
-    read(upload(owner, "# Skis\n\nWax them.", "skis.md"))
-    shared = read(upload(account, "# Oars\n\nVarnish them.", "oars.md"))
-
-    def steps(page: Page) -> None:
-        page.goto("/documents")
-        rows = page.locator(".documents-table tbody tr")
-        expect(rows).to_have_count(2)
-        expect(rows.filter(has_text="Boat house").get_by_role("link", name="Delete")).to_be_hidden()
-        expect(rows.filter(has_text="Skis").get_by_role("link", name="Delete")).to_be_visible()
-        expect_no_violation_anywhere(page, "documents of all archives")
-        page.set_viewport_size({"width": WIDTHS[-1], "height": 900})
-        page.get_by_role("navigation", name="Archives").get_by_role("link", name="Boat house").click()
-        expect(rows).to_have_count(1)
-        page.get_by_role("link", name="Oars").click()
-        expect(page).to_have_url(re.compile(rf"/documents/{shared.pk}$"))
-
-    visit(steps)
-
-
-def test_person_declines_one_invitation_accepts_another_and_invites(visit: Callable[..., None], owner: User) -> None:
     manager = make_user("mia")
     for name in ("Boat house", "Ski club"):
         space = create_space(person=manager, name=name)
         invite(person=manager, space_id=space.pk, username=owner.username, role="manager")
-
-    def steps(page: Page) -> None:
-        notice = page.get_by_role("link", name=re.compile(r"mia invites you to a space\s+and 1 other invitation"))
-        expect(notice.first).to_be_visible()  # with nothing stored yet
-        page.goto("/library")
-        notice.first.click()
-        expect_no_violation_anywhere(page, "invitations")
-        page.get_by_role("button", name="Decline Ski club").click()
-        expect(page.get_by_role("status").filter(has_text="declined")).to_be_visible()
-        page.get_by_role("button", name="Accept Boat house").click()
-        expect(page.get_by_role("heading", name="Boat house")).to_be_visible()
-        expect(page.locator(".space-bar")).to_have_count(0)
-        page.get_by_label("User name").fill("no-such-user")
-        page.get_by_role("button", name="Invite", exact=True).click()
-        expect(page.get_by_role("button", name="Withdraw the invitation of no-such-user")).to_be_visible()
-        expect_no_violation_anywhere(page, "invitations of a space")
-
-    visit(steps)
+    visit(answer_invitations_and_invite)
+    rowing = create_space(person=manager, name="Rowing")
+    add_member(person=manager, space_id=rowing.pk, username=owner.username, role="reader")
+    read(upload(owner, "# Skis\n\nWax them.", "skis.md"))
+    shared = read(upload(rowing, "# Oars\n\nVarnish them.", "oars.md"))
+    visit(lambda page: see_documents_of_all_archives(page, shared))

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from convmemory.conversations.models import Conversation
 from summaries.making import make_summary, summaries_to_make
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import at_every_width
+from tests.surfaces.browser import NARROW, at_every_width
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -74,4 +74,4 @@ def test_summary_appears_by_itself(
         card.get_by_role("button", name="Delete").click()
         expect(page.locator(".notice")).to_have_text("The summary is deleted.")
 
-    at_every_width(visit, steps, at=f"/conversations/{conversation.pk}")
+    at_every_width(visit, steps, at=f"/conversations/{conversation.pk}", widths=NARROW)

@@ -112,9 +112,6 @@ def _in_pieces(texts: Iterator[str]) -> Iterator[str]:
         yield "".join(waiting)
 
 
-# An export as a streamed response, so that its size takes no memory.
-
-
 NAME_CHARS = 60
 _UNSAFE = re.compile(r"[^\w-]+")
 

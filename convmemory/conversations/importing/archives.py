@@ -293,9 +293,6 @@ def _archive_stem(name: str) -> str:
     return name[: len(name) - len(ending)] or "upload"
 
 
-# Reads the bytes of tar archives, compressed or not, with limits on the work that a hostile archive can cause.
-
-
 # tarfile reads an extended header of any declared size in one call.
 MAX_READ_BYTES = 16 * 1024**2
 DAMAGED = (

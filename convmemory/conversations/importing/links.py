@@ -105,15 +105,11 @@ def conversations_so_far(rows: Iterable[Import]) -> dict[int, int]:
     return dict(counts) if running else {}
 
 
-# Undoes a whole import: removes the messages that it added, and keeps earlier and later ones.
-#
-# A conversation that the import created is deleted, unless messages were added to it since; from any other, the
-# messages that the import added are removed. Messages that it only updated stay as they are.
-
-
 logger = logging.getLogger(__name__)
 
 
+# A conversation that the import created is deleted, unless messages were added to it since; from any other, the
+# messages that the import added are removed. Messages that it only updated stay as they are.
 def request_undo(*, caller: Caller, import_id: int) -> Import:
     """Mark the caller's import for undoing; the calling view or command enqueues it. A repeated call changes nothing.
 
@@ -163,9 +159,6 @@ def undo(*, caller: Caller, import_id: int, deadline: float) -> bool:
             # Last: if a worker dies before, the next one repeats the step.
             ImportedConversation.objects.filter(pk=imported.pk).delete()
         return False
-
-
-# Changes that imports make to conversations already stored: links to parents, and messages removed by Undo.
 
 
 def link_children(*, caller: Caller) -> int:

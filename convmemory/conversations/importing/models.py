@@ -17,12 +17,9 @@ from django.utils.translation import gettext_lazy as _
 from convmemory.core.config import config
 from convmemory.core.files.uploads import PrivateStorage
 
-# The storages of uploads: `IMPORT_FOLDER` while they wait, `MEDIA_ROOT` if they are kept for later imports.
-#
-# Each has a folder for each owner. Only the server's user can read the files, and file names given by clients never
-# become part of a path.
 
-
+# Each storage of uploads has a folder for each owner. Only the server's user can read the files, and file names given
+# by clients never become part of a path.
 class UploadStorage(PrivateStorage):
     """Uploads waiting for their import."""
 

@@ -176,9 +176,6 @@ def _delete_upload(row: Import) -> None:
         upload_storage().delete(str(row.file.name))
 
 
-# Runs one import in a child process of the worker, and kills it when its time is up or its claim is lost.
-
-
 def run_import(*, archive_id: int, import_id: int) -> str | None:
     """Import a waiting upload of the owner; returns its state afterwards. None if it cannot be claimed now."""
     row = claim(archive_id=archive_id, import_id=import_id)

@@ -236,17 +236,13 @@ def _source_of(change: Change) -> Path:
     return change.path
 
 
-# Imports started by a command, listed and undone like uploads.
-#
-# The row is created at the start as an interrupted import, so that it can be undone however the command ends. It is
-# shown as running as long as the command renews its lease.
-
-
 COMMAND_LEASE = timedelta(minutes=3)  # a single file may take so long
 RENEW_EVERY_S = 2.0
 INTERRUPTED = "The command was interrupted: what it had read until then is stored. Run it again, or undo this."
 
 
+# The row is created at the start as an interrupted import, so that it can be undone however the command ends. It is
+# shown as running as long as the command renews its lease.
 def import_undoably(
     *, caller: Caller, name: str, run: Callable[[OnStored], ImportReport], format: str = AUTO
 ) -> ImportReport:
@@ -285,10 +281,6 @@ def import_undoably(
     else:
         row.delete()
     return report
-
-
-# Imports kept uploads again, oldest first: messages that a repaired importer reads better are updated, none
-# duplicated.
 
 
 OnReport = Callable[[KeptUpload, ImportReport], None]

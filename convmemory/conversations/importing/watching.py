@@ -28,12 +28,9 @@ from convmemory.core.text import json_storable
 from convmemory.push.rules import Rules
 from convmemory.push.stores import SessionStore
 
-# Lists the conversations that `watch` imports as one import per day, which can be undone like any other.
-#
-# Its state is always ended, so that it can be undone while the watch continues; later conversations go to a new
-# import.
 
-
+# One import per day can be undone like any other. Its state is always ended, so that it can be undone while the watch
+# continues; later conversations go to a new import.
 class WatchedImports:
     """The imports of one watch of one owner, one of which is open."""
 

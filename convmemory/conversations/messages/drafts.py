@@ -194,17 +194,13 @@ class ConversationDraft:
             object.__setattr__(self, name, passed(getattr(self, name)))
 
 
-# The searchable words of an event: runs of letters and digits in its type, tool, level and payload. Pure.
-#
-# Words are not stemmed, because logs are searched for names. The words of a query may be prefixes.
-
-
 MAX_WORD_CHARS = 64  # longer runs are hashes or base64, and a prefix finds them
 MAX_QUERY_WORDS = 20
 
 _WORD = re.compile(r"[^\W_]+")
 
 
+# Words are not stemmed, because logs are searched for names. The words of a query may be prefixes.
 def event_words(*names: str, payload: Mapping[str, Any]) -> list[str]:
     """Return the distinct words of an event, in order."""
     words = {word for text in (*names, *_texts(payload)) for word in words_in(text)}

@@ -388,17 +388,14 @@ def _update_headers(conversation: Conversation, draft: ConversationDraft) -> boo
     return bool(changed)
 
 
-# Finds the stored conversation that an imported one continues. An id of the producer decides. Where another
-# conversation may have the id, the messages decide: those of one conversation must begin with those of the other, or
-# the imported one is stored as another one, under a longer id.
-
-
 MAX_COMPARED = 1_000  # messages of each
 MAX_ALIKE = 20  # conversations with one first message
 MAX_COMPARED_BYTES = 16 * 1024**2
 _HIDDEN = re.compile(r"\[hidden [\w-]{1,40} \d{1,9}\]")
 
 
+# An id of the producer decides. Where another conversation may have the id, the messages decide: those of one
+# conversation must begin with those of the other, or the imported one is stored as another one, under a longer id.
 def stored_conversation(*, caller: Caller, draft: ConversationDraft) -> tuple[Conversation | None, ConversationDraft]:
     """Return the stored conversation that the draft continues, locked, and the draft with the id to store it under."""
     rows = Conversation.with_trash.select_for_update().filter(archive_id=caller.archive_id, source=draft.source)
@@ -486,9 +483,6 @@ def _compared(parts: Iterable[Part]) -> str:
     return _HIDDEN.sub("", hidden_keys.text_without_keys("\n".join(texts))).strip()
 
 
-# Continues a thread from an earlier message: the later ones stay, hidden, and belong to no turn.
-
-
 def supersede_from(*, caller: Caller, conversation_id: int, message_id: int) -> None:
     """Mark this message of the conversation and all after it as superseded, and renumber its turns.
 
@@ -522,12 +516,9 @@ def replace_end(conversation: Conversation, *, after: int, by: Collection[int]) 
     )  # nothing is added: another version of the end is shown
 
 
-# Dates for imported conversations and messages without one: taken from their context, never from the clock.
-#
-# A conversation begins with the first event of its log, or its first dated message, or the last change of its file.
-# An undated message gets the date of its turn's first event, or of the nearest dated message.
-
-
+# Dates are taken from the context, never from the clock. A conversation begins with the first event of its log, or its
+# first dated message, or the last change of its file. An undated message gets the date of its turn's first event, or of
+# the nearest dated message.
 def date_undated(
     conversation: Conversation, draft: ConversationDraft, merged: Merged, *, last_active: datetime | None
 ) -> None:
@@ -561,12 +552,7 @@ def _first_date(rows: QuerySet) -> datetime | None:  # type: ignore[type-arg]  #
     return first
 
 
-# Conversations that begin with a copy of another one: only their own messages are stored, with a link to the other.
-#
-# A message is recognised by its source key, which a copy keeps. If the other conversation is not stored, the copy is
-# stored in full.
-
-
+# A copied message is recognised by its source key, which a copy keeps.
 def without_copies(*, caller: Caller, draft: ConversationDraft) -> ConversationDraft:
     """Return the draft without the messages that it copied from the conversation from which it was forked.
 

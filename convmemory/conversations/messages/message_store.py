@@ -38,9 +38,6 @@ from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash, one_line
 
-# A message draft as a row, with the key and hash that identify it in a later import.
-
-
 KEY_CHARS = 200  # the column's length
 to_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
@@ -206,11 +203,6 @@ def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: 
 
 def _stored_bytes(row: MessageRow, lines: bytes) -> int:
     return ROW_BYTES + len(row.parts_json.encode()) + len(lines)
-
-
-# Updates the stored messages of a locked conversation from drafts: of an import, a reply, or a turn.
-#
-# Messages are recognised by `source_key`. Keys are hidden before anything is stored.
 
 
 # Batches limit the memory of an import; the bytes count because single messages can be megabytes.

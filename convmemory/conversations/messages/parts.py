@@ -142,9 +142,6 @@ def speaker_of(role: Role, name: str) -> str:
     return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]
 
 
-# Compresses the source lines of messages for storage. Pure.
-
-
 MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
 
 

@@ -75,9 +75,6 @@ def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> l
     return TurnCounter(first_number).number(messages)
 
 
-# The order of a conversation's messages after a new import of its source. Pure.
-
-
 def merge_order(stored: list[int], incoming: list[int]) -> list[int]:
     """Return the incoming order, with stored messages that the source dropped after their predecessors."""
     kept = set(incoming)

@@ -233,9 +233,6 @@ def _undo(request: PageRequest) -> dict[str, Any] | None:
     }
 
 
-# Stars, pins and tags of one conversation. Answers htmx with the control alone, others with a redirect back.
-
-
 @require_POST
 @in_archive
 def star(request: PageRequest, conversation_id: int) -> HttpResponse:
@@ -279,9 +276,6 @@ def came_from(request: PageRequest) -> str:
     address = request.POST.get("next", "")
     is_ours = address.startswith("/") and url_has_allowed_host_and_scheme(address, allowed_hosts=None)
     return address if is_ours else ""
-
-
-# The page with the statistics of one's own archive, which starts counting the changes since the last visit.
 
 
 @require_safe

@@ -29,13 +29,6 @@ from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 from convmemory.conversations.pages.highlighting import around_markers, unmarked, without_markers
 from convmemory.conversations.pages.mathematics import formula_html, read_mathematics, with_mathematics
 
-# Limits the work of rendering a page: parsing Markdown and highlighting code.
-#
-# Beyond the limit, text stays unformatted.
-#
-# The parser counts every rule that it tries, so the same text always gives the same result, on any machine.
-
-
 STEPS = 300_000
 """Tried rules and created tokens for one page; 120,000 characters of ordinary Markdown take about 40,000."""
 HIGHLIGHT_CHARS = 20_000  # longer code is only escaped
@@ -50,6 +43,7 @@ _BLANKS = re.compile(r"(?<!\s)\s{100}")
 _formatter = HtmlFormatter(nowrap=True)
 
 
+# The parser counts every rule that it tries, so the same text always gives the same result, on any machine.
 class TooMuchWork(Exception):
     """The remaining work of a page is too little for this text."""
 

@@ -184,19 +184,15 @@ def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) ->
     return kind == "assistant" and last is not None and (last.kind, last.speaker) == (kind, speaker)
 
 
-# Groups an agent's tool calls between its messages. Takes message views, returns the blocks of the page.
-#
-# Consecutive tool calls form a run, which the page collapses to one line ("12 steps, 3 files"), even across messages. A
-# call and its result are one step. Short remarks between calls ("Now I run the tests.") are in the run, too: what an
-# agent says before its first call and after its last one stays outside, and so does a longer text.
-
-
 TOOLS_NAMED = 4
 REMARK_CHARS = 280
 _TOOL_PARTS = ("tool_call", "tool_result")
 _IN_RUNS = ("assistant", "tool")
 
 
+# Consecutive tool calls form a run, which the page collapses to one line ("12 steps, 3 files"), even across messages. A
+# call and its result are one step. Short remarks between calls ("Now I run the tests.") are in the run, too: what an
+# agent says before its first call and after its last one stays outside, and so does a longer text.
 @dataclass(frozen=True, slots=True)
 class Step:
     """A call with its result, a result whose call is not on the page, or a thought or a remark between calls.

@@ -341,9 +341,6 @@ def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     return redirect("home")
 
 
-# Downloads of one message: its source text, and its pictures.
-
-
 NOTHING_RUNS = "default-src 'none'; sandbox"
 
 
@@ -376,9 +373,6 @@ def _harmless(answer: HttpResponse) -> HttpResponse:
     answer.headers["Content-Security-Policy"] = NOTHING_RUNS
     answer.headers["X-Content-Type-Options"] = "nosniff"
     return answer
-
-
-# The event log of a conversation as a page: a form with filters, and a table with a link to more rows.
 
 
 EVENTS_PER_PAGE = 100

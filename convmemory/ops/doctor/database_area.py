@@ -194,9 +194,6 @@ DATABASE = Area(
     ),
 )
 
-# The database's indexes: whether they exist, are valid, and are used by the queries of a search.
-
-
 PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
 # With fewer passages, the statistics of freshly filled tables decide between plans of equal speed.
 PLANNED_PASSAGES = 1_000

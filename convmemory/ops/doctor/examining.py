@@ -34,9 +34,6 @@ from convmemory.ops.privacy.scheduled_backups import newest_backup
 from convmemory.ops.runtime import schedules
 from convmemory.ops.runtime.instance import remember_key
 
-# Free space on the disk of the data folder.
-
-
 GIB = 1024**3
 # An index build and a reembed need room in addition to the existing data.
 SHORT_BYTES = 5 * GIB
@@ -105,9 +102,6 @@ def _folder() -> Path:
 
 
 DISK = Area("disk", disk_facts, (check_free_space, check_backups, check_restores, rows_area.check_files))
-
-# The settings in force, with secrets masked, and unsafe combinations of them.
-
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -214,9 +208,6 @@ SETTINGS = Area(
     settings_facts,
     (check_debug, check_https, check_secret_file, check_key, check_confinement, check_folder),
 )
-
-# The queue: whether a worker is running, which tasks have waited too long, which have failed.
-
 
 # The sweep runs every minute if a worker lives anywhere.
 OVERDUE = timedelta(minutes=5)

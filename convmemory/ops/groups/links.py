@@ -30,9 +30,6 @@ def own_link() -> Iterator[psycopg.Connection]:
         yield link
 
 
-# Checks whether other connections use the database, for work that needs it alone.
-
-
 LEAVING_S = 5.0
 
 

@@ -76,9 +76,6 @@ def make_views_over_all(link: Link) -> None:
         run(link, load_sql("convmemory.core.postgres", step))
 
 
-# Helps `manage.py migrate` change the tables of several groups of owners.
-
-
 def is_up_to_date() -> bool:
     """Return whether the shared tables and all groups have all migrations."""
     loader = MigrationLoader(connection, ignore_no_migrations=True)

@@ -169,9 +169,6 @@ def _flush_forever() -> None:
         connection.close()
 
 
-# Records each task that a worker runs: its id for the log, its duration and outcome for the counts.
-
-
 def connect() -> None:
     pre_execute.connect(on_start, dispatch_uid="ops.task_start")
     post_execute_in_worker.connect(on_end, dispatch_uid="ops.task_end")

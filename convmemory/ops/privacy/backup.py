@@ -207,12 +207,6 @@ def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes
             raise BackupFailed(f"{Path(command[0]).name} failed: {message[-1_000:]}. Nothing was changed.")
 
 
-# The files of documents and kept uploads in a backup, each named by its digest, which verifies it; and uploads whose
-# import has not ended, below WAITING with random names.
-#
-# A backup can come from any source: other names are refused, and no name becomes part of a path.
-
-
 FOLDER = "files/"
 WAITING = "waiting/"
 STATEMENTS = {
@@ -228,6 +222,9 @@ HEXADECIMAL = frozenset("0123456789abcdef")
 logger = logging.getLogger(__name__)
 
 
+# Files of documents and kept uploads are named by their digest, which verifies them; uploads whose import has not ended
+# are below WAITING with random names. A backup can come from any source: other names are refused, and no name becomes
+# part of a path.
 def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
     """Add the stored files to the archive; return their number.
 
@@ -328,9 +325,6 @@ def _is_place(stored: str) -> bool:
 
 def _is_owner(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= MAX_OWNER_DIGITS
-
-
-# Zip files that only their owner can read, and that appear when they are complete.
 
 
 @contextmanager

@@ -125,12 +125,6 @@ def _snapshot() -> Iterator[None]:
         yield
 
 
-# Archives of everything that users request on the settings page: written in the background, kept for a while.
-#
-# One at a time for each user, and at most `MAX_KEPT`. The file is stored in `MEDIA_ROOT`, readable by the server's
-# user alone, for `KEPT`, and is deleted with the user.
-
-
 KEPT = timedelta(days=7)
 MAX_KEPT = 5
 WORKING = (OwnArchive.State.QUEUED, OwnArchive.State.RUNNING)
@@ -147,6 +141,8 @@ ENDED: dict[str, tuple[Promise, Promise]] = {
 """Subject and text of the mail about an archive that has ended."""
 
 
+# One archive at a time is written for each user, and at most `MAX_KEPT` are kept, each for `KEPT`. The file is stored
+# in `MEDIA_ROOT`, readable by the server's user alone, and is deleted with the user.
 def request_archive(*, caller: Caller) -> OwnArchive:
     """Create a row that waits for a worker, and delete the owner's failed ones; the caller enqueues it.
 

@@ -230,13 +230,6 @@ def _drop(admin: psycopg.Connection, name: str) -> None:
     admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-# Limits the effects of a dump: a backup can come from any source, and restoring one executes its contents.
-#
-# Only tables, sequences, constraints, indexes and rows are restored, by a role that may
-# do nothing but own the new database. A dump can define a function call for a table; so the contents of the new
-# database are checked before this program, which is its superuser, reads a row of it.
-
-
 ROLE = "convmemory_restore"
 RESTORED = frozenset({
     "TABLE", "TABLE DATA", "SEQUENCE", "SEQUENCE SET", "SEQUENCE OWNED BY", "DEFAULT", "CONSTRAINT", "CHECK CONSTRAINT",
@@ -277,6 +270,10 @@ _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
 
 
+# A backup can come from any source, and restoring one executes its contents. Only tables, sequences, constraints,
+# indexes and rows are restored, by a role that may do nothing but own the new database. A dump can define a function
+# call for a table; so the contents of the new database are checked before this program, which is its superuser, reads a
+# row of it.
 def entries_to_restore(listing: str) -> str:
     """Return the lines of `pg_restore --list` to restore. Raises: InvalidInput if one is of another kind."""
     kept = []

@@ -94,9 +94,6 @@ def _embed(sources: dict[int, int], space: EmbeddingSpace, totals: Totals, worke
         raise ReembedFailed(f"{len(totals.errors)} sources failed, the first one is {first}: {reason}")
 
 
-# Deletes the rows of retired spaces in batches, so that no transaction is long and a killed run loses no work.
-
-
 BATCH = 5_000
 # A search that began before the switch still reads the old space (ADR 15).
 GRACE_S = 60

@@ -117,9 +117,6 @@ def lines_of(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-# Draws a sample of one user's turns, in the form in which they are searched, to compare models. Only reads.
-
-
 TURNS_OF_ONE = 20
 """At most this many turns of one conversation are drawn, so that a long one does not dominate the sample."""
 
@@ -169,12 +166,6 @@ def _turn(conversation: Conversation, item: ItemText) -> OwnTurn:
     )
 
 
-# Compares two rankings of the same questions by the difference of their means with an interval.
-#
-# Questions of one conversation are not independent evidence, so whole conversations are resampled (a cluster
-# bootstrap). Source: Field and Welsh, 2007, Bootstrapping clustered data.
-
-
 SAMPLES = 2_000
 LEVEL = 95
 """The percentage of resampled differences within the interval."""
@@ -183,6 +174,8 @@ MIN_CLUSTERS = 10
 """With fewer conversations an interval is too narrow to be trusted."""
 
 
+# Questions of one conversation are not independent evidence, so whole conversations are resampled (a cluster
+# bootstrap). Source: Field and Welsh, 2007, Bootstrapping clustered data.
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The mean of `other - this` over the questions, and the interval from `low` to `high`."""

@@ -123,9 +123,6 @@ def _provider_of(model: str, folder: Path | None, base_url: str, settings: Embed
     return settings.provider
 
 
-# Estimates a run without running it: counts, tokens, and the price if the model has one.
-
-
 NO_SPACE = -1
 
 

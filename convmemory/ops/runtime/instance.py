@@ -129,15 +129,11 @@ def _read(path: Path) -> dict[str, Any]:
     return record
 
 
-# Sets up a new installation: an administrator and, with SAMPLES, the sample conversations.
-#
-# The account is created at once, so that its password can be shown. The worker's preparation loads the samples; a
-# marker file under VAR_DIR records until then that they are missing, even after a crash.
-
-
 ADMIN_NAME = "admin"
 
 
+# The account is created at once, so that its password can be shown. The worker's preparation loads the samples; a
+# marker file under VAR_DIR records until then that they are missing, even after a crash.
 def create_admin(var_folder: Path) -> str | None:
     """Create an administrator if there is no user; return the password, otherwise None."""
     with transaction.atomic():
@@ -174,9 +170,6 @@ def remember_key() -> None:
     """Record the SECRET_KEY with which this database is used, unless one is recorded; `doctor` compares it."""
     if not KeyFingerprint.objects.exists():
         KeyFingerprint.objects.get_or_create(fingerprint=key_fingerprint())
-
-
-# The commands that start the product's programs: a web server with the limits of `http_limits`, and a worker.
 
 
 KEEP_ALIVE_S = 5

@@ -21,12 +21,6 @@ from search.ranking.times.relative import (
     season_days,
 )
 
-# Finds dates that a query names. Pure.
-#
-# "in July 2023", "on 3 May", "2023-10-13" and "in 2023" say when something was written. The words of a turn seldom
-# repeat its date, so the date is compared with the turn's time.
-
-
 EPOCH = date(1970, 1, 1)
 # Outside the period, a turn's value falls to 1/e in this time; if no turn is within it, the date has no effect.
 NEARBY_DAYS = 7
@@ -68,6 +62,8 @@ _LONE_MONTH = _PATTERNS[-2]
 _LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|the|in)\s+$", re.IGNORECASE)
 
 
+# "in July 2023", "on 3 May", "2023-10-13" and "in 2023" say when something was written. The words of a turn seldom
+# repeat its date, so the date is compared with the turn's time.
 @dataclass(frozen=True, slots=True)
 class CalendarPeriod:
     """A day, a month or a year; without a year, the same time of each year, preferably the `likely` one."""

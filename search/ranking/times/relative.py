@@ -6,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-# Ranges of days, the distance of a day to them, and their names for display. Pure.
-
-
 # Outside a single day, and outside a week or more, a turn's value falls to 1/e in this time.
 SOFT_DAYS = (2.0, 7.0)
 
