@@ -340,9 +340,9 @@ def choose_messages(
     message_ids = [message.message_id for message in messages]
     turns = np.array([places[home] for home in homes.tolist()], np.int64)
     keys = ranked.turns.table.keys
-    best = keys[ranked.turns.order]
-    later = PendingQuery(*later_turns_query(prepared.archive_id, homes, best), keeps_plan=True)
-    overturned = overturned_by(later.rows(), homes, best)
+    in_order = keys[ranked.turns.order]
+    later = PendingQuery(*later_turns_query(prepared.archive_id, homes, in_order), keeps_plan=True)
+    overturned = overturned_by(later.rows(), homes, in_order)
     openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     completed = []
