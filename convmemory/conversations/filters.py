@@ -65,6 +65,7 @@ def each_name(names: Names) -> tuple[str, ...]:
 class Filters:
     """Which conversations count, and for one conversation which turns. None and "" mean any.
 
+    A conversation counts if any of its time lies between `after` and `before`, as in the picture of that time.
     `except_turns` (conversation, turn number) and `except_conversations` are excluded. Only searches use `kinds`, the
     kinds of sources (all if empty), and `documents`, the only documents that count. `repository` is that of the folder
     `project`, if a client says so. `tokens` are conditions typed into the search box, by name: `with_known_names`
@@ -78,7 +79,7 @@ class Filters:
     source: Names = field(default="", metadata=_by("=", "source", "origin", "only those of this source"))
     after: datetime | None = field(default=None, metadata=_by(">=", "updated_at", "created_at", "only since this time"))
     before: datetime | None = field(
-        default=None, metadata=_by("<=", "updated_at", "created_at", "only until this time")
+        default=None, metadata=_by("<=", "created_at", "created_at", "only until this time")
     )
     archived: bool | None = field(
         default=False, metadata=_by("", "", "", "archived conversations instead of the others")

@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-OUTCOME_VERSION = 5  # of what is read from turns, see `write_outcomes` in messages/numbering.py
+OUTCOME_VERSION = 6  # of what is read from turns, see `write_outcomes` in messages/numbering.py
 HAS_OLD_OUTCOMES = Q(outcome_version__isnull=True) | Q(outcome_version__lt=OUTCOME_VERSION)
 TITLE_VERSION = 1  # of titles that the program chooses, see messages/titling.py
 OWN_TITLE = 0  # the owner's, which nothing replaces
@@ -88,7 +88,8 @@ class Conversation(Trashable):
         null=True,
         default=OUTCOME_VERSION,
         help_text="Null: an older version stored its turns, without outcomes; 1: without edits of files; 2: without "
-        "a title made of what the session did; 3: with conclusions from the last text alone; 4: without usages.",
+        "a title made of what the session did; 3: with conclusions from the last text alone; 4: without usages; "
+        "5: with conclusions whose names lack underscores.",
     )
     additions = models.JSONField(
         default=dict, db_default={}, help_text="In a space, what persons added to it, by their numbers: [bytes, turns]."

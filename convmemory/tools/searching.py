@@ -82,21 +82,21 @@ class SearchInput(ToolInput):
 logger = logging.getLogger(__name__)
 
 QUESTION_CHARS = 300
-# Of the relevance of the best hit. Among the first five hits of the 119 questions of tests/retrieval it leaves out 299
-# of 595, and the right turns of three questions; 0.08 would leave out 344, and those of five.
-TAIL_SHARE = 0.06
+# `search` orders its hits, and MORE_HITS behind them, by the logarithm of the odds of relevance and TELLING_WEIGHT of
+# the score of the sentence that tells most; those by LEAST_LIKELY behind the best are left out. Of 191 questions of
+# agents over transcripts, with the deciding fact in the answer: 159 in 54,300 tokens; 154 in 63,500 with five hits from
+# 0.06 of the best relevance on.
+MORE_HITS, TELLING_WEIGHT, LEAST_LIKELY, LEAST_CHANCE = 2, 10, 5.5, 1e-4
 SNIPPET_CHARS = 200
 LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 100, 300
 SAME_CHARS = 40  # with which a text begins that is another one
 LEAD_CHARS = 100  # before the best sentence of an answer
 BOTH_CHARS = 160  # of a passage and of an answer in one line
 TELLING_CHARS = 520  # of these and of sentences that tell more
-TOLD, TOLD_LATER = 8, 2  # sentences that tell most, of the first hit and of others
-MORE, LEAST_MORE_CHARS = 3, 50
-# Of the hits behind the first one, which is the likeliest: a question and a passage.
-LATER_LINE_CHARS, LATER_CHARS = 30, 100
-# Of the score of the sentence that tells most, against the logarithm of the odds of relevance; both order the hits.
-TELLING_WEIGHT, LEAST_CHANCE = 8, 1e-4
+TOLD, TOLD_LATER = 8, 3  # sentences that tell most, of the first hit and of others
+MORE, MORE_LATER, LEAST_MORE_CHARS = 3, 2, 50
+# Of the hits behind the first one, which is the likeliest: a question, and sentences.
+LATER_LINE_CHARS, LATER_CHARS = 30, 130
 _NO_BRACKETS = str.maketrans("[]", "()")
 
 
@@ -186,13 +186,13 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
 
 
 def _found_turns(
-    caller: Caller | None, arguments: ConversationSearchInput, *, by_telling: bool = False
+    caller: Caller | None, arguments: ConversationSearchInput, *, likeliest: int | None = None
 ) -> ConversationSearchOutput:
     query = SearchQuery(
         text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters, tells=True
     )
     results = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
-    hits = sorted(results.hits, key=_tells_less) if by_telling else results.hits
+    hits = results.hits if likeliest is None else _likeliest(results.hits)[:likeliest]
     return ConversationSearchOutput(
         titles=named_like_query(results.titles),
         results=[found_turn(hit, index) for index, hit in enumerate(hits)],
@@ -218,8 +218,14 @@ CONVERSATION_SEARCH = Tool(
 
 class ShortSearchInput(SearchInput):
     scope: Scope = SAID_AND_THOUGHT
-    limit: Annotated[int, Field(ge=1, le=20, description="hits")] = 5
+    limit: Annotated[int, Field(ge=1, le=20, description="hits")] = 4
     space: Space = ""
+
+
+def _likeliest(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits in the order in which they are likely to answer, without those that are much less likely."""
+    least = min(map(_tells_less, hits), default=0) + LEAST_LIKELY
+    return sorted((hit for hit in hits if _tells_less(hit) <= least), key=_tells_less)
 
 
 def _tells_less(hit: Hit) -> float:
@@ -236,9 +242,8 @@ def short_search(caller: Caller | None, arguments: ShortSearchInput) -> Conversa
 
     Raises: InvalidInput.
     """
-    output = _found_turns(caller, ConversationSearchInput.model_construct(**dict(arguments)), by_telling=True)
-    best = max((turn.relevance or 0 for turn in output.results), default=0)
-    output.results = [turn for turn in output.results if (turn.relevance or best) >= TAIL_SHARE * best]
+    wider = dict(arguments) | {"limit": arguments.limit + MORE_HITS}
+    output = _found_turns(caller, ConversationSearchInput.model_construct(**wider), likeliest=arguments.limit)
     output.next_cursor = None
     if is_report(arguments.query):
         output.note = " ".join(filter(None, [output.note, PASTED_ERROR]))
@@ -295,11 +300,11 @@ def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
 
 
 def _found(turn: Mapping[str, Any], conclusion: str) -> str:
-    """Return the sentence that tells most and is not in the question that the line shows, else the conclusion."""
-    asked = letters(one_line(turn["user_question"], LATER_LINE_CHARS))
-    for text in turn.get("telling") or [turn["passage"]]:
-        if text and letters(text)[:SAME_CHARS] not in asked:
-            return f" | found: {one_line(text, LATER_CHARS)}"
+    """Return the sentences that tell most and are not in the question that the line shows, else the conclusion."""
+    asked = one_line(turn["user_question"], LATER_LINE_CHARS)
+    texts = _unshown(turn.get("telling") or [turn["passage"]], asked, room=LATER_CHARS, most=MORE_LATER)
+    if texts:
+        return f" | found: {texts}"
     return f" | answer: {one_line(conclusion, LATER_CHARS)}" if conclusion else ""
 
 
@@ -326,13 +331,22 @@ def _found_and_concluded(turn: Mapping[str, Any], conclusion: str) -> str:
 
 def _more(turn: Mapping[str, Any], line: str) -> str:
     """Return sentences that tell much, which neither the line nor the question in it shows, as far as there is room."""
-    shown, texts = letters(one_line(turn["user_question"], LINE_CHARS) + line), list[str]()
-    room = TELLING_CHARS - len(line)
-    for text in turn.get("telling", ()):
-        if len(texts) < MORE and room >= LEAST_MORE_CHARS and letters(text)[:SAME_CHARS] not in shown:
-            texts.append(one_line(text, room))
+    shown = one_line(turn["user_question"], LINE_CHARS) + line
+    texts = _unshown(turn.get("telling", ()), shown, room=TELLING_CHARS - len(line), most=MORE)
+    return f" | {'also' if line else 'found'}: {texts}" if texts else ""
+
+
+def _unshown(sentences: Sequence[str], text: str, *, room: int, most: int) -> str:
+    """Return the first sentences that neither begin nor end like what the text shows, as far as there is room."""
+    shown, texts = letters(text), list[str]()
+    for sentence in sentences:
+        of_sentence = letters(sentence)
+        is_shown = of_sentence[:SAME_CHARS] in shown or (texts and of_sentence[-SAME_CHARS:] in shown)
+        if len(texts) < most and room >= LEAST_MORE_CHARS and not is_shown:
+            texts.append(one_line(sentence, room))
             room -= len(texts[-1])
-    return f" | {'also' if line else 'found'}: {' … '.join(texts)}" if texts else ""
+            shown += of_sentence
+    return " … ".join(texts)
 
 
 def _overturned(turn: Mapping[str, Any]) -> str:
@@ -340,8 +354,8 @@ def _overturned(turn: Mapping[str, Any]) -> str:
     later = turn.get("overturned")
     if not later:
         return ""
-    quote = one_line(later["quote"], LATER_CHARS)
-    return f" | **turn {later['turn_number']} says otherwise**: {markdown_link(quote, later['url'], LATER_CHARS)}"
+    quote = one_line(later["quote"], LINE_CHARS)
+    return f" | **turn {later['turn_number']} says otherwise**: {markdown_link(quote, later['url'], LINE_CHARS)}"
 
 
 def markdown_link(title: str, url: str, chars: int = LABEL_CHARS) -> str:

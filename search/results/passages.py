@@ -25,6 +25,7 @@ from search.vectors.splitting import split_parts
 WORD_SHARE = 0.6
 MAX_CHARS = 400
 EXCERPT_CHARS = 400  # of an answer around its best sentence, for readers who open no page
+AFTER_CHARS = 200  # what follows a passage, of which a sentence that tells shows less
 DOCUMENT_WORD_SHARE = 1.0
 LEAD_CHARS = 80
 # At most this many hits are searched for a rare word that their nearest passages lack: each costs reading its messages
@@ -296,7 +297,7 @@ def _telling(
         return ()
     passages = [
         Judged(parts[element, part].text[start:end], parts[element, part].kind,
-               cosine + WORD_SHARE * words.share_of(passage.stems))
+               cosine + WORD_SHARE * words.share_of(passage.stems), parts[element, part].text[end : end + AFTER_CHARS])
         for passage in judged
         for element, part, start, end, cosine in [passage.place]
     ]  # fmt: skip

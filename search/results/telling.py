@@ -15,12 +15,15 @@ from search.results.matching import QueryStems
 TOLD_CHARS, LEAD_CHARS, SAME_CHARS = 150, 25, 40
 # Of 161 questions of agents over transcripts, with the deciding fact in the answer of a search: 138 with these values,
 # 134 without FORM, 134 with .15 for CONCLUDES.
-FORM, CONCLUDES, CALL, THINKING = 0.25, 0.35, 0.15, 0.1
+FORM, CONCLUDES = 0.25, 0.35
+LESS = {"call": 0.15, "thinking": 0.1, "user": 0.2}  # a question has the words of the query, and tells less
 ASKED_CHARS = 500  # of a query: a longer one is a pasted text
 UNCOMPARED = 0.25  # in place of the cosine of a sentence of the conclusion that is none of the passages
 TOLD_SHARE = 0.8  # of the score of the best sentence
+AFTER_COLON_CHARS = 60
 
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+(?![a-z])|(?<=[\u3002\uff01\uff1f])")
+_FENCE = re.compile(r"```[^\n]*\n?|[{}]")
 _LINK_TARGET = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _ASKS_NUMBER = (
@@ -36,6 +39,8 @@ _ASKS_COMMAND = (
     r"\b(?:commands?|flag|option|befehl|commande|comando)\b|\u30b3\u30de\u30f3\u30c9|\u547d\u4ee4"
     r"|\bhow (?:do|can|did|to)\b.{0,60}\b(?:run|start|install|build|test|push|deploy|reset|undo|get)\b"
 )
+_ASKS_FIX = r"\b(?:fix(?:ed)?|solved?|resolved?|g[eo]t (?:past|rid)|how (?:did|was|were)|what did we do)\b"
+_SAYS_FIX = r"(?i:\b(?:fix(?:ed|es)?|solved|resolved|changed|replaced|removed|added|moved|set|use[ds]?|instead|now)\b)"
 _ASKS_NAME = r"\b(?:which|name|called|who|welche[mnrs]?|wer|hei\u00dft|quel(?:le)?s?|qui|cu\u00e1l|qui\u00e9n)\b"
 _NAMES_FILE = r"\b[\w-]{1,80}\.(?:[jt]sx?|py|go|rs|mdx?|json|ya?ml|toml|sh|sql|txt|html|css)\b"
 _STARTS_PROGRAM = r"\b(?:npm|npx|git|bun|uv|pip|cargo|go|make|mise|docker|gh|curl|python3?|pytest) \S"
@@ -46,17 +51,25 @@ _FORMS = [
         (_ASKS_PLACE, rf"[\w.-]{{1,80}}/[\w./-]|`[^`\n]|{_NAMES_FILE}"),
         (_ASKS_COMMAND, rf"`[^`\n]|\$ \S|--[a-z]|{_STARTS_PROGRAM}"),
         (_ASKS_NAME, r"`[^`\n]|[a-z][A-Z]|\w_\w|\w\(\)|https?://"),
+        (
+            _ASKS_FIX,
+            r"(?i:\b(?:fix(?:ed|es)?|solved|resolved|changed|replaced|removed|added|moved|set|use[ds]?|instead|now)\b)",
+        ),
     )
 ]
 """What a question asks for, and the form of its answer; the first that it asks for counts."""
 
 
 class Judged(NamedTuple):
-    """A passage as a search judged it: `score` is its cosine and the weighed share of the query's words."""
+    """A passage as a search judged it: `score` is its cosine and the weighed share of the query's words.
+
+    `after` is the beginning of what follows it in its message.
+    """
 
     text: str
     kind: str
     score: float
+    after: str = ""
 
 
 class Telling(NamedTuple):
@@ -105,11 +118,19 @@ def _sentences(
     for passage in passages:
         text = _plain(passage.text)
         concludes = letters(text)[:SAME_CHARS] in concluded
-        less = {"call": CALL, "thinking": THINKING}.get(passage.kind, 0.0)
-        yield text, passage.score + CONCLUDES * concludes - less
+        if passage.kind == "assistant" and text.endswith(":"):
+            text = _with_what_it_names(text, passage.after)
+        yield text, passage.score + CONCLUDES * concludes - LESS.get(passage.kind, 0.0)
     for number, sentence in enumerate(filter(None, _SENTENCE.split(conclusion))):
         share = words.share_of(words.held_in(sentence))
         yield _plain(sentence), UNCOMPARED + CONCLUDES + weight * share - 0.02 * number
+
+
+def _with_what_it_names(text: str, after: str) -> str:
+    """Return the end of a sentence that ends with a colon, and what follows, such as the command that it names."""
+    named = " ".join(_FENCE.sub(" ", after).split())[:AFTER_COLON_CHARS]
+    room = TOLD_CHARS - len(named) - 2
+    return f"{text if len(text) <= room else f'…{text[-room:]}'} {named}".rstrip()
 
 
 def _plain(text: str) -> str:

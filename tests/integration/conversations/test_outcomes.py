@@ -38,3 +38,12 @@ def test_worker_makes_outcomes_of_conversations_of_older_version(owner: User) ->
     assert renew_outcomes(limit=10) == 1
     assert outcomes_of(made) == [{"conclusion": PUMP[1]}]
     assert renew_outcomes(limit=10) == 0
+
+
+def test_worker_makes_conclusions_whose_names_lack_underscores(owner: User) -> None:
+    answer = "The pump is read from `src/__init__.py` at the start, and from nowhere else."
+    made = make_conversation(owner, exchange((PUMP[0], answer)))
+    Message.objects.filter(conversation=made, outcome__isnull=False).update(outcome={"conclusion": "src/init.py"})
+    Conversation.objects.filter(pk=made.pk).update(outcome_version=5)
+    assert renew_outcomes(limit=10) == 1
+    assert outcomes_of(made) == [{"conclusion": answer}]

@@ -15,6 +15,7 @@ from convmemory.accounts.callers import Caller, acting_as
 from convmemory.accounts.space_invitations import invite
 from convmemory.accounts.spaces import create_space, remove_member
 from convmemory.conversations import curating, projects
+from convmemory.conversations.filters import Filters
 from convmemory.conversations.marking import set_mark
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.messages.drafts import ConversationDraft, MessageDraft
@@ -22,6 +23,7 @@ from convmemory.conversations.messages.hiding import hide_stored_keys
 from convmemory.conversations.messages.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Figures, Message
 from convmemory.conversations.periods import Points, on_this_day, points_in, summary_of
+from convmemory.conversations.reading import page_of_conversations
 from convmemory.conversations.river import BANDS, DAYS_SHOWN, By, Period, River, _counts, river_of
 from convmemory.conversations.statistics import count_changed, uncounted
 from convmemory.core.acting import acting_for, in_archive_of
@@ -280,6 +282,18 @@ def test_period_says_what_was_worked_on_with_outcome_and_files_of_that_time(owne
     assert (first.program, first.project_name, first.files) == ("codex", "mill", ("apply.py",))
     assert first.outcome.conclusion == "Both jobs take the locks by id now."
     assert first.url == f"/conversations/{one.pk}?turn=0#turn-0"
+
+
+def test_list_of_month_has_conversations_begun_before_it_and_continued_after_it(owner: User) -> None:
+    draft = ConversationDraft(messages=on("2024-04-30", "2024-05-02", "2024-06-03"), created_at=at("2024-04-30"))
+    made = ingest.create_conversation(caller=Caller.of(owner), draft=draft)
+    count_all(owner.pk)
+    for month, number in ((3, 0), (4, 1), (5, 1), (6, 1), (7, 0)):
+        period = Period.of_month(2024, month)
+        limits = Filters(after=at(period.first.isoformat(), 0), before=at(period.last.isoformat(), 23))
+        rows, _ = page_of_conversations(caller=Caller.of(owner), filters=limits, limit=9)
+        assert [row.pk for row in rows] == [made.pk] * number
+        assert summary_of(caller=Caller.of(owner), period=period).count == number
 
 
 def test_this_day_is_that_of_earlier_years(owner: User) -> None:

@@ -33,7 +33,7 @@ def bread(owner: User) -> Conversation:
 
 
 def test_search_answers_with_one_line_for_each_likely_hit(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("convmemory.tools.searching.TAIL_SHARE", 0.7)  # relevances differ little among two turns
+    monkeypatch.setattr("convmemory.tools.searching.LEAST_LIKELY", 1)  # relevances differ little among two turns
     said = ("how do I feed a sourdough starter?", "Flour and water.\n\nOnce a week.")
     bread = make_conversation(owner, exchange(said), title="Bread [1](x)", agent="baker", project="/home/ada/bakery")
     index_conversation(conversation_id=bread.pk)

@@ -18,13 +18,29 @@ def texts(query: str, *passages: Judged, conclusion: str = "") -> list[str]:
         ("how high is the kiln's temperature", "It fires at 1,240 degrees."),
         ("where are the settings", "They are in kiln/settings.toml."),
         ("which command starts it", "Start it with `make kiln`."),
+        ("how did we fix the draught", "The kiln's door has a new seal instead."),
     ],
 )
 def test_sentence_of_form_asked_for_comes_first(question: str, sentence: str) -> None:
-    nearer = Judged("The kiln is warm now.", "assistant", 0.7)
+    nearer = Judged("The kiln is warm today.", "assistant", 0.7)
     answer = Judged(sentence, "assistant", 0.6)
     assert texts(question, nearer, answer)[0] == sentence
     assert texts("is the kiln warm", nearer, answer)[0] == nearer.text
+
+
+def test_sentence_with_colon_is_told_with_what_it_names() -> None:
+    sentence = Judged("Fire the kiln with:", "assistant", 0.5, "\n\n```sh\nmake fire\n```\n\nThen wait.")
+    assert texts("x", sentence) == ["Fire the kiln with: make fire Then wait."]
+    (told,) = texts("x", sentence._replace(text="word " * 60 + "with:"))
+    assert told.startswith("…")
+    assert told.endswith("word with: make fire Then wait.")
+    assert len(told) <= TOLD_CHARS
+
+
+def test_question_tells_less_than_answer_with_fewer_of_its_words() -> None:
+    asked = Judged("At which temperature does the kiln fire?", "user", 0.7)
+    answer = Judged("It fires hot.", "assistant", 0.55)
+    assert texts("is the kiln warm", asked, answer)[0] == answer.text
 
 
 def test_announcement_is_chosen_only_if_there_is_no_other_sentence() -> None:

@@ -15,7 +15,7 @@ from convmemory.tools.definition import Tool, ToolInput
 from convmemory.tools.reading import ReadConversationInput
 from convmemory.tools.recalling import ConversationRecallInput
 from convmemory.tools.registry import chat_tools, mcp_tools, openai_tool, run_tool, tool_definitions, tool_named
-from convmemory.tools.searching import ShortSearchInput, search_as_text
+from convmemory.tools.searching import LATER_CHARS, ShortSearchInput, search_as_text
 
 TOOLS = tool_definitions()
 MAX_CHAT_TOKENS = 2_000  # of ten tools, whose answers say why they are empty or incomplete
@@ -250,11 +250,22 @@ def test_required_argument_of_null_is_refused() -> None:
         ShortSearchInput.model_validate({"query": None})
 
 
+TURN = {
+    "conversation_id": 1, "turn_number": 0, "conversation_title": "Pump", "url": "/conversations/1?turn=0",
+    "created_at": "2026-05-01T00:00:00", "project": "", "agent": "", "user_question": "which?", "passage": "that",
+}  # fmt: skip
+
+
+def test_line_behind_the_first_tells_sentences_once_and_as_many_as_it_has_room_for() -> None:
+    first, second = "The pump stands in the cellar of the old mill by the river.", "Its valve opens to the left."
+    telling = [first, f"Sure. {first}", second, "It is green."]
+    lines = search_as_text({"results": [TURN, TURN | {"turn_number": 1, "telling": telling}]}).splitlines()
+    assert lines[1].endswith(f" | found: {first} … {second}")
+    (_, long) = search_as_text({"results": [TURN, TURN | {"telling": ["word " * 90, second]}]}).splitlines()
+    assert len(long.partition("found: ")[2]) <= LATER_CHARS
+
+
 def test_that_nothing_answers_is_said_before_the_hits() -> None:
-    turn = {
-        "conversation_id": 1, "turn_number": 0, "conversation_title": "Pump", "url": "/conversations/1?turn=0",
-        "created_at": "2026-05-01T00:00:00", "project": "", "agent": "", "user_question": "which?", "passage": "that",
-    }  # fmt: skip
-    said = search_as_text({"results": [turn], "note": "Nothing found seems to answer this.", "reason": "below_bar"})
+    said = search_as_text({"results": [TURN], "note": "Nothing found seems to answer this.", "reason": "below_bar"})
     assert said.startswith("Nothing found")
-    assert search_as_text({"results": [turn], "note": "3 turns wait.", "reason": "pending"}).endswith("wait.")
+    assert search_as_text({"results": [TURN], "note": "3 turns wait.", "reason": "pending"}).endswith("wait.")
