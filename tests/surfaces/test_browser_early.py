@@ -197,6 +197,8 @@ def see_second_notice_as_long_as_the_first(page: Page) -> None:
     page.goto("/search?q=sourdough")
     notice = page.locator("#toast")
     expect(page.locator(".preview .star")).to_be_visible()
+    page.evaluate(SETTLED)
+    page.clock.pause_at(str(page.evaluate("new Date(Date.now() + 1000).toISOString()")))
     page.keyboard.press("s")
     expect(notice).to_have_text("The conversation is starred.")
     page.clock.run_for(2_000)

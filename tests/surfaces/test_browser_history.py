@@ -28,7 +28,8 @@ MOST_SHIFT = 0.05
 FOCUS = """() => {
   const active = document.activeElement, {top, bottom, left, right} = active.getBoundingClientRect();
   const style = getComputedStyle(active), inView = bottom > 0 && top < innerHeight && right > 0 && left < innerWidth;
-  const isShown = style.outlineStyle !== "none" || active.matches(".is-target, [id^=turn-]");
+  const hasOutline = style.outlineStyle !== "none" && style.outlineWidth !== "0px";
+  const isShown = hasOutline || active.matches(".is-target, [id^=turn-]");
   return inView && isShown ? "" : `${active.outerHTML.slice(0, 120)} at ${top}, ${left}`;
 }"""
 """Returns what is focused if the window does not show that; a turn has a bar at its side instead of an outline."""
