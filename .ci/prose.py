@@ -7,17 +7,21 @@ nothing.
 """
 
 import ast
-import io
 import os
 import re
 import sys
-import tokenize
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.prose import LEXER  # noqa: E402
+
 SKIPPED_FOLDERS = frozenset({".venv", "migrations", "node_modules", "var"})
 
 SUFFIXES = frozenset({".py", ".html", ".js", ".css", ".sql"})
@@ -79,35 +83,44 @@ class Text(NamedTuple):
     is_docstring: bool
 
 
-def docstrings(tree: ast.AST) -> Iterator[Text]:
+@lru_cache(maxsize=1)
+def nodes_of(source: str) -> Mapping[type[ast.AST], list[Any]]:
+    """Return all nodes of a file's syntax tree by their type; the last file's are kept for the next check of it."""
+    nodes = defaultdict(list)
+    for node in ast.walk(ast.parse(source)):
+        nodes[type(node)].append(node)
+    return nodes
+
+
+def docstrings(source: str) -> Iterator[Text]:
     """Yield the docstrings of a module, its classes and its functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node, clean=False)
-            if docstring is not None:
-                yield Text(node.body[0].lineno, docstring, is_docstring=True)
+    nodes = nodes_of(source)
+    for node in chain(nodes[ast.Module], nodes[ast.ClassDef], nodes[ast.FunctionDef], nodes[ast.AsyncFunctionDef]):
+        docstring = ast.get_docstring(node, clean=False)
+        if docstring is not None:
+            yield Text(node.body[0].lineno, docstring, is_docstring=True)
 
 
-def sentences(tree: ast.AST) -> Iterator[Text]:
+def sentences(source: str) -> Iterator[Text]:
     """Yield the strings of several words that are no docstrings."""
-    documented = {line for line, _, _ in docstrings(tree)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text)) if " " in text and node.lineno not in documented:
-                yield Text(node.lineno, text, is_docstring=False)
+    documented = {text.line for text in docstrings(source)}
+    for node in nodes_of(source)[ast.Constant]:
+        if isinstance(node.value, str) and " " in node.value and node.lineno not in documented:
+            yield Text(node.lineno, node.value, is_docstring=False)
 
 
 def comments(source: str) -> Iterator[Text]:
     """Yield the comments; those in lines that follow each other are one text, so that a phrase may span lines."""
     block: list[str] = []
-    first = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline) if "#" in source else ():
-        if token.type == tokenize.COMMENT:
-            if block and token.start[0] != first + len(block):
+    first, line, end = 0, 1, 0
+    for match in LEXER.finditer(source) if "#" in source else ():
+        if match.lastgroup == "comment":
+            line, end = line + source.count("\n", end, match.start()), match.start()
+            if block and line != first + len(block):
                 yield Text(first, "\n".join(block), is_docstring=False)
                 block = []
-            first = first if block else token.start[0]
-            block.append(token.string.lstrip("#"))
+            first = first if block else line
+            block.append(match[0].lstrip("#"))
     if block:
         yield Text(first, "\n".join(block), is_docstring=False)
 
@@ -124,40 +137,39 @@ def findings_in_text(text: Text) -> Iterator[Finding]:
             yield Finding(rule, line, " ".join(match[0].split()), advice)
 
 
-def findings_in_test_names(tree: ast.AST) -> Iterator[Finding]:
+def findings_in_test_names(source: str) -> Iterator[Finding]:
     """Yield the functions called test_* whose names open like a riddle or contain a word of VOCABULARY."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+    nodes = nodes_of(source)
+    for node in chain(nodes[ast.FunctionDef], nodes[ast.AsyncFunctionDef]):
+        if node.name.startswith("test_"):
             name = node.name.removeprefix("test_").replace("_", " ")
             if re.match(OPENING, name, re.IGNORECASE) or any(pattern.search(name) for _, pattern, _ in PATTERNS):
                 yield Finding("test names", node.lineno, node.name, TEST_NAME)
 
 
-def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def bound_names(source: str) -> Iterator[tuple[str, int]]:
     """Yield the names of variables, arguments, attributes, functions and classes where they are bound, with lines."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
-                yield name, node.lineno
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name, node.lineno
+    nodes = nodes_of(source)
+    yield from ((node.id, node.lineno) for node in nodes[ast.Name] if isinstance(node.ctx, ast.Store))
+    yield from ((node.attr, node.lineno) for node in nodes[ast.Attribute] if isinstance(node.ctx, ast.Store))
+    yield from ((node.arg, node.lineno) for node in nodes[ast.arg])
+    for node in chain(nodes[ast.FunctionDef], nodes[ast.AsyncFunctionDef], nodes[ast.ClassDef]):
+        yield node.name, node.lineno
 
 
 def check_product(source: str) -> tuple[int, list[Finding]]:
     """Return the number of names that a Python file binds, and the findings in names and in sentences."""
-    tree = ast.parse(source)
-    names = list(bound_names(tree))
+    names = list(bound_names(source))
     findings = [Finding("names", line, name, THING) for name, line in names if name in VAGUE_NAMES]
-    return len(names), findings + [finding for text in sentences(tree) for finding in findings_in_text(text)]
+    return len(names), findings + [finding for text in sentences(source) for finding in findings_in_text(text)]
 
 
 def check(source: str) -> tuple[int, list[Finding]]:
     """Return the number of words of prose in a Python file, and its findings by line."""
-    tree = ast.parse(source)
     blocks = list(comments(source))
-    texts = [*docstrings(tree), *blocks]
+    texts = [*docstrings(source), *blocks]
     findings = [finding for text in texts for finding in findings_in_text(text)]
-    findings += [*findings_in_test_names(tree), *banners(source), *loose_comments(source, blocks)]
+    findings += [*findings_in_test_names(source), *banners(source), *loose_comments(source, blocks)]
     return sum(len(text.content.split()) for text in texts), sorted(findings, key=lambda finding: finding.line)
 
 

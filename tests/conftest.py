@@ -7,6 +7,7 @@ each with a database of its own. With DATABASE_URL that server is used instead. 
 import gc
 import importlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,19 +16,25 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, timedelta
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpcore2
 import psutil
 import pytest
+from _pytest.mark.expression import Expression
 from django.conf import settings
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.contrib.staticfiles.storage import StaticFilesStorage
 from django.db import connection, connections
+from django.template import Template
 from django.test import TransactionTestCase
+from django.test import utils as test_utils
 from django.test.utils import setup_databases, teardown_databases
 from django.utils import timezone
 from hypothesis import settings as hypothesis_settings
+from pydantic._internal import _fields
 from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -53,6 +60,9 @@ FAST_OPTIONS = {
 EXAMPLES = {"few": 15, "many": 100, "trials": 400}
 """Of each test of random values: by `make test`, by `make test-rest`, by `make trials`, with `--hypothesis-profile`."""
 
+MARKS = re.compile(r"\bmark\.(\w+)")
+PYTESTMARK = re.compile(r"^pytestmark = (?:\[[^]]*\]|.*)", re.MULTILINE)
+
 for profile, examples in EXAMPLES.items():
     # Tests never measure time; and an example that failed is reported, not stored.
     hypothesis_settings.register_profile(profile, max_examples=examples, deadline=None, database=None)
@@ -65,6 +75,9 @@ def pytest_configure(config: pytest.Config) -> None:
     _let_python_keep_bytecode()
     setattr(os, "fsync", lambda descriptor: None)  # noqa: B010  # no test's file has to survive a power failure
     httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)  # else each HTTP client reads all certificates
+    test_utils.instrumented_test_render = Template._render  # type: ignore[attr-defined]  # no test reads contexts
+    setattr(StaticFilesStorage, "url", cache(StaticFilesStorage.url))  # noqa: B010  # some 50 icons a page ask for it
+    setattr(_fields, "extract_docstrings_from_cls", lambda cls, **_: {})  # noqa: B010  # a second for texts of SCIM
     PBKDF2PasswordHasher.iterations = 1_000  # of a million: tests that hash for real check who hashes, and when
     own = _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"
@@ -98,8 +111,35 @@ def pytest_configure(config: pytest.Config) -> None:
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
 
 
+def may_be_chosen(path: Path, expression: str) -> bool:
+    """Return whether a file can have a test that the marks of `-m` choose, as far as the marks in its text say.
+
+    `tests/architecture/test_marks.py` checks that files have no marks from elsewhere.
+    """
+    text = path.read_text(encoding="utf-8")
+    marks = {*MARKS.findall(text), *(["hypothesis"] if "hypothesis" in text else [])}
+    of_all = set(MARKS.findall(match[0] if (match := PYTESTMARK.search(text)) else ""))
+    asked = frozenset(re.findall(r"\w+", expression))
+    return _is_true_of_any(expression, asked & (marks - of_all), asked & of_all)
+
+
+@cache
+def _is_true_of_any(expression: str, some: frozenset[str], of_all: frozenset[str]) -> bool:
+    """Evaluate an expression of marks for a test with `of_all` and any of `some`."""
+    compiled = Expression.compile(expression)
+    subsets = (of_all.union(chosen) for count in range(len(some) + 1) for chosen in combinations(some, count))
+    return any(compiled.evaluate(lambda name, /, **_: name in marks) for marks in subsets)  # noqa: B023  # not kept
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of tests of which none is run, unless it is named."""
+    if not collection_path.match("test_*.py") or any(arg.partition("::")[0].endswith(".py") for arg in config.args):
+        return None
+    return None if may_be_chosen(collection_path, config.option.markexpr) else True
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """Let every second process of a run import the tests from the last to the first, as it collects all of them anyway.
 
     In a new clone pytest rewrites the assertions of each module, for some 15 s of processor time, and keeps the result:
@@ -108,7 +148,10 @@ def pytest_collection() -> None:
     if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2 == 0:
         return
     tests = Path(__file__).parent
+    expression = session.config.option.markexpr
     for path in sorted(tests.rglob("test_*.py"), reverse=True):
+        if not may_be_chosen(path, expression):
+            continue
         with suppress(Exception):  # the collection reports it
             importlib.import_module(".".join(path.relative_to(tests.parent).with_suffix("").parts))
 

@@ -29,6 +29,7 @@ from convmemory.core.tokens import DEFAULT_ENCODING, count_tokens, cut_to_tokens
 from memory.context import NOTICE, TAG, enclosed
 from search.pages.answers import answering_hits, asks, is_wrong
 from search.pages.groups import place_of, section_url, turn_url
+from search.pages.snippets import without_markup
 from search.query import SearchQuery
 from search.results.hits import Hit, SectionPlace
 from search.searching import SearchResults, search
@@ -254,7 +255,7 @@ async def write_answer(job: AskJob, publish: Publish) -> None:
 def _event_of(sentence: Sentence, job: AskJob) -> ReplyEvent:
     urls: Mapping[int, str] = {one.number: one.url for one in job.evidence}
     cited = [
-        {"number": citation.number, "quote": citation.quote, "url": urls[citation.number]}
+        {"number": citation.number, "quote": without_markup(citation.quote), "url": urls[citation.number]}
         for citation in sentence.citations
     ]
     return ReplyEvent("sentence", {"text": sentence.text, "citations": cited})

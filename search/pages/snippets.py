@@ -27,6 +27,7 @@ _MARKUP = re.compile(
     r"|(?P<bar>[ \t]\|[ \t])"
     r"|(?P<power>(?<=[\d)])\*\*(?=[0-9A-Za-z])|(?<=[A-Za-z_])\*\*(?=\d))"
     r"|(?P<parameter>(?:(?<=\()|(?<=, ))\*\*(?=[A-Za-z_]\w*+\)))"
+    r"|(?P<stars>(?<![\w*/\\])\*(?=[\w\"'(\[])[^*\n]{0,300}[^\s*/]\*(?![\w*/.]))"
     r"|(?P<emphasis>`++|(?<!/)\*\*(?!/)|(?<!\S)#{2,6}(?=\s))",
     re.MULTILINE,
 )
@@ -88,9 +89,11 @@ def _cuts(text: str) -> list[tuple[int, int, str]]:
     cuts = []
     for match in _MARKUP.finditer(text):
         start, end = match.span()
-        if match.lastgroup == "code":
-            ticks = len(match["ticks"])
-            cuts += [(start, start + ticks, ""), (end - ticks, end, "")]
+        if match.lastgroup in ("code", "stars"):
+            signs = len(match["ticks"] or "*")
+            inner = _cuts(text[start + 1 : end - 1]) if match.lastgroup == "stars" else []
+            within = [(start + 1 + at, start + 1 + to, put_in) for at, to, put_in in inner]
+            cuts += [(start, start + signs, ""), *within, (end - signs, end, "")]
         elif match.lastgroup not in kept:
             cuts.append((start, end, _PUT_IN.get(match.lastgroup or "", "")))
     return cuts

@@ -143,7 +143,7 @@ FROM words AS w, spoken AS s
 
 -- name: lexemes_of_forms
 -- The lexemes of words in several dictionaries, and in how many of an owner's titles, and of some items whose postings are not
--- packed yet, each occurs.
+-- packed yet, each occurs: three arrays, which are read several times as fast as so many rows.
 WITH forms AS MATERIALIZED (
     SELECT DISTINCT form, lexemes[1] AS lexeme
     FROM unnest(%(forms)s::text[]) AS form
@@ -170,7 +170,9 @@ occurring AS (
     WHERE w.lexeme IN (SELECT lexeme FROM forms)
     GROUP BY w.lexeme
 )
-SELECT f.form, f.lexeme, coalesce(o.count, 0) FROM forms AS f LEFT JOIN occurring AS o ON o.lexeme = f.lexeme
+SELECT array_agg(f.form), array_agg(f.lexeme), array_agg(coalesce(o.count, 0))
+FROM forms AS f
+LEFT JOIN occurring AS o ON o.lexeme = f.lexeme
 
 -- name: stop_words
 -- Those of some words in lower case that are stop words of any language that PostgreSQL has a list of, or inflected.

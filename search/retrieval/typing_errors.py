@@ -34,7 +34,10 @@ _TOKEN, _WORD = re.compile(r"\S+"), re.compile(r"\w+")
 # A word in small letters or with a capital: no identifier, abbreviation or number.
 _PLAIN = re.compile(r"[\"'(\[]{0,4}+([^\W\d_][^\W\d_A-Z]++)[\"')\].,;:?!\u2026]*+")
 _VOWELS = "aeiou"
-_SOUND_ALIKE = ("cs", "ck", "sz", "fv", "dt", "bp", "gj", "iy")
+_SOUND_ALIKE = {
+    "b": "p", "c": "ks", "d": "t", "f": "v", "g": "j", "i": "y", "j": "g", "k": "c", "p": "b", "s": "cz", "t": "d",
+    "v": "f", "y": "i", "z": "s",
+}  # fmt: skip
 _ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyz",
     "".join(map(chr, [*range(0x430, 0x450), 0x454, 0x456, 0x457])),  # Cyrillic
@@ -128,27 +131,29 @@ def _likeliest(word: str, costs: Mapping[str, int], counts: "Counts") -> str:
 
     Words whose stem the word begins with are left out: "slower" is no error for "slowed".
     """
-    totals = {
-        edited: sum(
-            count
-            for form in (edited, f"{MARK}{edited}")
-            for lexeme, count in counts.get(form, {}).items()
-            if not word.startswith(lexeme.removeprefix(MARK))
-        )
-        for edited in costs
-    }
+    totals: Counter[str] = Counter()
+    for form, lexemes in counts.items():
+        if (edited := form.removeprefix(MARK)) in costs:
+            totals[edited] += sum(
+                count for lexeme, count in lexemes.items() if not word.startswith(lexeme.removeprefix(MARK))
+            )
     possible = [edited for edited, count in totals.items() if count]
     return min(possible, key=lambda edited: (costs[edited], -totals[edited], edited), default="")
 
 
-def _edits(word: str) -> dict[str, int]:
-    """Return the words one edit away, of those with the same first letter, each with what the edit costs."""
+def _edits(word: str, most: int = 2) -> dict[str, int]:
+    """Return the words one edit away, of those with the same first letter, each with what the edit costs, `most` that.
+
+    Other letters cost nothing if they sound alike: "fense" is rather an error for "fence" than for "fenste", which has
+    the stem of German "Fenster".
+    """
     letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "")
     edits: dict[str, int] = {}
     kept = 2 if len(word) < KEPT_TWO_CHARS else 1  # "fnord" is no error for "fjord"
 
     def edit(other: str, cost: int) -> None:
-        edits[other] = min(cost, edits.get(other, cost))
+        if cost <= most:
+            edits[other] = min(cost, edits.get(other, cost))
 
     for at, letter in enumerate(word):
         before, after = word[:at], word[at + 1 :]
@@ -157,30 +162,27 @@ def _edits(word: str) -> dict[str, int]:
             edit(f"{before}{after[0]}{letter}{after[1:]}", 0)
         if at >= kept:
             edit(f"{before}{after}", 0 if letter == word[at - 1] else 1)
-        for other in letters:
+            for others, cost in ((_SOUND_ALIKE.get(letter, ""), 0), (_VOWELS if letter in _VOWELS else "", 1)):
+                for other in others:
+                    if other in letters:
+                        edit(f"{before}{other}{after}", cost)
+            for other in letters if most > 1 else "":
+                edit(f"{before}{other}{after}", 2)
+        for other in letters if most else "":
             edit(f"{before}{letter}{other}{after}", 1)
-            if at >= kept:
-                edit(f"{before}{other}{after}", _cost_of_exchange(letter, other))
     edits.pop(word, None)
     return edits
 
 
-def _cost_of_exchange(letter: str, other: str) -> int:
-    if any(letter in pair and other in pair for pair in _SOUND_ALIKE):
-        return 0  # "fense" is rather an error for "fence" than for "fenste", which has the stem of German "Fenster"
-    return 1 if letter in _VOWELS and other in _VOWELS else 2
-
-
-def _two_edits(word: str, near: dict[str, int]) -> dict[str, int]:
+def _two_edits(word: str, near: Mapping[str, int]) -> dict[str, int]:
     """Return the words two edits away, of which one is likely: letters exchanged, doubled, left out or other vowels."""
-    likely = [edited for edited, cost in near.items() if cost == 0 or len(edited) < len(word)]
-    likely += [edited for edited, cost in near.items() if cost == 1 and len(edited) == len(word)]
     far: dict[str, int] = {}
-    for edited in likely:
-        for other, cost in _edits(edited).items():
-            if other != word and other not in near:
-                far[other] = min(far.get(other, 9), near[edited] + cost)
-    return {other: cost for other, cost in far.items() if cost <= FAR_COST}
+    for edited, cost in near.items():
+        if cost == 0 or (cost <= FAR_COST and len(edited) <= len(word)):
+            for other, further in _edits(edited, FAR_COST - cost).items():
+                if other != word and other not in near:
+                    far[other] = min(far.get(other, FAR_COST), cost + further)
+    return far
 
 
 Counts = Mapping[str, Mapping[str, int]]
@@ -203,16 +205,16 @@ class _Vocabulary:
             (load_sql("search.retrieval", "lexemes_of_forms"), parameters),
             (load_sql("search.retrieval", "stop_words"), {"words": list(listed)}),
         )
-        rows, stop_words = pending.of_each
-        lexemes = list(dict.fromkeys(lexeme for _, lexeme, _ in rows))
-        occurring = Counter({lexeme: count for _, lexeme, count in rows})
+        ((forms, stems, in_titles),), stop_words = pending.of_each
+        occurring = Counter(dict(zip(stems or (), in_titles or (), strict=True)))
+        lexemes = list(occurring)
         for home, _ in HOMES:
             digest = self._corpus.postings.get(home, NO_BLOCKS)
             if (postings := current_postings(self._archive_id, home, digest)) is not None:
                 by_lexeme = np.bincount(postings.occurrences(lexemes).words, minlength=len(lexemes))
                 occurring.update(dict(zip(lexemes, by_lexeme.tolist(), strict=True)))
         counts: dict[str, dict[str, int]] = {}
-        for form, lexeme, _ in rows:
+        for form, lexeme in zip(forms or (), stems or (), strict=True):
             if occurring[lexeme]:
                 counts.setdefault(form, {})[lexeme] = occurring[lexeme]
         return counts, {word for (word,) in stop_words}

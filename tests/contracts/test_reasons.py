@@ -156,20 +156,22 @@ def test_waiting_turns_are_counted_and_nothing_is_called_unanswered(
             assert surface == "page" or answer["pending"] == 2
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("surface", WITH_MODES)
-def test_conversation_put_back_from_trash_is_waited_for_in_every_mode(owner: User, surface: str, mode: str) -> None:
+def test_conversation_put_back_from_trash_is_waited_for_in_every_mode(owner: User, subtests: pytest.Subtests) -> None:
     archive(owner)
     made = archive(owner)
     ingest.delete_conversation(caller=Caller.of(owner), conversation_id=made.pk)
     trash.restore(caller=Caller.of(owner), kind="conversation", object_id=made.pk)
-    answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
-    check(answer, Reason.PENDING)
-    assert "2 of 4 turns" in str(answer["notes"])
-    assert surface == "page" or answer["pending"] == 2
+    for surface, mode in product(WITH_MODES, MODES):
+        with subtests.test(surface=surface, mode=mode):
+            answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
+            check(answer, Reason.PENDING)
+            assert "2 of 4 turns" in str(answer["notes"])
+            assert surface == "page" or answer["pending"] == 2
     index_conversation(conversation_id=made.pk)
-    answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
-    assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
+    for surface, mode in product(WITH_MODES, MODES):
+        with subtests.test("indexed", surface=surface, mode=mode):
+            answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
+            assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
 
 
 def test_turns_with_words_are_not_waited_for_by_search_by_words(owner: User, subtests: pytest.Subtests) -> None:
@@ -180,31 +182,39 @@ def test_turns_with_words_are_not_waited_for_by_search_by_words(owner: User, sub
             assert (answer["reason"], answer.get("pending", 0)) == (None, 0)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("surface", ["everything over the API", "page"])
-def test_document_being_read_is_waited_for_where_documents_are_searched(owner: User, surface: str, mode: str) -> None:
+def test_document_being_read_is_waited_for_where_documents_are_searched(owner: User, subtests: pytest.Subtests) -> None:
     archive(owner)
     upload(owner, GUIDE)
-    answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
-    check(answer, Reason.PENDING)
-    assert "1 document is being read" in str(answer["notes"])
-    assert surface == "page" or answer["pending"] == 1
-    assert by_api("/conversations/search")(owner, query="which knot holds the boom?", mode=mode)["pending"] == 0
-    assert by_api("/search")(owner, query="which knot holds the boom?", mode=mode, agent="Skipper")["pending"] == 0
-
-
-@pytest.mark.parametrize("surface", WITH_MODES)
-def test_unfinished_import_is_waited_for_where_conversations_are_searched(owner: User, surface: str) -> None:
-    Import.objects.create(archive_id=owner.pk, name="boats.zip", size=1)
+    query = "which knot holds the boom?"
+    for surface, mode in product(["everything over the API", "page"], MODES):
+        with subtests.test(surface=surface, mode=mode):
+            answer = SURFACES[surface](owner, query=query, mode=mode)
+            check(answer, Reason.PENDING)
+            assert "1 document is being read" in str(answer["notes"])
+            assert surface == "page" or answer["pending"] == 1
     for mode in MODES:
-        answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
-        check(answer, Reason.PENDING)
-        assert "1 import has not ended" in str(answer["notes"])
+        assert by_api("/conversations/search")(owner, query=query, mode=mode)["pending"] == 0
+        assert by_api("/search")(owner, query=query, mode=mode, agent="Skipper")["pending"] == 0
+
+
+def test_unfinished_import_is_waited_for_where_conversations_are_searched(
+    owner: User, subtests: pytest.Subtests
+) -> None:
+    Import.objects.create(archive_id=owner.pk, name="boats.zip", size=1)
+    for surface, mode in product(WITH_MODES, MODES):
+        with subtests.test(surface=surface, mode=mode):
+            answer = SURFACES[surface](owner, query="which knot holds the boom?", mode=mode)
+            check(answer, Reason.PENDING)
+            assert "1 import has not ended" in str(answer["notes"])
     archive(owner)
-    check(SURFACES[surface](owner, query="which knot holds the boom?"), Reason.PENDING)
+    for surface in WITH_MODES:
+        with subtests.test("with turns", surface=surface):
+            check(SURFACES[surface](owner, query="which knot holds the boom?"), Reason.PENDING)
     assert by_api("/documents/search")(owner, query="which knot holds the boom?")["pending"] == 0
     Import.objects.update(is_preview=True)
-    assert SURFACES[surface](owner, query="which knot holds the boom?")["reason"] is None
+    for surface in WITH_MODES:
+        with subtests.test("of a preview", surface=surface):
+            assert SURFACES[surface](owner, query="which knot holds the boom?")["reason"] is None
 
 
 def test_turns_that_filters_leave_out_are_not_waited_for(owner: User, subtests: pytest.Subtests) -> None:

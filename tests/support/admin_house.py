@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-import pytest
 from django.contrib.auth.models import Permission, User
-from django.test import Client
-from pytest_django import Settings
+from django.test import Client, override_settings
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.quota import reserve
@@ -16,6 +14,7 @@ from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
 from summaries.ordering import request_summary
 from tests.factories import caller_for, exchange, make_conversation, make_user
+from tests.support.stored_rows import stored_for_file
 
 ADDRESS = "https://marmoset.example/v1"
 
@@ -31,9 +30,8 @@ class House:
     root: User
 
 
-@pytest.fixture
-def house(settings: Settings) -> House:
-    settings.CHAT_ALLOWED_HOSTS = ["marmoset.example", "staff.example"]
+@override_settings(CHAT_ALLOWED_HOSTS=["marmoset.example"])
+def store_house() -> House:
     ada = make_user("ada")
     pairs = [("does zebrawood warp?", "A quokka would know."), ("and zebrawood glue?", "The quokka says yes.")]
     words = {"title": "Heartbreak", "project": "projects/divorce", "agent": "quokka"}
@@ -83,3 +81,6 @@ def client_of(user: User | None) -> Client:
     if user:
         client.force_login(user)
     return client
+
+
+house = stored_for_file(store_house)

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from django.db.backends.utils import CursorWrapper
@@ -15,6 +16,7 @@ FILTER = re.compile(r'((?:"?\w+"?\.)?"?\bowner_id"?)\s*=\s*((?:%s|%\(\w+\)s)(?::
 UPDATE = re.compile(r"\s*UPDATE\b.*?\bWHERE\b", re.DOTALL)
 
 
+@cache
 def without_filters(statement: str) -> str:
     """The statement with every condition on its caller fulfilled; what it sets in rows is left as it is."""
     start = found.end() if (found := UPDATE.match(statement)) else 0

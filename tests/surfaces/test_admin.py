@@ -8,7 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.accounts.models import ApiKey, AuditEntry
 from convmemory.chat.agents import create_agent, options_of
@@ -56,6 +56,11 @@ CHANGELISTS = (
     "ops_indexsample",
 )
 MOST_QUERIES = 8  # session, user, count, rows, spaces of the filter, and what a filter looks up
+
+
+@pytest.fixture(autouse=True)
+def hosts_of_agents(settings: Settings) -> None:
+    settings.CHAT_ALLOWED_HOSTS = ["marmoset.example", "staff.example"]
 
 
 def pages_of(house: House) -> Iterator[tuple[str, str]]:

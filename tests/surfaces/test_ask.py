@@ -28,7 +28,7 @@ from tests.surfaces.test_no_answer import NONSENSE, PAIRS
 pytestmark = pytest.mark.django_db(transaction=True)
 
 QUESTION = "which paint for the rusty gate of the garden?"
-ANSWER = 'Use a primer for metal, then enamel. [{number} "metal primer first"]\n'
+ANSWER = 'Use a primer for metal, then enamel. [{number} "**metal** `primer` first"]\n'
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from django.test import Client
 
 from convmemory.accounts.callers import Caller
 from convmemory.embeddings import spaces
+from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.tools.registry import run_tool
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
@@ -24,6 +25,7 @@ from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import Api, problem_of
 from tests.support.documents import indexed, upload
+from tests.support.stored_rows import stored_for_file
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db
@@ -40,12 +42,19 @@ PAIRS = [
 ]
 
 
-@pytest.fixture
-def archive(owner: User, settings: Any) -> User:
-    settings.SEARCH_MIN_RELEVANCE, settings.RECALL_MIN_RELEVANCE = 0.37, 0.25
-    conversation = make_conversation(owner, exchange(*PAIRS), title="House")
-    index_conversation(conversation_id=conversation.pk)
+def store_archive() -> User:
+    owner = make_user()
+    index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS), title="House").pk)
     return owner
+
+
+stored_archive = stored_for_file(store_archive)
+
+
+@pytest.fixture
+def archive(stored_archive: User, settings: Any) -> User:
+    settings.SEARCH_MIN_RELEVANCE, settings.RECALL_MIN_RELEVANCE = 0.37, 0.25
+    return stored_archive
 
 
 def page_of(user: User, **query: str) -> str:
@@ -94,6 +103,7 @@ def test_answered_query_shows_hits_with_bands(archive: User) -> None:
 
 def test_hit_of_uncalibrated_model_shows_no_band(owner: User, settings: Any, tmp_path: Path) -> None:
     settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
+    EmbeddingSpace.objects.update(is_active=False)  # as before the first conversation
     index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk)
     text = page_of(owner, q=QUESTION)
     assert 'class="item hit"' in text

@@ -21,6 +21,7 @@ from convmemory.tools.asking import ASK_A_QUESTION
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.stored_rows import stored_for_file
 from tests.surfaces.test_no_answer import NONSENSE, ONLY_NEAREST, PAIRS
 
 pytestmark = pytest.mark.django_db
@@ -29,12 +30,20 @@ QUESTION = "which paint for the rusty gate of the garden?"
 NEAREST = "Nearest:"
 
 
-@pytest.fixture
-def archive(owner: User, settings: Any) -> User:
-    settings.SEARCH_MIN_RELEVANCE = 0.37
+def store_archive() -> User:
+    owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS), title="House", project="/home/ada/house")
     index_conversation(conversation_id=conversation.pk)
     return owner
+
+
+stored_archive = stored_for_file(store_archive)
+
+
+@pytest.fixture
+def archive(stored_archive: User, settings: Any) -> User:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    return stored_archive
 
 
 def answer_on_page(user: User, **query: Any) -> str:

@@ -32,6 +32,7 @@ from tests.factories import add_member, caller_for, exchange, make_conversation,
 from tests.support.documents import indexed as indexed_document
 from tests.support.documents import upload
 from tests.support.markup import flat
+from tests.support.stored_rows import stored_for_file
 
 pytestmark = pytest.mark.django_db
 
@@ -66,13 +67,15 @@ def indexed(owner: User | Archive, *pairs: tuple[str, str], title: str) -> Conve
     return made
 
 
-@pytest.fixture
-def crew() -> Crew:
+def store_crew() -> Crew:
     mia, rosa = make_user("mia"), make_user("rosa")
     account = create_space(person=mia, name="Boat house")
     add_member(person=mia, space_id=account.pk, username="rosa", role="reader")
     home = indexed(rosa, *HOME, title="At home")
     return Crew(mia, rosa, account.pk, home, indexed(account, *SHARED, title="Varnish"))
+
+
+crew = stored_for_file(store_crew)
 
 
 def browser_of(user: User) -> Client:
@@ -246,10 +249,8 @@ def test_keys_page_offers_spaces_to_members_alone(crew: Crew) -> None:
     browser = browser_of(crew.rosa)
     assert "Boat house" in browser.get("/settings/keys").content.decode()
     assert 'name="spaces"' not in browser_of(make_user()).get("/settings/keys").content.decode()
-    browser.post("/settings/keys", {"expires": "30", "spaces": [crew.space]})
-    browser.post("/settings/keys", {"expires": "30", "all_spaces": "on"})
-    browser.post("/settings/keys", {"expires": "30"})
-    browser.post("/settings/keys", {"expires": "30", "spaces": [crew.space + 1]})
+    for spaces in ({"spaces": [crew.space]}, {"all_spaces": "on"}, {}, {"spaces": [crew.space + 1]}):
+        browser.post("/settings/keys", {"expires": "30", **spaces})
     chosen = ApiKey.objects.filter(person_id=crew.rosa.pk).order_by("pk").values_list("space_ids", flat=True)
     assert list(chosen) == [[crew.space], None, []]
     assert "reads all spaces" in browser.get("/settings/keys").content.decode()

@@ -39,14 +39,16 @@ STOPS_DURING_THE_START = 5
 class House:
     """A data folder, a port, and the `up` that runs on them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, with_samples: bool) -> None:
         self.folder = folder
+        self.with_samples = with_samples
         self.port = free_port()
         self.log = folder.with_name("up.log")
         self.process: subprocess.Popen[bytes] | None = None
 
     def environment(self) -> dict[str, str]:
-        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1", "SAMPLES": "1"}
+        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1"}
+        ours["SAMPLES"] = "1" if self.with_samples else "0"
         ignored = ("DATABASE_URL", "BACKUP_FOLDER")
         theirs = {name: value for name, value in os.environ.items() if not name.startswith(ignored)}
         return theirs | ours
@@ -131,8 +133,11 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    house = House(tmp_path_factory.mktemp("up") / "var")
+def house(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[House]:
+    """The tests of `make test` wait for no samples, whose loading and embedding would be most of their time."""
+    tests = (item for item in request.session.items if item.path == request.path)
+    with_samples = not all(item.get_closest_marker("essential") for item in tests)
+    house = House(tmp_path_factory.mktemp("up") / "var", with_samples=with_samples)
     yield house
     for process in house.processes():
         with suppress(psutil.NoSuchProcess):

@@ -46,7 +46,7 @@ def test_first_caller_makes_active_space() -> None:
     space = spaces.active_space()
     assert (space.provider, space.model, space.dimensions, space.recipe_version) == (
         "local",
-        "all-MiniLM-L6-v2",
+        "all-MiniLM-L6-v2-int8",
         384,
         spaces.RECIPE_VERSION,
     )
@@ -113,7 +113,7 @@ def test_embedder_is_made_once_and_follows_space(settings: Settings, tmp_path: P
     assert isinstance(tiny, PairedEmbedder)
     assert tiny.sentences is spaces.open_embedder(EmbeddingOptions.from_settings())
     assert tiny.tokens is spaces.embedder_for(local_space)
-    assert spaces.embedder_for(local_space).card.model == "all-MiniLM-L6-v2"
+    assert spaces.embedder_for(local_space).card.model == "all-MiniLM-L6-v2-int8"
     settings.EMBEDDING_MODEL_PATH = ""
     assert spaces.embedder_for(tiny_space).card.model == tiny_space.model  # from where it was built
     tiny_space.location = ""
@@ -218,7 +218,7 @@ def test_check_asks_for_reembed_when_settings_name_another_model(settings: Setti
     name_openai(settings)
     [warning] = check_active_space(None, databases=["default"])
     assert warning.id == "embeddings.W001"
-    assert "openai/text-embedding-3-small, 1536 dimensions, recipe 1, tokens of all-MiniLM-L6-v2" in warning.msg
+    assert "openai/text-embedding-3-small, 1536 dimensions, recipe 1, tokens of all-MiniLM-L6-v2-int8" in warning.msg
     assert "manage.py reembed" in str(warning.hint)
 
 

@@ -39,6 +39,7 @@ from tests.factories import (
 )
 from tests.support.documents import GUIDE, indexed, upload
 from tests.support.planted_keys import planted_keys
+from tests.support.stored_rows import stored_for_file
 
 pytestmark = pytest.mark.django_db
 
@@ -76,8 +77,7 @@ class Crew:
             )  # fmt: skip
 
 
-@pytest.fixture
-def crew() -> Crew:
+def store_crew() -> Crew:
     mia, carl, rosa, stan = (make_user(name) for name in ("mia", "carl", "rosa", "stan"))
     space = create_space(person=mia, name="Boat house")
     for name, role in (("carl", "contributor"), ("rosa", "reader")):
@@ -85,6 +85,9 @@ def crew() -> Crew:
     made = make_conversation(carl, MESSAGES, title="Moorings", source="api", source_id="m1")
     index_conversation(conversation_id=made.pk)
     return Crew(mia, carl, rosa, stan, space, made)
+
+
+crew = stored_for_file(store_crew)
 
 
 def hits(owner: User | Archive, text: str = "which knot holds the mooring") -> list[str]:

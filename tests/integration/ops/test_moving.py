@@ -34,7 +34,7 @@ def name(settings: Settings, model: str) -> None:
 
 @pytest.fixture
 def owners(settings: Settings) -> list[User]:
-    """Two owners whose conversations an earlier version has indexed, with settings that name no model."""
+    """Two owners whose conversations an earlier version has indexed; the settings name the default model."""
     EmbeddingSpace.objects.all().delete()
     name(settings, EXACT_MODEL)
     owners = [make_user(), make_user()]

@@ -22,6 +22,7 @@ from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.rerank_server import RerankServer, running_reranker
+from tests.support.stored_rows import stored_for_file
 
 pytestmark = pytest.mark.django_db
 
@@ -48,12 +49,14 @@ def server(settings: Settings, db: None) -> Iterator[RerankServer]:
         yield running
 
 
-@pytest.fixture
-def owner() -> User:
+def store_owner() -> User:
     user = make_user()
     pairs = [(f"egg number {n}", f"boiled {n} minutes") for n in range(TURNS)]
     index_conversation(conversation_id=make_conversation(user, exchange(*pairs)).pk)
     return user
+
+
+owner = stored_for_file(store_owner)
 
 
 def find(owner: User, text: str = "boiled egg", cursor: str = "", **values: Any) -> SearchResults:

@@ -39,7 +39,7 @@ def test_exact_model_gives_its_canonical_vectors() -> None:
 
 def test_default_model_card_gives_name_dimensions_and_licence() -> None:
     card = open_local(EmbeddingOptions.from_settings()).card
-    assert (card.provider, card.model, card.dimensions) == ("local", "all-MiniLM-L6-v2", 384)
+    assert (card.provider, card.model, card.dimensions) == ("local", "all-MiniLM-L6-v2-int8", 384)
     assert (card.max_tokens, card.licence, card.has_token_vectors) == (254, "Apache-2.0", True)
 
 

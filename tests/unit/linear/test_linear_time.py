@@ -33,7 +33,7 @@ MADE_ON_THE_SPOT = {
     ),
     "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
     "search/results/matching.py: re.finditer(re.escape(sign), plain.text)": "search.results.matching",
-    "search/results/overturned.py: re.compile(f'{before}(?:{either}){after}', re.I)": "search.results.overturned",
+    "search/results/overturned.py: re.compile(f'{before}(?:{either}){after}')": "search.results.overturned",
     "convmemory/chat/checked_answers.py: re.search(f'(?<![0-9a-z]){re.escape(piece)}(?![0-9a-z])', text)": (
         "convmemory.chat.checked_answers"
     ),

@@ -40,6 +40,8 @@ def test_passages_read_without_markup_and_keep_their_marks() -> None:
         ("`2**n` is **2**10**, x**2 + 1", "2**n is 2**10, x**2 + 1"),
         ("`f(**options)` and f(*args, **kwargs)", "f(**options) and f(*args, **kwargs)"),
         ("(**Note**) **a) first** 中文**粗体**中文", "(Note) a) first 中文粗体中文"),
+        ("*only* on *two words, `x*`*: 2 * 3, *args, a*b*c", "only on two words, x*: 2 * 3, *args, a*b*c"),
+        ("rm *.py src/*.ts and *log files* in f(*rest)", "rm *.py src/*.ts and log files in f(*rest)"),
         ("``a ` b`` and a lone ` of **two**", "a  b and a lone  of two"),
     ],
 )
