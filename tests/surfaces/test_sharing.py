@@ -300,6 +300,7 @@ def test_server_limits_audience_and_days_of_links(owner: User, teapot: Conversat
     assert "Sharing is off" in signed_in(owner).get(f"/conversations/{teapot.pk}/share").content.decode()
 
 
+@pytest.mark.essential
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
 def test_link_is_made_opened_without_session_and_revoked(
