@@ -43,9 +43,8 @@ from search.reasons import (
     pending_of,
     pending_of_all,
 )
-from search.results.hits import overturned_by
+from search.results.later_turns import later_turns_query, overturned_by
 from search.results.matching import QueryStems
-from search.results.rows import later_turns_query
 from search.retrieval.candidates import FeatureTable, item_keys, split_keys
 from search.retrieval.retriever import FEW_WORDS_RELEVANCE, SearchState
 from search.searching import TURNS_ALONE, merge_ranked, notes_of_left_out, within_budget
@@ -341,8 +340,9 @@ def choose_messages(
     message_ids = [message.message_id for message in messages]
     turns = np.array([places[home] for home in homes.tolist()], np.int64)
     keys = ranked.turns.table.keys
-    later = later_turns_query(prepared.archive_id, homes, keys[ranked.turns.order])
-    overturned = overturned_by(PendingQuery(*later, keeps_plan=True).rows())
+    in_order = keys[ranked.turns.order]
+    later = PendingQuery(*later_turns_query(prepared.archive_id, homes, in_order), keeps_plan=True)
+    overturned = overturned_by(later.rows(), homes, in_order)
     openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     completed = []

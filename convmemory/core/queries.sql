@@ -781,6 +781,12 @@ ARRAY(SELECT t FROM (
 {statement}
 ) AS t)
 
+-- name: columns_as_arrays
+-- The columns of a statement, none of them an array, as arrays.
+SELECT {arrays} FROM (
+{statement}
+) AS t ({columns})
+
 -- name: together
 -- The rows of several statements, each as an array.
 SELECT {arrays}

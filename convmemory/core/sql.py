@@ -3,7 +3,7 @@
 A line `-- name: hits` begins a statement; the line after it is a comment that says what the statement answers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property
 from importlib import resources
@@ -123,6 +123,23 @@ class PendingQueries(PendingQuery):
         """Return the rows of each query; waits for them the first time."""
         (arrays,) = self.rows()
         return arrays
+
+
+def in_columns(query: Query, count: int) -> Query:
+    """Return the query for the columns of a query, `count` of them, each as an array: `rows_of_columns` reads it.
+
+    An array is read several times as fast as so many records of `PendingQueries`.
+    """
+    statement, parameters = query
+    names = [f"column_{number}" for number in range(count)]
+    text = load_sql("convmemory.core", "columns_as_arrays").replace("{columns}", ", ".join(names))
+    arrays = ", ".join(f"array_agg({name})" for name in names)
+    return text.replace("{arrays}", arrays).replace("{statement}", statement), parameters
+
+
+def rows_of_columns(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the rows of a query whose columns were read as arrays, which are None without any."""
+    return [row for columns in rows if columns[0] is not None for row in zip(*columns, strict=True)]
 
 
 def execute_without_nested_loops(statement: str, parameters: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ A message without a turn is read with the first or the last turn, and a conversa
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +36,7 @@ from convmemory.conversations.reading import (
     stored_messages_query,
     with_home_turns,
 )
-from convmemory.core.sql import PendingQuery, Query, load_sql
+from convmemory.core.sql import PendingQuery, Query, in_columns, load_sql, rows_of_columns
 from convmemory.core.text import cut, without_recalled
 from search.indexing.active import IndexResult, index_source
 from search.indexing.tracking import delete_sources, drop_source, put_source
@@ -76,10 +76,10 @@ class ConversationAdapter:
         return self.read_elements_with(archive_id, element_ids, ())
 
     def elements_query(self, archive_id: int, element_ids: Iterable[int]) -> Query:
-        return stored_messages_query(archive_id, element_ids)
+        return in_columns(stored_messages_query(archive_id, element_ids), len(fields(StoredMessage)))
 
     def elements_in(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Element]:
-        return {message.message_id: element_of(message) for message in stored_messages_in(rows)}
+        return {message.message_id: element_of(message) for message in stored_messages_in(rows_of_columns(rows))}
 
     def read_elements_with(
         self, archive_id: int, element_ids: Iterable[int], stems: Collection[str]

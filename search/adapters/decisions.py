@@ -15,8 +15,8 @@ from django.db.models import Q
 from convmemory.conversations.messages.parts import part_from_json
 from convmemory.conversations.models import Figures, Message
 from search.adapters.conversations import heading_of
+from search.results.later_turns import FOLLOWING
 from search.results.overturned import Said, overturning
-from search.results.rows import FOLLOWING
 
 COMPARED_TURNS = 1_000  # of a conversation, the last ones; each is compared with `FOLLOWING`, in 0.1 ms each
 POINTS = 20  # of a conversation, the newest

@@ -1,10 +1,10 @@
 """Completes a page of hits: title, question, the best passage with the words marked, why it matched; finds titles."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from convmemory.documents.models import Section
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.adapters.documents import element_of, sections_of
-from search.results.overturned import Overturning, Said, overturning
+from search.results.later_turns import Turn, overturned_by
+from search.results.overturned import Overturning
 from search.results.passages import ItemPassages, best_passages
 from search.results.rows import HitRow, read_contents
 from search.results.telling import Telling
@@ -36,8 +37,6 @@ FEATURE_NAMES = {
 # A feature is shown if the hit has at least this share of the query's best value.
 NAMED_SHARE = 0.5
 
-Turn = tuple[int, int]  # source, item
-
 
 @dataclass(frozen=True, slots=True)
 class TurnPlace:
@@ -45,9 +44,9 @@ class TurnPlace:
 
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
     the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `excerpt` is
-    the answer around the sentence that answers best, which begins at `excerpt_from`; an empty string if none does.
-    `telling` are the sentences that tell most for the query, best first. `digest` is that of the message that opens it,
-    and `copies` the number of other sessions whose copy of the turn was folded into this hit.
+    the answer around the sentence that answers best, which begins at `excerpt_from`, and `telling` are the sentences
+    that tell most, best first: both of a query that `tells`. `digest` is that of the message that opens it, and
+    `copies` the number of other sessions whose copy of the turn was folded into this hit.
     """
 
     message_id: int
@@ -172,7 +171,7 @@ def show_hits(
     if contents is None or not contents.rows.keys() >= set(keys.tolist()):
         contents = read_contents(ranked, keys, page, with_titles=with_titles)
     titles = tuple(TitleHit(*row) for row in contents.titles)
-    overturned = overturned_by(contents.later)
+    overturned = overturned_by(contents.later, keys, ranked.table.keys[ranked.order])
     turns_of = zip(zip(sources, items, strict=True), keys.tolist(), strict=True)
     rows = {turn: contents.rows[key] for turn, key in turns_of if key in contents.rows}
     compared = ranked.compared if query.space else None
@@ -185,6 +184,7 @@ def show_hits(
         turns={turn: (row.kind, row.object_id) for turn, row in rows.items()},
         weights=ranked.word_weights,
         at_hand=elements,
+        near={turn: places for turn, places in contents.near.items() if turn in rows} if compared else {},
         words_of_turn=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
         conclusions={turn: Outcome.from_json(row.outcome).conclusion for turn, row in rows.items()},
     )
@@ -201,16 +201,6 @@ def show_hits(
         if turn in rows and (turn in sections or rows[turn].kind != SECTIONS)  # else deleted since they were found
     ]  # fmt: skip
     return hits, titles
-
-
-def overturned_by(rows: Iterable[tuple[Any, ...]]) -> dict[Turn, Overturning]:
-    """Return the last turn that decides otherwise for each (source, item) that has one."""
-    overturned: dict[Turn, Overturning] = {}
-    for source, item, heading, conclusion, conversation, number, *later, is_next in rows:
-        earlier, current = Said(heading, conclusion or ""), Said(later[0], later[1] or "")
-        if quote := overturning(earlier, current, is_next=is_next):
-            overturned[source, item] = Overturning(conversation, number, quote)
-    return overturned
 
 
 def _sections_of(archive_id: int, rows: Mapping[Turn, HitRow]) -> dict[Turn, Section]:

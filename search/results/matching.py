@@ -22,6 +22,8 @@ MAX_WORD_CHARS = 256
 _WORD = re.compile(rf"(?:{WORD}|_)+")
 _AMONG_UNSPACED = re.compile(rf"(?<=[{CHARACTERS}])[0-9a-z]++|(?<![0-9a-z])[0-9a-z]++(?=[{CHARACTERS}])")
 _RUN = re.compile(WORD)  # without underscores, at which the index splits words
+# The same in ASCII texts in lower case, several times as fast.
+_ASCII_WORD, _ASCII_RUN = re.compile("[0-9a-z_]+"), re.compile("[0-9a-z]+")
 
 
 class QueryStems:
@@ -68,7 +70,7 @@ class QueryStems:
         beginnings = tuple(marked)
         places = [
             match.span()
-            for match in _WORD.finditer(plain.text)
+            for match in (_ASCII_WORD if plain.text.isascii() else _WORD).finditer(plain.text)
             if (word := match.group()).startswith(beginnings) and stem(word) in marked
         ]
         places += [span for word, span in joined_words(plain.text) if stem(word) in marked]
@@ -86,24 +88,26 @@ class QueryStems:
     def held_in(self, text: str) -> list[str]:
         """Return the query's stems that the text contains, except those of little weight."""
         plain = folded(text)
-        # The stems of words that have separators, if any of the query's may be among them.
-        bare = plain.replace("-", "").replace(".", "").replace("'", "")
-        may_join = self._numbers or any(word in bare and bare.count(word) > plain.count(word) for word in self._telling)
-        joined = {stem(word) for word, _ in joined_words(plain)} if may_join else set[str]()
         # A stem is the beginning of its word, so a substring test excludes most stems at once.
-        likely = tuple([word for word in self._telling if word in plain or word in joined])
+        likely = [word for word in self._telling if word in plain]
         separated = {form: word for form, word in self._with_separators.items() if form in plain}
-        if not (likely or separated):
-            return []
-        beginnings = (*likely, *separated)
-        contained = joined | {stem(word) for word in _RUN.findall(plain) if word.startswith(beginnings)}
-        contained |= {word for form, word in separated.items() if form in contained}
-        for word in self._compounds.keys() & likely:
-            if any(stem(match[1]) == word for match in self._compounds[word].finditer(plain)):
-                contained.add(word)
-        if not plain.isascii():
-            contained.update(pairs_of(plain), map(stem, _AMONG_UNSPACED.findall(plain)))
-            contained.update(sign for sign in self._signs if sign in plain)
+        beginnings, contained = (*likely, *separated), set[str]()
+        if beginnings:
+            run = _ASCII_RUN if plain.isascii() else _RUN
+            contained.update(stem(word) for word in run.findall(plain) if word.startswith(beginnings))
+            for word in self._compounds.keys() & likely:
+                if any(stem(match[1]) == word for match in self._compounds[word].finditer(plain)):
+                    contained.add(word)
+            if not plain.isascii():
+                contained.update(pairs_of(plain), map(stem, _AMONG_UNSPACED.findall(plain)))
+                contained.update(sign for sign in self._signs if sign in plain)
+        # The stems of words that have separators, if any of the query's that are missing may be among them.
+        bare = plain.replace("-", "").replace(".", "").replace("'", "")
+        missing = [word for word in self._telling if word in bare and word not in contained]
+        if self._numbers or (missing and any(bare.count(word) > plain.count(word) for word in missing)):
+            contained.update(stem(word) for word, _ in joined_words(plain))
+        if separated:
+            contained.update([word for form, word in separated.items() if form in contained])
         return [word for word in self._telling if word in contained]
 
     def phrases_in(self, text: str) -> int:

@@ -45,6 +45,13 @@ _REVERSED = re.compile(
     r"|\bn(?:e |'|\u2019)\w{1,20} plus\b|non più|não mais|já não|\u0431\u043e\u043b\u044c\u0448\u0435 \u043d\u0435"
     r"|już nie|不再)([^.,;:!?\n\u3002]{1,60})"
 )
+# An ASCII text to which one of the two patterns applies has one of these words.
+_REVERSING_WORDS = frozenset({
+    "instead", "rather", "statt", "anstatt", "anstelle", "lugar", "vez", "lieu", "invece", "posto", "plaats", "zamiast",
+    "longer", "ya", "mehr", "meer", "plus", "switch", "switched", "move", "moved", "migrate", "migrated", "change",
+    "changed",
+})  # fmt: skip
+_TOKEN = re.compile(r"\w+")
 _PARTICLES = "はをのがも了已经就"
 """Characters between a noun and a cue in Japanese and Chinese."""
 
@@ -80,17 +87,33 @@ class _Cues(NamedTuple):
 
 
 @cache
-def _cues() -> Mapping[str, _Cues]:
-    lists = json.loads(resources.files("search.results").joinpath("cues.json").read_text(encoding="utf-8"))
+def _lists() -> Mapping[str, Sequence[str]]:
+    lists: dict[str, list[str]] = json.loads(
+        resources.files("search.results").joinpath("cues.json").read_text(encoding="utf-8")
+    )
+    return lists
 
+
+@cache
+def _cues() -> Mapping[str, _Cues]:
     def pattern_of(words: Sequence[str], *, before: str = "", after: str = "") -> re.Pattern[str]:
         either = "|".join(map(re.escape, words))
         return re.compile(f"{before}(?:{either}){after}")
 
+    lists = _lists()
     return {
         kind: _Cues(pattern_of(lists[kind], before=r"(?<!\w)", after=r"(?!\w)"), pattern_of(lists[f"{kind}_unspaced"]))
         for kind in ("reverses", "ends", "keeps", "repairs", "adds", "refuses")
     }
+
+
+@cache
+def _cues_by_word() -> Mapping[str, Sequence[str]]:
+    """Return the cues that reverse by the longest word of each."""
+    by_word: dict[str, list[str]] = {}
+    for cue in _lists()["reverses"]:
+        by_word.setdefault(max(_TOKEN.findall(cue), key=len), []).append(cue)
+    return by_word
 
 
 def overturning(earlier: Said, later: Said, *, is_next: bool) -> str:
@@ -98,7 +121,7 @@ def overturning(earlier: Said, later: Said, *, is_next: bool) -> str:
 
     `is_next` says that the later turn follows the earlier one in its conversation.
     """
-    sentences = _reversing(later)
+    sentences = reversing_sentences(later)
     if not sentences:
         return ""
     concluded = _subject(later.conclusion[:READ_CHARS])
@@ -126,19 +149,20 @@ def overturning(earlier: Said, later: Said, *, is_next: bool) -> str:
     return ""
 
 
-def _reversing(later: Said) -> list[str]:
+def reversing_sentences(later: Said) -> list[str]:
     """Return the sentences of a turn that may decide otherwise than an earlier one. Few turns have any."""
     cues, conclusion = _cues(), later.conclusion[:READ_CHARS]
     concluded = _sentences(conclusion) if len(conclusion) <= SHORT_CHARS else ()
+    whole = f"{later.question[:READ_CHARS]}\n{conclusion}".lower()
+    if not _may_have_cue(whole):
+        return []
     sentences = [
         sentence
         for sentence in (*_sentences(later.question), *concluded)
         if len(sentence) <= SHORT_CHARS
         and (_has_spaced_cue(lower := sentence.lower()) or cues["reverses"].unspaced.search(lower))
     ]
-    if not sentences:
-        return []
-    lower, whole = conclusion.lower(), f"{later.question[:READ_CHARS]}\n{conclusion}".lower()
+    lower = conclusion.lower()
     refuses = cues["refuses"]
     if refuses.spaced.match(lower) or refuses.unspaced.match(lower):
         return []
@@ -149,6 +173,16 @@ def _reversing(later: Said) -> list[str]:
         for sentence in sentences
         if not (cues["adds"].search(lower := sentence.lower()) or _TOO.search(lower) or _ASKS.match(lower))
     ]
+
+
+def _may_have_cue(text: str) -> bool:
+    """Return whether a text, in lower case, may have a cue: of most texts their words say that they have none."""
+    words, by_word = set(_TOKEN.findall(text)), _cues_by_word()
+    if not words.isdisjoint(_REVERSING_WORDS) or any(
+        cue in text for word in words & by_word.keys() for cue in by_word[word]
+    ):
+        return True
+    return not text.isascii() and bool(_cues()["reverses"].unspaced.search(text) or _REVERSED.search(text))
 
 
 def _has_spaced_cue(sentence: str) -> bool:

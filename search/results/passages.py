@@ -10,15 +10,14 @@ from convmemory.core.folding import folded
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import Span
 from search.query import shown_kinds_in
+from search.results.later_turns import Turn
 from search.results.matching import QueryStems
-from search.results.rows import PASSAGES_PER_HIT
+from search.results.rows import near_places
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
 from search.results.telling import Judged, Telling, telling
-from search.retrieval.candidates import NO_ITEMS, item_keys, split_keys
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
 from search.vectors.blocks import ComparedVectors
-from search.vectors.passages import KINDS
 from search.vectors.splitting import split_parts
 
 # The weight of the query's words against the cosine when a hit's passage is chosen; documents have their own, because a
@@ -39,7 +38,6 @@ RARE_SHARE = 0.95
 PROMPT_SHARE = 0.5
 _SEPARATORS = re.compile(r"[^\w\s]")
 
-Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
 """The kind of a source, and its number there."""
 
@@ -82,20 +80,6 @@ class ItemPassages(NamedTuple):
     telling: tuple[Telling, ...] = ()
 
 
-def near_places(
-    compared: ComparedVectors, turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
-) -> dict[Turn, list[PassagePlace]]:
-    """Return where the nearest passages of some items stand, by item, nearest first."""
-    keys = item_keys(*zip(*turns, strict=True)) if turns else NO_ITEMS
-    near = compared.nearest_of_items(keys, kinds, limit)
-    turns_of = zip(*split_keys(keys[near.of_item]), strict=True)
-    columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]
-    places: dict[Turn, list[PassagePlace]] = {}
-    for turn, *column_values in zip(turns_of, *columns, near.cosines.tolist(), strict=True):
-        places.setdefault(turn, []).append(tuple(column_values))
-    return places
-
-
 def best_passages(
     query: PreparedQuery,
     *,
@@ -105,15 +89,16 @@ def best_passages(
     words_of_turn: Mapping[Turn, Collection[str]],
     conclusions: Mapping[Turn, str],
     at_hand: Mapping[Turn, Mapping[int, Element]],
+    near: Mapping[Turn, Sequence[PassagePlace]],
 ) -> dict[Turn, ItemPassages]:
     """Return the best passage for each (source, item) of the owner; one with a quoted phrase comes first.
 
     It is one of the item's nearest ones. If none of them contains a rare word that the item contains (`words_of_turn`
     are the query's words in each item), it is one of all passages in elements with such a word. Further passages follow
-    if the item belongs to a document; the `_excerpt` if it is a turn, and what tells most, also of its conclusion. If
-    no vectors are `compared`, all passages of an item are judged. Elements `at_hand` are not read again. One query for
-    each kind of source with others, and up to two more for items without nearest passages, or whose nearest ones lack a
-    rare word.
+    if the item belongs to a document; of a turn, for a query that `tells`, the `_excerpt` and what tells most, also of
+    its conclusion. If no vectors are `compared`, all passages of an item are judged. Elements `at_hand`, and the places
+    of the nearest passages, as far as they are known (`near`), are not looked up again. One query for each kind of
+    source with others, and up to two more for items without nearest passages, or whose nearest ones lack a rare word.
     """
     stop_words = [word.written for word in query.words if word.is_stop_word]
     unmarked = [query.time.words_of_time] if query.time else []
@@ -125,9 +110,8 @@ def best_passages(
     rare = {word for word, weight in weighed.items() if weight >= least}
     rare_stems = {turn: words.counted(rare.intersection(words_of_turn.get(turn, ()))) for turn in turns}
     phrases = words.longest_of_phrases
-    # A system prompt is shown only for a word that nothing said contains.
-    kinds = [kind for kind in query.shown_kinds if kind != KINDS["system"]]
-    near = near_places(compared, turns, kinds) if compared else {}
+    if compared and (unread := [turn for turn in turns if turn not in near]):
+        near = {**near, **near_places(compared, unread, query.said_kinds)}
     bare = {turn: home for turn, home in turns.items() if turn not in near}
     stems = {turn: words.counted(words_of_turn.get(turn, ())) for turn in bare}
     # Judge all passages of items in elements with one of these stems. Text without stored
@@ -141,8 +125,8 @@ def best_passages(
     is_whole = {
         turn for turn, (judged, _) in judged_turns.items() if judged and not _missing(judged, rare_stems[turn], phrases)
     }
-    unread = {turn: home for turn, home in bare.items() if turn not in is_whole}
-    for turn, whole in _whole_items(query.archive_id, unread).items():
+    incomplete = {turn: home for turn, home in bare.items() if turn not in is_whole}
+    for turn, whole in _whole_items(query.archive_id, incomplete).items():
         judged_turns[turn] = _judged(_split(whole.values(), query), whole, words, rare_stems[turn]), whole
     if compared:
         judged_turns |= _found_near(query, compared, near, turns, words, rare_stems, at_hand)
@@ -151,7 +135,7 @@ def best_passages(
         turn: ItemPassages(
             (
                 *(_shown(position, elements, words) for position in _chosen(judged, elements, rooms[turn])),
-                *_excerpt(judged, elements),
+                *(_excerpt(judged, elements) if query.tells else ()),
             ),
             _telling(judged, elements, conclusions.get(turn, ""), words, query.text.text) if query.tells else (),
         )

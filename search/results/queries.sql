@@ -49,46 +49,12 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: later_turns
--- The heading and conclusion of some turns, and those of later ones, oldest first: of the next ones in the conversation, and
--- of those of the same project among the best of a search.
-WITH t AS (
-    SELECT d.source_id, d.number, d.heading, d.opening_id, d.created_at, s.project, s.object_id
-    FROM unnest(%(turn_sources)s::bigint[], %(turn_items)s::int[]) AS t (source_id, number)
-    INNER JOIN search_item AS d USING (source_id, number)
-    INNER JOIN search_source AS s ON s.id = d.source_id
-    WHERE d.owner_id = %(owner)s AND s.owner_id = %(owner)s AND s.kind = 'conversation'
-),
-best AS (
-    SELECT d.source_id, d.number, d.heading, d.opening_id, d.created_at, s.project, s.object_id
-    FROM unnest(%(best_sources)s::bigint[], %(best_items)s::int[]) AS b (source_id, number)
-    INNER JOIN search_item AS d USING (source_id, number)
-    INNER JOIN search_source AS s ON s.id = d.source_id
-    WHERE d.owner_id = %(owner)s AND s.owner_id = %(owner)s AND s.kind = 'conversation' AND s.project <> ''
-),
-pairs AS (
-    SELECT t.source_id, t.number, l.object_id, l.number AS later, l.heading, l.opening_id, l.created_at, l.is_next
-    FROM t
-    CROSS JOIN LATERAL (
-        (
-            SELECT t.object_id, d.number, d.heading, d.opening_id, d.created_at, d.number = t.number + 1 AS is_next
-            FROM search_item AS d
-            WHERE d.owner_id = %(owner)s AND d.source_id = t.source_id AND d.number > t.number
-            ORDER BY d.number
-            LIMIT %(following)s
-        )
-        UNION ALL
-        (
-            SELECT b.object_id, b.number, b.heading, b.opening_id, b.created_at, FALSE
-            FROM best AS b
-            WHERE b.project = t.project AND b.source_id <> t.source_id AND b.created_at > t.created_at
-        )
-    ) AS l
-)
+-- Some turns, each once, as arrays.
 SELECT
-    p.source_id, p.number, t.heading, o.outcome ->> 'conclusion', p.object_id, p.later, p.heading, m.outcome ->> 'conclusion',
-    p.is_next
-FROM pairs AS p
-INNER JOIN t ON t.source_id = p.source_id AND t.number = p.number
-LEFT JOIN conversations_message AS o ON o.id = t.opening_id AND o.owner_id = %(owner)s
-LEFT JOIN conversations_message AS m ON m.id = p.opening_id AND m.owner_id = %(owner)s
-ORDER BY p.created_at, p.later
+    array_agg(d.source_id), array_agg(d.number), array_agg(s.object_id), array_agg(s.project), array_agg(d.created_at),
+    array_agg(d.heading), array_agg(coalesce(m.outcome ->> 'conclusion', ''))
+FROM unnest(%(turn_sources)s::bigint[], %(turn_items)s::int[]) AS t (source_id, number)
+INNER JOIN search_item AS d USING (source_id, number)
+INNER JOIN search_source AS s ON s.id = d.source_id
+LEFT JOIN conversations_message AS m ON m.id = d.opening_id AND m.owner_id = %(owner)s
+WHERE d.owner_id = %(owner)s AND s.owner_id = %(owner)s AND s.kind = 'conversation'

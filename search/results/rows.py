@@ -10,36 +10,38 @@ from numpy.typing import NDArray
 
 from convmemory.conversations.filters import Filters
 from convmemory.core.marks import MarkKind
-from convmemory.core.sql import PendingQueries, Query, load_sql
+from convmemory.core.sql import PendingQueries, Query, in_columns, load_sql, rows_of_columns
 from convmemory.core.text import quoted_lexeme
-from search.retrieval.candidates import ItemKeys, item_keys, split_keys
+from search.results.later_turns import Turn, later_turns_query
+from search.results.runs import PassagePlace
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
 from search.retrieval.source_filters import source_conditions
 from search.sources import Element, adapter_of
 from search.steering import is_steering
-from search.vectors.passages import KINDS
 
 if TYPE_CHECKING:
-    from search.retrieval.prepared import PreparedQuery
     from search.retrieval.retriever import SearchState
     from search.vectors.blocks import ComparedVectors
 
 # The messages of a turn that are looked through for links.
 MESSAGES = 50
-# Of the hits, of the turns that follow each in its conversation, and of the best hits of its project that are compared.
-COMPARED_HITS, FOLLOWING, BEST = 10, 8, 30
 PASSAGES_PER_HIT = 8
 CONVERSATION = "conversation"
 
 
 @dataclass(frozen=True, slots=True)
 class PageContents:
-    """What a page shows of its hits: rows by the keys of items, rows of later turns and of titles, messages by id."""
+    """What a page shows of its hits: rows by the keys of items, rows of later turns and of titles, messages by id.
+
+    `near` are the places of each item's nearest passages, which stand in these messages.
+    """
 
     rows: Mapping[int, "HitRow"]
     later: Sequence[tuple[Any, ...]] = ()
     titles: Sequence[tuple[Any, ...]] = ()
     elements: Mapping[int, Element] = field(default_factory=dict)
+    near: Mapping[Turn, Sequence[PassagePlace]] = field(default_factory=dict)
 
 
 class HitRow(NamedTuple):
@@ -71,12 +73,14 @@ def rows_query(
     parameters: dict[str, Any] = {"owner": archive_id, "beginnings": list(beginnings), "first_messages": MESSAGES}
     parameters["sources"], parameters["items"] = split_keys(keys)
     parameters["asked"] = [key in asked for key in keys.tolist()]
-    return load_sql("search.results", "hits"), parameters
+    return in_columns((load_sql("search.results", "hits"), parameters), 2 + len(HitRow._fields))
 
 
 def rows_by_key(rows: Iterable[tuple[Any, ...]]) -> dict[int, HitRow]:
     """Return the rows by the keys of the items; those that are gone are left out."""
-    return {int(item_keys([source], [number])[0]): HitRow(*row) for source, number, *row in rows}
+    read = rows_of_columns(rows)
+    keys = item_keys([row[0] for row in read], [row[1] for row in read]).tolist()
+    return {key: HitRow(*row[2:]) for key, row in zip(keys, read, strict=True)}
 
 
 def read_contents(
@@ -94,34 +98,36 @@ def read_contents(
     """
     archive_id, of_page = state.query.archive_id, state.table.keys[page]
     turns = adapter_of(CONVERSATION)
-    near = _nearest_messages(state.compared, of_page, state.query) if state.compared and state.query.space else []
+    near: Mapping[Turn, Sequence[PassagePlace]] = {}
+    if state.compared and state.query.space:
+        near = near_places(state.compared, list(zip(*split_keys(of_page), strict=True)), state.query.said_kinds)
+    kinds = state.compared.blocks.source_kinds if state.compared else {}
+    messages = {place[0] for turn, places in near.items() if kinds[turn[0]] == CONVERSATION for place in places}
     queries = {
         "rows": rows_query(archive_id, keys, asked=asked, beginnings=beginnings) if len(keys) else None,
         "later": later_turns_query(archive_id, of_page, state.table.keys[state.order]) if len(of_page) else None,
         "titles": titles_query(archive_id, state.query.words, state.query.filters) if with_titles else None,
-        "elements": turns.elements_query(archive_id, near) if near else None,
+        "elements": turns.elements_query(archive_id, messages) if messages else None,
     }
     sent = {name: of_name for name, of_name in queries.items() if of_name}
     read = dict(zip(sent, PendingQueries(*sent.values()).of_each, strict=True)) if sent else {}
     elements = turns.elements_in(read.get("elements", ()))
-    return PageContents(rows_by_key(read.get("rows", ())), read.get("later", ()), read.get("titles", ()), elements)
+    rows = rows_by_key(read.get("rows", ()))
+    return PageContents(rows, read.get("later", ()), read.get("titles", ()), elements, near)
 
 
-def _nearest_messages(compared: "ComparedVectors", keys: ItemKeys, query: "PreparedQuery") -> list[int]:
-    """Return the messages in which the nearest passages of some items stand."""
-    kinds = [kind for kind in query.shown_kinds if kind != KINDS["document"]]
-    near = compared.nearest_of_items(keys, kinds, PASSAGES_PER_HIT)
-    return sorted(set(near.entries["element"].tolist()))
-
-
-def later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> Query:
-    """Return the query for the later turns with which some items are compared: those after them in their conversations,
-    and those of their projects among the `best` items of a search.
-    """
-    parameters: dict[str, Any] = {"owner": archive_id, "following": FOLLOWING}
-    parameters["turn_sources"], parameters["turn_items"] = split_keys(items[:COMPARED_HITS])
-    parameters["best_sources"], parameters["best_items"] = split_keys(best[:BEST])
-    return load_sql("search.results", "later_turns"), parameters
+def near_places(
+    compared: "ComparedVectors", turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
+) -> dict[Turn, list[PassagePlace]]:
+    """Return where the nearest passages of some items stand, by item, nearest first."""
+    keys = item_keys(*zip(*turns, strict=True)) if turns else NO_ITEMS
+    near = compared.nearest_of_items(keys, kinds, limit)
+    turns_of = zip(*split_keys(keys[near.of_item]), strict=True)
+    columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]
+    places: dict[Turn, list[PassagePlace]] = {}
+    for turn, *column_values in zip(turns_of, *columns, near.cosines.tolist(), strict=True):
+        places.setdefault(turn, []).append(tuple(column_values))
+    return places
 
 
 MAX_TITLES = 3

@@ -98,6 +98,11 @@ class PreparedQuery:
         return [KINDS[kind] for kind in shown_kinds_in(self.scope, shows_calls=self.shows_calls)]
 
     @property
+    def said_kinds(self) -> list[int]:
+        """Return these kinds without system prompts, which are shown only for a word that nothing said contains."""
+        return [kind for kind in self.shown_kinds if kind != KINDS["system"]]
+
+    @property
     def vector(self) -> Vector:
         """Return the query's vector, (dim,) float32, unit length."""
         assert self.embedding is not None

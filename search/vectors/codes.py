@@ -64,7 +64,9 @@ def _mix(vectors: Vector, number: int) -> None:
     mixed, width = np.ascontiguousarray(vectors[:, half]), 1
     while width < size:
         pairs = mixed.reshape(len(mixed), size // (2 * width), 2, width)
-        mixed = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
+        mixed = np.empty_like(pairs)
+        np.add(pairs[:, :, 0], pairs[:, :, 1], out=mixed[:, :, 0])
+        np.subtract(pairs[:, :, 0], pairs[:, :, 1], out=mixed[:, :, 1])
         width *= 2
     vectors[:, half] = mixed.reshape(len(mixed), size) / np.float32(np.sqrt(size))
 

@@ -126,6 +126,12 @@
     if (shouldSwap && target.matches(".sheet")) keepPlace(readBelow(target));
   });
 
+  /* What loads itself again, and is there no more, replaces nothing. */
+  document.addEventListener("htmx:beforeSwap", ({ detail: { target, requestConfig }, detail }) => {
+    const { elt } = requestConfig;
+    if (target.id === "main" && elt.matches("[hx-trigger^=load]") && !elt.isConnected) detail.shouldSwap = false;
+  });
+
   document.addEventListener("htmx:afterSwap", (event) => {
     restorePlace();
     const target = event.detail.target;

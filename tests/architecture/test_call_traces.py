@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
@@ -18,6 +17,7 @@ from search import tasks as index_tasks
 from search.adapters.conversations import index_conversation
 from search.models import Passage, Source
 from tests.factories import exchange, make_conversation
+from tests.support.api import signed_in
 from tests.support.call_trace import CallTrace, modules_named_below, steps_of, trace_of, trace_through
 from tests.support.importing import run_here
 from tests.support.rerank_server import running_reranker
@@ -43,8 +43,7 @@ def search_way(*, twice_from: str = "", is_reranked: bool = False) -> list[str]:
 
 
 def search_trace(owner: User, query: str) -> CallTrace:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     trace = trace_of(lambda: client.get("/api/v1/conversations/search", {"query": query}), SEARCH)
     assert client.get("/api/v1/conversations/search", {"query": query}).json()["results"]
     return trace

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.test import Client
 from jsonschema import validate
 
 from convmemory.accounts.callers import Caller
@@ -24,7 +23,7 @@ from search.adapters.conversations import index_conversation
 from search.query import MODES
 from search.reasons import PAGES, TOOLS, Reason
 from tests.factories import exchange, make_conversation
-from tests.support.api import Api
+from tests.support.api import Api, signed_in
 from tests.support.documents import GUIDE, indexed, read, upload
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
@@ -66,8 +65,7 @@ def by_tool(name: str) -> Callable[..., Answer]:
 
 
 def by_page(owner: User, path: str = "/search", **query: Any) -> Answer:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     asked = {"q": query["query"]} | query  # pages name it differently
     text = unescape(client.get(path, asked).content.decode())
     found = [reason for reason in Reason if all(piece in text for piece in _pieces(str(PAGES[reason])))]

@@ -1,4 +1,4 @@
-"""Calling the API with the key of a user."""
+"""Clients of a user: of the API with a key, of pages with a session."""
 
 import json
 from typing import Any
@@ -7,6 +7,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from convmemory.accounts.keys import caller_of_key, create_key
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
 
 
 class Api:

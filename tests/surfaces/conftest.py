@@ -10,8 +10,9 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.support import asgi_server
 from tests.support.admin_house import house  # noqa: F401  # a fixture of several files
-from tests.support.api import Api
+from tests.support.api import Api, signed_in
 from tests.support.chat_server import ChatServer, running_chat_server
 from tests.support.site import running_site
 from tests.surfaces.browser import Chromium, chromium_path
@@ -21,6 +22,13 @@ from tests.surfaces.browser import Chromium, chromium_path
 def endpoint_process() -> Iterator[ChatServer]:
     with running_chat_server() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of a server in this process, whose requests the tests of a file share."""
+    with asgi_server.serve() as address:
+        yield address
 
 
 @pytest.fixture
@@ -77,9 +85,7 @@ def visit(chromium: Chromium, live_server: LiveServer, owner: User) -> Callable[
 @pytest.fixture
 def browser(owner: User) -> Client:
     """A client that is logged in as the owner."""
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 @pytest.fixture

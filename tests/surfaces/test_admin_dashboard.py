@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -26,6 +25,7 @@ from search.adapters.conversations import index_conversation
 from search.indexing.sweeping import INDEX
 from search.models import Source, SourceIndex
 from tests.factories import exchange, make_conversation, make_user, source_id
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -46,25 +46,19 @@ def staff() -> User:
     return User.objects.create_user("steve", password="x", is_staff=True)
 
 
-def client_of(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def permit(user: User) -> None:
     user.user_permissions.add(Permission.objects.get(content_type__app_label="accounts", codename="read_content"))
 
 
 def test_empty_installation_has_dashboard(staff: User) -> None:
-    page = client_of(staff).get(reverse("dashboard"))
+    page = signed_in(staff).get(reverse("dashboard"))
     assert page.status_code == 200
     assert "Nothing is measured yet" in page.content.decode()
 
 
 def test_dashboard_is_for_staff(ada: User) -> None:
     for name in ("dashboard", "turn-map"):
-        answer = client_of(ada).get(reverse(name))
+        answer = signed_in(ada).get(reverse(name))
         assert answer.status_code == 302
         assert "/admin/login/" in answer.headers["Location"]
 
@@ -112,7 +106,7 @@ def test_all_panels_draw_and_have_tables(ada: User, staff: User) -> None:
     sample_index()
     IndexSample.objects.update(taken_at=timezone.now() - timedelta(hours=3))
     sample_index()
-    client = client_of(staff)
+    client = signed_in(staff)
     with CaptureQueriesContext(connection) as queries:
         page = client.get(reverse("dashboard")).content.decode()
     assert len(queries) <= DASHBOARD_QUERIES
@@ -127,8 +121,8 @@ def test_all_panels_draw_and_have_tables(ada: User, staff: User) -> None:
 
 
 def test_measuring_now_asks_worker(staff: User) -> None:
-    assert client_of(staff).get(reverse("measure-index")).status_code == 405
-    client_of(staff).post(reverse("measure-index"))
+    assert signed_in(staff).get(reverse("measure-index")).status_code == 405
+    signed_in(staff).post(reverse("measure-index"))
     assert OwnerTask.objects.get(archive=None).func == "convmemory.ops.dashboard_tasks.sample_index"
 
 
@@ -149,13 +143,13 @@ def test_owner_s_map_leads_to_their_pages(ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_staff=True)
     map_turns(ada.pk)
     conversation = Conversation.objects.get(archive_id=ada.pk)
-    page = client_of(ada).get(reverse("turn-map")).content.decode()
+    page = signed_in(ada).get(reverse("turn-map")).content.decode()
     for turn in range(3):
         assert f"/conversations/{conversation.pk}?turn={turn}" in page
     assert "does zebrawood warp?" in page
     assert not AuditEntry.objects.filter(action="read").exists()
     conversation.delete()
-    assert "zebrawood" not in client_of(ada).get(reverse("turn-map")).content.decode()
+    assert "zebrawood" not in signed_in(ada).get(reverse("turn-map")).content.decode()
 
 
 def test_clumps_of_map_are_named(ada: User) -> None:
@@ -164,7 +158,7 @@ def test_clumps_of_map_are_named(ada: User) -> None:
         pairs = [(f"{topic} Say it for number {number}.", "It does.") for number in range(25)]
         index_conversation(conversation_id=make_conversation(ada, exchange(*pairs)).pk)
     map_turns(ada.pk)
-    page = client_of(ada).get(reverse("turn-map")).content.decode()
+    page = signed_in(ada).get(reverse("turn-map")).content.decode()
     labels = " ".join(re.findall(r'class="map-label"[^>]*>([^<]+)<', page))
     assert "sourdough" in labels
     assert "deadlock" in labels or "payments" in labels
@@ -172,11 +166,11 @@ def test_clumps_of_map_are_named(ada: User) -> None:
 
 def test_foreign_map_needs_permission_and_is_recorded(ada: User, staff: User) -> None:
     map_turns(ada.pk)
-    client, page = client_of(staff), f"{reverse('turn-map')}?owner=ada"
+    client, page = signed_in(staff), f"{reverse('turn-map')}?owner=ada"
     for answer in (client.get(page), client.post(page), client.post(reverse("compute-map"), {"owner": "ada"})):
         assert answer.status_code == 403
     root = User.objects.create_superuser("root", password="x")
-    assert client_of(root).post(page).status_code == 403
+    assert signed_in(root).post(page).status_code == 403
     assert not OwnerTask.objects.filter(archive=None).exists()
     permit(staff)
     assert "zebrawood" not in client.get(page).content.decode()
@@ -194,7 +188,7 @@ def test_map_of_space_is_asked_for_by_its_number_and_recorded(ada: User, staff: 
     with acting_for(ada.pk):
         space = create_space(person=ada, name="Boat house")
     index_conversation(conversation_id=make_conversation(space, exchange(("which knot?", "A bowline."))).pk)
-    client, name = client_of(staff), f"space {space.pk}"
+    client, name = signed_in(staff), f"space {space.pk}"
     page = reverse("turn-map", query={"owner": name})
     client.post(reverse("compute-map"), {"owner": name})
     assert map_turns(space.pk) == {"points": 1}
@@ -215,7 +209,7 @@ def test_task_pages_show_kind_of_error_alone(staff: User) -> None:
     Task.objects.create(id="f" * 32, name="one", func="search.tasks.index", args=(7,), started=now, stopped=now,
                         success=False, result=result)  # fmt: skip
     Task.objects.create(id="e" * 32, name="two", func="search.tasks.sweep", started=now, stopped=now, success=True)
-    client = client_of(staff)
+    client = signed_in(staff)
     for page in (
         reverse("admin:django_q_failure_changelist"),
         reverse("admin:django_q_failure_change", args=["f" * 32]),
@@ -239,7 +233,7 @@ def test_failed_tasks_are_retried(staff: User, ada: User) -> None:
         Task.objects.create(id=letter * 32, name=letter, func=func, args=args, started=now, stopped=now,
                             success=False, result="x")  # fmt: skip
     data = {"action": "retry", "_selected_action": [letter * 32 for letter in calls], "post": "yes"}
-    client_of(staff).post(reverse("admin:django_q_failure_changelist"), data)
+    signed_in(staff).post(reverse("admin:django_q_failure_changelist"), data)
     assert not Failure.objects.exists()
     assert OwnerTask.objects.get(archive=None).func == calls["e"][0]
     assert OwnerTask.objects.filter(archive_id=ada.pk, func=INDEX).values_list("args", flat=True).get() == [source.pk]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
-from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
@@ -13,7 +12,7 @@ from convmemory.chat.models import Agent
 from convmemory.core.encryption import decrypt
 from convmemory.core.errors import InvalidInput, NoEndpoint
 from tests.factories import make_user
-from tests.support.api import Api, problem_of
+from tests.support.api import Api, problem_of, signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -89,8 +88,7 @@ def test_key_is_stored_encrypted_and_never_shown(staff: User) -> None:
     agent = Agent.objects.get()
     assert "very-secret" not in created.content.decode() + agent.api_key_encrypted
     assert decrypt(agent.api_key_encrypted) == "sk-very-secret"
-    client = Client()
-    client.force_login(staff)
+    client = signed_in(staff)
     for path in (f"/agents/{agent.pk}", "/agents"):
         assert b"very-secret" not in client.get(path).content
     assert options_of(agent, caller=Caller.of(staff)).endpoint.api_key == "sk-very-secret"
@@ -126,8 +124,7 @@ def test_new_server_with_its_own_key_keeps_that(staff: User) -> None:
 def test_page_says_that_key_must_be_entered_again(staff: User) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
     agent = create_agent(caller=Caller.of(staff), values=values | {"api_key": "secret"})
-    client = Client()
-    client.force_login(staff)
+    client = signed_in(staff)
     same = client.post(f"/agents/{agent.pk}", values | {"name": "Renamed"}, follow=True)
     assert "enter the key again" not in same.content.decode()
     moved = client.post(f"/agents/{agent.pk}", values | {"base_url": "http://127.0.0.1:2/v1"}, follow=True)
@@ -172,8 +169,7 @@ def test_foreign_agents_are_not_found(api: Api, owner: User, settings: Settings)
         assert api.get(f"/agents/{number}").status_code == 404
         assert api.send("PATCH", f"/agents/{number}", {"name": "x"}).status_code == 404
         assert api.send("DELETE", f"/agents/{number}", "").status_code == 404
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     assert b"their secret" not in client.get("/agents").content
     assert client.get(f"/agents/{theirs.pk}").status_code == 404
     assert client.post(f"/agents/{theirs.pk}/delete").status_code == 404
@@ -181,8 +177,7 @@ def test_foreign_agents_are_not_found(api: Api, owner: User, settings: Settings)
 
 
 def test_form_says_what_is_wrong_and_saves_what_is_right(owner: User) -> None:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     refused = client.post("/agents/new", {"name": "Baker", "context_strategies": ["token_budget", "magic"]})
     assert refused.status_code == 422
     assert "magic is not one of the available choices" in refused.content.decode()

@@ -25,7 +25,6 @@ from convmemory.sign_in import oidc, passkeys
 from convmemory.sign_in.attempts import ADDRESS, PAIR
 from convmemory.sign_in.models import Passkey
 from tests.factories import exchange, make_conversation, make_user
-from tests.support import asgi_server
 from tests.support.authenticator import Authenticator
 from tests.support.identity_provider import Provider, running_provider
 from tests.support.patience import ANSWER_S
@@ -43,12 +42,6 @@ Send = Callable[[int], object]
 def provider() -> Iterator[Provider]:
     with running_provider() as provider:
         yield provider
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)

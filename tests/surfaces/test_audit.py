@@ -22,7 +22,7 @@ from convmemory.core.acting import acting_for, without_owner
 from convmemory.documents.library import delete_document, delete_for_good, restore_document
 from convmemory.ops.privacy.erasing import erase_user
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.api import Api
+from tests.support.api import Api, signed_in
 from tests.support.documents import GUIDE, upload
 
 Entry = tuple[str, str, str | None, str | None, str]
@@ -51,8 +51,7 @@ def test_signing_in_and_changes_are_recorded_by_surface_without_texts(owner: Use
     api = Api(owner)
     token = api.send("POST", f"/conversations/{found.pk}/share_links", {"audience": "anybody"}).json()
     path = token["url"].removeprefix("http://testserver")
-    eve = Client()
-    eve.force_login(make_user("eve"))
+    eve = signed_in(make_user("eve"))
     AuditEntry.objects.filter(about__person__username="eve").delete()
     for visitor in (browser, eve, Client()):
         b"".join(visitor.get(path).streaming_content)  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import MOST_SHIFT, SHIFT, without_haste
+from tests.surfaces.browser import MOST_SHIFT, SETTLED, SHIFT, without_haste
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -54,7 +54,8 @@ class Hands:
 
         It has this cost here, and the `least` one in the product that is `best` at it, counted by its documentation.
         """
-        self.page.goto(at, wait_until="networkidle")
+        self.page.goto(at)
+        self.page.evaluate(SETTLED)
         shift = self.page.evaluate("window.shift")
         assert shift < MOST_SHIFT, f"{at} moves by {shift}"
         self.done = 0
@@ -76,7 +77,8 @@ def do_jobs_of_search(hands: Hands, page: Page, newest: Conversation) -> None:
     with hands.job("/", 3, "Raycast: its key, text, Enter", 3):
         hands.press("/")
         hands.type("keep rye alive")
-        expect(page.locator(".preview mark.passage").first).to_be_visible()
+        expect(page).to_have_url(re.compile(r"\?q=keep\+rye\+alive$"))  # until then: results of its beginning
+        expect(page.locator("#main:not([aria-busy]) .preview mark.passage").first).to_be_visible()
         hands.press("Enter")
         expect(page.locator("[data-conversation-page] mark.passage").first).to_be_visible()
     with hands.job("/search?q=rye", 2, "Gmail: j, s", 2):

@@ -384,6 +384,7 @@ def choose_from_the_one_list_of_facts(page: Page, width: int) -> None:
     page.wait_for_url("**/library?starred=1")
 
 
+@pytest.mark.essential
 def test_person_chooses_conversations_and_changes_them_together(visit: Callable[..., None], archive: Archive) -> None:
     at_every_width(visit, lambda page, _: choose_and_narrow(page), widths=WIDE)
     at_every_width(visit, change_chosen_together, widths=NARROW)

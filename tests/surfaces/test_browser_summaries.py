@@ -1,7 +1,6 @@
 """Summaries in a real browser: a range is asked for, its state changes by itself, the text appears."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -32,21 +31,21 @@ def conversation(settings: Any, owner: User) -> Conversation:
 
 @pytest.fixture
 def worker() -> Iterator[threading.Event]:
-    """Makes summaries in a thread of its own once the event is set."""
-    started, stopped = threading.Event(), threading.Event()
+    """Makes the summaries that wait in a thread of its own, each time that the event is set."""
+    started, is_over = threading.Event(), False
 
     def work() -> None:
-        while not stopped.is_set():
-            if started.wait(0.05):
-                for archive_id, number, _ in summaries_to_make(limit=1):
-                    make_summary(archive_id=archive_id, summary_id=number)
-                time.sleep(0.05)
+        while started.wait() and not is_over:
+            started.clear()
+            for archive_id, number, _ in summaries_to_make(limit=1):
+                make_summary(archive_id=archive_id, summary_id=number)
         connection.close()
 
     thread = threading.Thread(target=work)
     thread.start()
     yield started
-    stopped.set()
+    is_over = True
+    started.set()
     thread.join()
 
 
@@ -56,11 +55,11 @@ def visit(visit: Callable[..., None], conversation: Conversation) -> Callable[..
     return partial(visit, at=f"/conversations/{conversation.pk}")
 
 
+@pytest.mark.essential
 def test_summary_appears_by_itself(
     visit: Callable[..., None], worker: threading.Event, conversation: Conversation
 ) -> None:
     def steps(page: Page, _: int) -> None:
-        worker.clear()
         page.get_by_label("What to do with this conversation").click()
         page.get_by_role("link", name="Summaries…").click()
         page.get_by_label("to turn").fill("1")

@@ -125,6 +125,6 @@ def test_person_searches_reads_and_files_without_scripts(
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
     at_every_width(visit, search_and_read, javascript=False)
-    at_every_width(visit, open_settings, at="/import", widths=(1440, 1180, 1024, 768, 390), javascript=False)
+    at_every_width(visit, open_settings, at="/import", javascript=False)
     visit(add_file, **PHONE, javascript=False)
     assert Document.objects.get().name == "visits.md"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -20,6 +19,7 @@ from convmemory.chat.replies import Pulse
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.chat_server import Call, ChatServer, Cut, Hold, Pause, Raw, Say, Script, Think, calls, fails, says
 from tests.support.chatting import Talker, names, said
 from tests.support.pooling import connections_in_use
@@ -378,8 +378,7 @@ def test_reply_being_written_keeps_no_database_connection(
 ) -> None:
     """As many streams as the pool has connections would else be all that the server can do."""
     endpoint.scripts.append(endpoint.scripts[0])
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     token = "c" * 32
     cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in browser.cookies.items())
     headers = {"Cookie": f"{cookies}; csrftoken={token}", "X-CSRFToken": token, "Accept": "text/event-stream"}

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from convmemory.push.sending import Server, request
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
-from tests.support import asgi_server
 from tests.support.patience import ANSWER_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -35,12 +33,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 BREAD = ("How do I keep a sourdough starter alive in the fridge?", "Feed the starter flour and water once a week.")
 FOLDER = "/home/ada/bakery"
 PUSH = Path(django_settings.BASE_DIR) / "convmemory" / "push"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture

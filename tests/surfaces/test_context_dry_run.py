@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
@@ -13,7 +12,7 @@ from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.api import Api, problem_of
+from tests.support.api import Api, problem_of, signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -70,8 +69,7 @@ def test_route_tells_what_would_be_sent(owner: User, conversation: Conversation)
 def test_page_shows_what_stays_and_what_goes(owner: User, conversation: Conversation) -> None:
     make_agent(owner, context_strategies=["summary_boundary", "token_budget"])
     summarise(conversation)
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     path = f"/conversations/{conversation.pk}/context"
     assert f'href="{path}"' in client.get(f"/conversations/{conversation.pk}").content.decode()
     text = " ".join(client.get(path).content.decode().split())
@@ -86,8 +84,7 @@ def test_page_shows_what_stays_and_what_goes(owner: User, conversation: Conversa
 
 def test_without_endpoint_page_says_how_to_set_one_up(owner: User, conversation: Conversation, settings: Any) -> None:
     settings.CHAT_BASE_URL = settings.CHAT_MODEL = ""
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     text = client.get(f"/conversations/{conversation.pk}/context").content.decode()
     assert "CHAT_BASE_URL" not in text
     assert "ask who runs this server" in text.lower()
@@ -109,6 +106,5 @@ def test_dry_run_of_foreign_conversation_or_agent_gets_404(owner: User, conversa
     path = f"/conversations/{conversation.pk}/context"
     assert problem_of(Api(stranger).get(path, agent_id=agent.pk), 404)
     assert problem_of(Api(owner).get(path, agent_id=agent.pk), 404)
-    client = Client()
-    client.force_login(stranger)
+    client = signed_in(stranger)
     assert client.get(path).status_code == 404

@@ -27,6 +27,7 @@ from convmemory.documents.models import Document
 from convmemory.http_limits.senders import caller_of
 from summaries import tasks as summary_tasks
 from tests.factories import add_member, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.documents import pdf_of
 from tests.support.importing import run_at_once
 from tests.support.queue import drop_all
@@ -73,8 +74,7 @@ class Adder:
 def ada(owner: User) -> Adder:
     spaces = [create_space(person=owner, name=f"Room {number}").pk for number in range(5)]
     key = create_key(person=owner, space_ids=spaces, writes_spaces=True)
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     return Adder(owner, spaces, Client(headers={"Authorization": f"Bearer {key}"}), browser)
 
 
@@ -165,8 +165,7 @@ def test_tasks_in_space_take_turns_of_who_causes_them(ada: Adder, settings: Sett
     document = program.post(f"/api/v1/documents?space={space}", {"file": file}).json()
     assert turns() == {(INDEX, bob.pk), (READ, bob.pk), (SUMMARIZE, bob.pk)}
     Document.objects.update(status="ready", format="pdf", page_count=1, version=1)
-    browser = Client()
-    browser.force_login(rosa)
+    browser = signed_in(rosa)
     assert browser.get(f"/documents/{document['id']}/pages/1").status_code == 200
     assert (DRAW, rosa.pk) in turns()
 

@@ -22,6 +22,7 @@ from convmemory.conversations.messages.drafts import ConversationDraft, MessageD
 from convmemory.conversations.messages.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.models import Conversation, Message
 from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.planted_keys import PLANTED, leaks
 from tests.support.site import running_site
 
@@ -149,8 +150,7 @@ def test_files_fold_work_and_end_turn_with_outcome_like_page(owner: User) -> Non
     assert markdown.count("<details><summary>4 steps, 1 file · 2 Edit, 2 Bash</summary>\n\n**Calls Edit**") == 1
     assert "</details>\n\nMended.\n\n*a.py · pytest \\<b\\> passed*\n\n## You" in markdown
     html = fetched(owner, f"{made.pk}/export", format="html")
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     page = browser.get(made.get_absolute_url()).content.decode()
     for piece in ('<span class="fold-label">4 steps, 1 file</span>', '<span class="is-passed">pytest &lt;b&gt; passed'):
         assert html.count(piece) == page.count(piece) == 1
@@ -228,8 +228,7 @@ def test_unknown_format_is_refused_by_name(stored: Conversation, owner: User) ->
 
 @pytest.mark.django_db
 def test_menu_of_conversation_offers_three_files(stored: Conversation, owner: User) -> None:
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     page = browser.get(f"/conversations/{stored.pk}").content.decode()
     for format in FORMATS:
         address = f"/api/v1/conversations/{stored.pk}/export?format={format}"

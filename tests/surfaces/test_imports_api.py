@@ -16,6 +16,7 @@ from convmemory.conversations import tasks
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from tests.factories import add_member, make_user
+from tests.support.api import signed_in
 from tests.support.importing import run_at_once, uploads
 
 pytestmark = pytest.mark.django_db
@@ -209,8 +210,7 @@ def test_space_takes_imports_and_conversations_as_role_and_key_allow(
 
 def test_session_stores_in_space_by_its_name(owner: User) -> None:
     space = create_space(person=owner, name="Boat house")
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     assert send(browser, LINES, query="?space=boat%20house").status_code == 200
     assert Import.objects.get().archive_id == space.pk
     assert browser.get("/api/v1/spaces").json()["results"][0]["writes"] is True

@@ -24,6 +24,7 @@ from convmemory.core.models import OwnerTask
 from convmemory.core.queue.retrying import MAIL
 from convmemory.sign_in.attempts import PAIR
 from tests.factories import make_user
+from tests.support.api import signed_in
 from tests.support.installation import ROOT
 from tests.support.smtp_server import SITE, Mailbox, running_smtp_server
 from tests.surfaces.browser import Chromium
@@ -46,9 +47,7 @@ def mailbox(settings: Settings) -> Iterator[Mailbox]:
 
 @pytest.fixture
 def root() -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("root", password="x"))
-    return client
+    return signed_in(User.objects.create_superuser("root", password="x"))
 
 
 def work() -> int:
@@ -129,8 +128,7 @@ def test_invitation_without_smtp_server_is_link_that_can_be_revoked_and_expires(
 def test_invitations_are_for_staff_with_permission(root: Client) -> None:
     path = path_in(invite(root))
     steve = User.objects.create_user("steve", password="x", is_staff=True)
-    client = Client()
-    client.force_login(steve)
+    client = signed_in(steve)
     pages = [INVITATIONS, f"{INVITATIONS}add/", f"{INVITATIONS}{Invitation.objects.get().pk}/change/"]
     assert [client.get(page).status_code for page in pages] == [403] * 3
     steve.user_permissions.add(Permission.objects.get(codename="add_invitation"))
@@ -244,8 +242,7 @@ def test_staff_reach_no_superuser_and_give_no_right(ada: User, root: Client) -> 
     boss = User.objects.get(username="root")
     helper = User.objects.create_user("helper", is_staff=True)
     helper.user_permissions.set(Permission.objects.filter(codename__in=["view_user", "change_user"]))
-    desk = Client()
-    desk.force_login(helper)
+    desk = signed_in(helper)
     shown: list[list[bool | int]] = []
     for user in (ada, boss):
         answers = [

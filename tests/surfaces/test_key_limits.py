@@ -20,7 +20,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ReadOnlyKey
 from convmemory.mcp_server.http import Refused, admit
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.api import person_of
+from tests.support.api import person_of, signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -129,8 +129,7 @@ def test_expired_key_gets_401(owner: User, conversation: Conversation) -> None:
 
 
 def test_page_makes_and_shows_keys_with_limits(owner: User) -> None:
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     browser.post("/settings/keys", {"name": "laptop", "expires": "90", "read_only": "on"})
     row = ApiKey.objects.get()
     assert row.read_only
@@ -186,15 +185,13 @@ def test_wrong_key_never_falls_back_to_session(owner: User, checks_csrf: bool) -
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v1/chat/completions"), ("GET", "/v1/models")])
 def test_proxy_knows_keys_only(owner: User, settings: Any, method: str, path: str) -> None:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     for header in wrong_headers(owner):
         assert send(browser, method, path, headers={"Authorization": header}).status_code == 401
 
 
 def test_mcp_knows_keys_only(owner: User) -> None:
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     cookie = f"convmemory_session={browser.cookies['convmemory_session'].value}"
     for header in wrong_headers(owner):
         with pytest.raises(Refused) as refused:
@@ -208,8 +205,7 @@ PASSWORD = {"old_password": "correct horse", "new_password1": "battery staple", 
 @pytest.mark.parametrize("asked", [False, True])
 def test_new_password_ends_keys_if_asked(owner: User, asked: bool) -> None:
     key, other = create_key(person=owner), create_key(person=make_user())
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     assert 'name="end_keys"' in browser.get("/settings/password").content.decode()
     wrong = browser.post("/settings/password", {**PASSWORD, "old_password": "wrong", "end_keys": "on"})
     assert "entered incorrectly" in wrong.content.decode()
@@ -225,8 +221,7 @@ def test_new_password_ends_keys_if_asked(owner: User, asked: bool) -> None:
 def test_admin_password_change_revokes_keys_if_asked(owner: User, asked: bool) -> None:
     key = create_key(person=owner)
     User.objects.create_superuser("root", password="x")
-    admin = Client()
-    admin.force_login(User.objects.get(username="root"))
+    admin = signed_in(User.objects.get(username="root"))
     page = f"/admin/auth/user/{owner.pk}/password/"
     assert 'name="end_keys"' in admin.get(page).content.decode()
     values = {"password1": "battery staple", "password2": "battery staple", "usable_password": "true"}

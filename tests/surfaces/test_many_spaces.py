@@ -17,6 +17,7 @@ from convmemory.conversations.models import Conversation
 from search import searching
 from search.adapters.conversations import index_conversation
 from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -71,8 +72,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     make_user("mia")
     rosa = make_user("rosa")
     program = Client(headers={"Authorization": f"Bearer {create_key(person=rosa, space_ids=None)}"})
-    browser = Client()
-    browser.force_login(rosa)
+    browser = signed_in(rosa)
     person = Reader(rosa, program, browser, [], [])
     person.add_spaces(SPACES)
     return person

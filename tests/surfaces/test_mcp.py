@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,6 @@ from convmemory.conversations.models import Conversation
 from convmemory.tools.registry import mcp_tools, tool_definitions
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.support import asgi_server
 from tests.support.documents import indexed, upload
 from tests.support.mcp_client import Session, over_http, over_stdio, stdio_server
 from tests.support.patience import ANSWER_S
@@ -33,12 +31,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 BREAD = ("how do I keep a sourdough starter alive?", "Feed it flour and water once a week.")
 TODAY, YEAR_BEFORE = "2026-07-28", "2025-06-18"
 NAMES = [tool.name for tool in mcp_tools()]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The tools that ChatGPT prescribes, at an address of their own."""
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -17,18 +16,11 @@ from convmemory.conversations.models import Conversation
 from convmemory.tools.registry import mcp_tools
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.support import asgi_server
 from tests.support.mcp_client import Session, over_http
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 BREAD = ("how do I keep a sourdough starter alive?", "Feed it flour and water once a week.")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture

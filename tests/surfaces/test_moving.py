@@ -11,6 +11,7 @@ from convmemory.accounts.models import Archive, AuditEntry
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations.models import Conversation
 from tests.factories import add_member, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -38,12 +39,6 @@ def crew() -> Crew:
     return Crew(carl, rosa, space, *made)
 
 
-def browser_of(user: User) -> Client:
-    browser = Client()
-    browser.force_login(user)
-    return browser
-
-
 def program_of(user: User, space_ids: list[int], *, writes: bool = False) -> Client:
     key = create_key(person=user, space_ids=space_ids, writes_spaces=writes)
     return Client(headers={"Authorization": f"Bearer {key}"})
@@ -56,20 +51,20 @@ def ask(client: Client, conversation: Conversation, **values: object) -> tuple[i
 
 
 def test_page_of_conversation_moves_it_to_space_and_its_address_stays(crew: Crew) -> None:
-    browser, address = browser_of(crew.carl), crew.of_carl.get_absolute_url()
+    browser, address = signed_in(crew.carl), crew.of_carl.get_absolute_url()
     assert f'href="/move?conversation={crew.of_carl.pk}"' in browser.get(address).content.decode()
     asked = browser.get("/move", {"conversation": crew.of_carl.pk}).content.decode()
     assert f'<option value="{crew.space.pk}">Boat house</option>' in asked
     done = browser.post("/move", {"conversation": crew.of_carl.pk, "space": crew.space.pk}, follow=True)
     assert done.redirect_chain[-1][0] == address
     assert "Moved to Boat house." in done.content.decode()
-    assert browser_of(crew.rosa).get(address).status_code == 200
+    assert signed_in(crew.rosa).get(address).status_code == 200
     acts = AuditEntry.objects.filter(action="moved")
     assert set(acts.values_list("person__username", "surface")) == {("carl", "page")}
 
 
 def test_page_offers_reader_only_a_copy_to_own_archive(crew: Crew) -> None:
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     asked = browser.get("/move", {"conversation": crew.of_space.pk}).content.decode()
     assert 'name="copy"' in asked
     assert ">Move</button>" not in asked
@@ -86,7 +81,7 @@ def test_page_offers_reader_only_a_copy_to_own_archive(crew: Crew) -> None:
 
 
 def test_library_moves_chosen_ones_and_names_the_refused(crew: Crew) -> None:
-    browser = browser_of(crew.carl)
+    browser = signed_in(crew.carl)
     second = make_conversation(crew.carl, exchange(("Who?", "Me.")))
     chosen = {"action": "move", "chosen": f"{crew.of_carl.pk},{second.pk}"}
     asked = browser.post("/library/change", chosen)
@@ -102,10 +97,10 @@ def test_library_moves_chosen_ones_and_names_the_refused(crew: Crew) -> None:
 def test_api_moves_for_sessions_and_keys_only_copy_out_of_their_spaces(crew: Crew) -> None:
     into = {"space": crew.space.pk}
     assert ask(Client(), crew.of_carl, **into)[0] == 401
-    assert ask(browser_of(crew.rosa), crew.of_carl, **into)[0] == 404
-    assert ask(browser_of(crew.rosa), crew.of_rosa, **into)[0] == 403
-    assert ask(browser_of(crew.rosa), crew.of_rosa, space=2**62)[0] == 404
-    status, body = ask(browser_of(crew.carl), crew.of_carl, **into)
+    assert ask(signed_in(crew.rosa), crew.of_carl, **into)[0] == 404
+    assert ask(signed_in(crew.rosa), crew.of_rosa, **into)[0] == 403
+    assert ask(signed_in(crew.rosa), crew.of_rosa, space=2**62)[0] == 404
+    status, body = ask(signed_in(crew.carl), crew.of_carl, **into)
     assert (status, f'"url": "/conversations/{crew.of_carl.pk}"' in body) == (200, True)
     blind, wide = program_of(crew.carl, []), program_of(crew.carl, [crew.space.pk])
     assert ask(blind, crew.of_space, copy=True)[0] == 404

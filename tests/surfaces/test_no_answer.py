@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.test import Client
 
 from convmemory.accounts.callers import Caller
 from convmemory.embeddings import spaces
@@ -23,7 +22,7 @@ from search.reasons import NOTHING_BROUGHT
 from search.reasons import ONLY_NEAREST as BELOW_BAR
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.api import Api, problem_of
+from tests.support.api import Api, problem_of, signed_in
 from tests.support.documents import indexed, upload
 from tests.support.stored_rows import stored_for_file
 from tests.support.tiny_bert import write_tiny_bert
@@ -58,8 +57,7 @@ def archive(stored_archive: User, settings: Any) -> User:
 
 
 def page_of(user: User, **query: str) -> str:
-    client = Client()
-    client.force_login(user)
+    client = signed_in(user)
     response = client.get("/search", query)
     assert response.status_code == 200
     return str(response.content.decode())
@@ -237,8 +235,7 @@ def test_bar_of_recall_can_be_moved(archive: User) -> None:
 
 
 def test_page_of_recall_offers_nearest(archive: User) -> None:
-    client = Client()
-    client.force_login(archive)
+    client = signed_in(archive)
     text = client.get("/recall", {"query": NONSENSE, "threshold": "0"}).content.decode()
     assert NOTHING_BROUGHT.for_pages in text
     assert 'href="/recall?query=zzqqxx+blorf&amp;threshold=0&amp;min_relevance=0"' in text
@@ -249,8 +246,7 @@ def test_page_of_recall_offers_nearest(archive: User) -> None:
 def test_page_of_recall_shows_passages_as_they_read(archive: User) -> None:
     said = ("which knife for bread crust?", "**Take a serrated knife** with `teeth`, it tears the crust less.")
     index_conversation(conversation_id=make_conversation(archive, exchange(said)).pk)
-    client = Client()
-    client.force_login(archive)
+    client = signed_in(archive)
     text = client.get("/recall", {"query": said[0], "threshold": "0", "min_relevance": "0"}).content.decode()
     pieces, _, sent = text.partition("The text that the agent gets")
     assert "Take a serrated knife with teeth" in pieces

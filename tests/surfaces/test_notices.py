@@ -8,7 +8,6 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
@@ -27,6 +26,7 @@ from convmemory.ops.models import OwnArchive
 from convmemory.ops.privacy.exporting import request_archive
 from convmemory.ops.tasks import write_own_archive
 from tests.factories import add_member, caller_for, make_user
+from tests.support.api import signed_in
 from tests.support.importing import run_here
 from tests.support.markup import flat
 from tests.support.smtp_server import SITE, Mailbox, running_smtp_server
@@ -88,8 +88,7 @@ def test_import_into_space_is_mailed_to_member_who_sent_it(ada: User, mailbox: M
         row = do_import(space)
     assert sent(mailbox) == ["Your import at convmemory is finished"]
     assert mailbox.messages[0]["To"] == "ada@example.org"
-    client = Client()
-    client.force_login(ada)
+    client = signed_in(ada)
     assert client.get(mailbox.link().removeprefix(SITE)).status_code == 200
     remove_member(person=mia, space_id=space.pk, member_id=ada.pk)
     Import.objects.filter(pk=row.pk).update(state=Import.State.QUEUED, file=row.file)
@@ -119,8 +118,7 @@ def test_archive_that_took_long_is_mailed(ada: User, mailbox: Mailbox) -> None:
 
 
 def test_choice_of_mail_is_kept_with_its_language(ada: User, mailbox: Mailbox) -> None:
-    client = Client()
-    client.force_login(ada)
+    client = signed_in(ada)
     assert '"long" checked' in flat(client.get("/settings/account").content.decode())
     do_import(ada, waited=timedelta(0))
     assert sent(mailbox) == []
@@ -138,8 +136,7 @@ def test_choice_of_mail_is_kept_with_its_language(ada: User, mailbox: Mailbox) -
 def test_without_address_or_smtp_server_no_mail_is_stored_or_offered(
     ada: User, mailbox: Mailbox, settings: Settings
 ) -> None:
-    client = Client()
-    client.force_login(ada)
+    client = signed_in(ada)
     User.objects.update(email="")
     assert 'name="notices"' not in client.get("/settings/account").content.decode()
     do_import(ada)

@@ -29,7 +29,6 @@ from convmemory.core.acting import without_owner
 from convmemory.core.text import content_hash
 from convmemory.core.threads import in_thread
 from tests.factories import exchange, make_conversation, make_user
-from tests.support import asgi_server
 from tests.support.patience import ANSWER_S
 from tests.support.smtp_server import running_smtp_server
 
@@ -37,12 +36,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 CALLBACK = "http://localhost:9999/callback"
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_conversations", "arguments": {}}}
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture

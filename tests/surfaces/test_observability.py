@@ -30,6 +30,7 @@ from convmemory.ops.observability import measures
 from search.adapters.conversations import index_conversation
 from search.models import Source, SourceIndex
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -68,8 +69,7 @@ def test_metrics_are_off_unless_asked_for_and_closed_to_others(settings: Setting
 def test_metrics_count_activity_without_user_text(settings: Settings) -> None:
     settings.METRICS, settings.METRICS_TOKEN = True, "t"
     owner = make_user("zebrafinch")
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     waiting = make_conversation(owner, exchange(("a quaggamussel waits", "yes")), title="quaggamussel")
     conversation = make_conversation(owner, exchange(("where is the axolotl lab?", "In Lima."), ("more", "yes")))
     index_conversation(conversation_id=conversation.pk)

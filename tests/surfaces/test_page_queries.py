@@ -22,6 +22,7 @@ from convmemory.conversations.statistics import count_changed
 from convmemory.core.acting import in_archive_of
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
+from tests.support.api import signed_in
 from tests.support.documents import GUIDE, indexed, upload
 from tests.support.ten_years import make_ten_years
 
@@ -80,8 +81,7 @@ def queries_of(client: Client, address: str) -> int:
 
 
 def test_page_costs_same_for_one_and_for_many(owner: User) -> None:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     main = make_conversation(owner, title="Ovens", source="codex", source_id="main")
     addresses = (*ROOMS, *(main.get_absolute_url() + rest for rest in OF_A_CONVERSATION))
     add_one_of_each(owner, main, 0)
@@ -106,8 +106,7 @@ WALK = {
 
 @pytest.mark.slow
 def test_pages_of_ten_years_send_few_statements(owner: User) -> None:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     make_ten_years(owner, 16)
     edited = FileEdit.objects.filter(archive_id=owner.pk).values("conversation_id")[:1]
     worked = Conversation.objects.get(pk__in=edited)

@@ -12,6 +12,7 @@ from convmemory.ops.models import Erasure
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.tasks import erase, finish_erasures
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 PAGE = "/settings/account/delete"
@@ -25,9 +26,7 @@ def ada() -> User:
 @pytest.fixture
 def client(ada: User) -> Client:
     make_conversation(ada, exchange(("one", "1"), ("two", "2")))
-    client = Client()
-    client.force_login(ada)
-    return client
+    return signed_in(ada)
 
 
 def test_page_says_what_goes_and_password_confirms(client: Client) -> None:

@@ -13,7 +13,7 @@ from convmemory.accounts.models import ApiKey
 from convmemory.accounts.views import NEW_KEY_COOKIE
 from convmemory.sign_in.sessions.models import Session
 from tests.factories import make_user
-from tests.support.api import person_of
+from tests.support.api import person_of, signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -27,9 +27,7 @@ def owner() -> User:
 
 @pytest.fixture
 def client_of_owner(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 def test_signing_in_leads_to_page_that_was_asked_for(owner: User) -> None:

@@ -21,6 +21,7 @@ from convmemory.push.application import modules_of, own_modules
 from convmemory.tools.registry import mcp_tools
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -109,8 +110,7 @@ def test_recall_page_without_matches_says_so(browser: Client) -> None:
 
 
 def test_recall_page_shows_no_text_of_other_users(archive: None) -> None:
-    stranger = Client()
-    stranger.force_login(make_user())
+    stranger = signed_in(make_user())
     text = page(stranger, query="how do I feed a sourdough starter?", threshold="0")
     assert BREAD[1] not in text
     assert Client().get("/recall").status_code == 302

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.utils.html import strip_tags
 
 from convmemory.accounts.callers import Caller
@@ -21,6 +20,7 @@ from convmemory.tools.asking import ASK_A_QUESTION
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.stored_rows import stored_for_file
 from tests.surfaces.test_no_answer import NONSENSE, ONLY_NEAREST, PAIRS
 
@@ -48,8 +48,7 @@ def archive(stored_archive: User, settings: Any) -> User:
 
 def answer_on_page(user: User, **query: Any) -> str:
     """Return the HTML of the answer on the page of a search, "" if there is none."""
-    client = Client()
-    client.force_login(user)
+    client = signed_in(user)
     response = client.get("/search", query)
     assert response.status_code == 200
     found = re.search(r'<section class="answer".*?</section>', response.content.decode(), re.DOTALL)
@@ -87,8 +86,7 @@ def test_unanswerable_question_gets_one_sentence_and_the_nearest_passage(archive
     assert text.count("Nothing here seems to answer") == 1
     assert NEAREST in text
     assert "House, turn" in text
-    client = Client()
-    client.force_login(archive)
+    client = signed_in(archive)
     page = client.get("/search", {"q": f"what is {NONSENSE}?"}).content.decode()
     assert page.count("Nothing here seems to answer") == 1
 

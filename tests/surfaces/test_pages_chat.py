@@ -8,6 +8,7 @@ from pytest_django import Settings
 from convmemory.chat.models import Agent, Reply
 from convmemory.conversations.models import Conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -17,12 +18,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def owner(settings: Settings) -> User:
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
     return make_user()
-
-
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def test_chat_pages_of_foreign_conversation_get_404(owner: User) -> None:

@@ -26,7 +26,7 @@ from convmemory.core.errors import NotFound
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
-from tests.support.api import Api
+from tests.support.api import Api, signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -135,8 +135,7 @@ def test_opening_conversation_of_ten_thousand_messages_takes_few_queries(
     )
     Message.objects.bulk_create(rows, batch_size=2_000)
     Conversation.objects.filter(pk=conversation.pk).update(message_count=10_000, turn_count=5_000, turns_version=1)
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     path = f"/conversations/{conversation.pk}?turn=2500"
     # session, user, conversation, place of the turn, messages, children, tags, list; agents, the usual one, replies
     with django_assert_num_queries(13):
@@ -158,8 +157,7 @@ def test_htmx_gets_main_area_alone(owner: User, page: Callable[..., str]) -> Non
 
 def test_conversation_page_varies_by_hx_request_and_is_private(owner: User) -> None:
     conversation = long_conversation(owner, 1)
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     response = client.get(f"/conversations/{conversation.pk}")
     assert "HX-Request" in response.headers["Vary"]
     assert "private" in response.headers["Cache-Control"]
@@ -333,8 +331,7 @@ def test_foreign_and_unknown_conversations_are_same_page(owner: User, page: Call
 
 def test_foreign_conversations_cannot_be_changed(owner: User) -> None:
     foreign = make_conversation(make_user(), title="theirs")
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     for action in ("rename", "archive", "delete"):
         response = client.post(f"/conversations/{foreign.pk}/{action}", {"title": "mine now"})
         assert response.status_code == 404
@@ -358,8 +355,7 @@ def test_pages_without_session_redirect_to_login(owner: User) -> None:
 def test_rename_archive_and_delete(owner: User, settings: Settings) -> None:
     conversation = long_conversation(owner, 1)
     path = f"/conversations/{conversation.pk}"
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     assert client.post(f"{path}/rename", {"title": "  Renamed "}).headers["Location"] == path
     assert client.post(f"{path}/rename", {"title": " "}).status_code == 422
     conversation.refresh_from_db()

@@ -19,6 +19,7 @@ from convmemory.documents.models import Document, Section
 from search.adapters.conversations import index_conversation
 from search.models import Item, Passage
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.documents import GUIDE, indexed, pdf_of, read, upload
 from tests.support.markup import flat
 from tests.support.planted_keys import planted_keys
@@ -216,8 +217,7 @@ def test_documents_are_attached_to_agent(browser: Client, owner: User) -> None:
     assert f'name="detach" value="{document.pk}"' in page(browser, place)
     assert browser.post(place, {"detach": document.pk}).status_code == 302
     assert "No document is attached" in page(browser, place)
-    stranger = Client()
-    stranger.force_login(make_user())
+    stranger = signed_in(make_user())
     assert stranger.get(place).status_code == 404
     assert stranger.post(place, {"document": [document.pk]}).status_code == 404
 
@@ -249,8 +249,7 @@ def test_search_box_finds_both(browser: Client, owner: User) -> None:
 
 def test_another_users_document_is_404(owner: User) -> None:
     document = read(upload(owner, GUIDE))
-    stranger = Client()
-    stranger.force_login(make_user())
+    stranger = signed_in(make_user())
     for path in ("", "/card", "/file", "/delete", "/pages/1", "/pages/1.webp"):
         assert stranger.get(f"/documents/{document.pk}{path}").status_code == 404, path
     for path in ("/retry", "/delete"):

@@ -20,6 +20,7 @@ from convmemory.core.queue.fair_queue import asked_for
 from search.adapters.conversations import index_conversation
 from search.models import PastSearch
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 from tests.support.markup import flat
 from tests.support.ten_years import make_ten_years
 
@@ -28,9 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def client(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 def test_new_user_sees_drop_zone_and_sources_of_files(owner: User, client: Client) -> None:
@@ -173,8 +172,7 @@ def test_saved_searches_say_how_many_hits_are_dated_since_their_last_use(owner: 
     client.get("/search", {"q": "capital of Peru"})
     client.get("/search", {"agent": "codex"})
     assert "past-new" not in listed()
-    other = Client()
-    other.force_login(stranger)
+    other = signed_in(stranger)
     assert "Peru" not in listed(other)
 
 
@@ -225,8 +223,7 @@ def test_saved_searches_are_lanes_with_days_of_their_hits(owner: User, client: C
     PastSearch.objects.update(used_at=datetime(2024, 5, 1, tzinfo=UTC))
     assert f'<small id="new-{row.pk}" hx-swap-oob="innerHTML">1 new</small>' in lanes_of()
     assert "is-hit is-new" in lanes_of()
-    other = Client()
-    other.force_login(stranger)
+    other = signed_in(stranger)
     assert "Peru" not in lanes_of(other)
 
 

@@ -15,6 +15,7 @@ from convmemory.conversations.importing.models import Import
 from convmemory.conversations.models import Conversation
 from convmemory.documents.models import Document
 from tests.factories import make_user
+from tests.support.api import signed_in
 from tests.support.importing import run_at_once
 from tests.support.markup import flat
 
@@ -30,9 +31,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def client(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 def upload(client: Client, *files: SimpleUploadedFile, status: int = 200) -> str:
@@ -157,8 +156,7 @@ def test_import_that_waits_says_so_and_asks_again(client: Client, owner: User, m
 
 
 def test_foreign_import_gets_404(client: Client) -> None:
-    foreign = Client()
-    foreign.force_login(make_user())
+    foreign = signed_in(make_user())
     upload(foreign, SimpleUploadedFile("secret.jsonl", LINES))
     assert client.get(f"/import/{Import.objects.get().pk}").status_code == 404
     assert "secret.jsonl" not in client.get("/import").content.decode()
@@ -207,8 +205,7 @@ def test_unknown_json_is_imported_by_mapping_only_after_yes(client: Client, owne
     fields = {name: ",".join(value) if isinstance(value, list) else value
               for name, value in row.report["files"][0]["proposal"]["mapping"].items()}  # fmt: skip
     fields |= {"title": "heading", "roles": "me=user, it=assistant", "name": "notepal"}
-    stranger = Client()
-    stranger.force_login(make_user("stranger"))
+    stranger = signed_in(make_user("stranger"))
     assert stranger.post(f"/import/{row.pk}/mapping", fields | {"import": "1"}).status_code == 404
     seen = client.post(f"/import/{row.pk}/mapping", fields | {"preview": "1"}, follow=True).content.decode()
     assert "1 conversation, 2 messages" in seen
@@ -247,8 +244,7 @@ def test_pdf_is_offered_to_documents(client: Client, owner: User, monkeypatch: p
     text = upload(client, SimpleUploadedFile("rent.pdf", b"%PDF-1.4 x"), SimpleUploadedFile("odd.json", b'{"a": 1}'))
     assert text.count("Add it to Documents") == 1
     row = Import.objects.get(name="rent.pdf")
-    stranger = Client()
-    stranger.force_login(make_user("stranger"))
+    stranger = signed_in(make_user("stranger"))
     assert stranger.post(f"/documents/of-import/{row.pk}").status_code == 404
     response = client.post(f"/documents/of-import/{row.pk}")
     document = Document.objects.get()

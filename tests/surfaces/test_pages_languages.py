@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -25,9 +26,7 @@ def in_english_again() -> Iterator[None]:
 
 @pytest.fixture
 def client(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 def text_of(client: Client, address: str, **headers: str) -> str:

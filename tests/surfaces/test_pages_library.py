@@ -11,6 +11,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations import browsing, curating
 from convmemory.conversations.models import Conversation, Tag
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -20,9 +21,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def client(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 def text(client: Client, path: str, **values: Any) -> str:

@@ -8,7 +8,6 @@ from html import unescape
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.utils.html import strip_tags
 
 from convmemory.accounts.callers import Caller
@@ -19,6 +18,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -241,15 +241,13 @@ def test_picture_is_shown_from_raw_source(owner: User, page: Page) -> None:
     conversation = with_picture(owner)
     address = f"/conversations/{conversation.pk}/messages/0/parts/1/picture"
     assert f'<img src="{address}" alt="photo"' in flat(page(f"/conversations/{conversation.pk}"))
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     answer = client.get(address)
     assert answer.content == PNG
     assert answer.headers["Content-Type"] == "image/png"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert "sandbox" in answer.headers["Content-Security-Policy"]
-    stranger = Client()
-    stranger.force_login(make_user())
+    stranger = signed_in(make_user())
     assert stranger.get(address).status_code == 404
 
 

@@ -27,6 +27,7 @@ from search.pages.past_searches import KEPT, remember_search
 from search.retrieval import dense
 from search.searching import SearchQuery, search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -313,8 +314,7 @@ def test_saved_search_stays_and_can_be_taken_off(owner: User, pages: Pages) -> N
     row = PastSearch.objects.get()
     assert row.saved_at
     assert "Saved searches" in pages.get("/search")
-    stranger = Client()
-    stranger.force_login(make_user())
+    stranger = signed_in(make_user())
     assert stranger.post(f"/search/{row.pk}/drop").status_code == 404
     assert pages.client.post(f"/search/{row.pk}/drop").status_code == 302
     assert not PastSearch.objects.exists()

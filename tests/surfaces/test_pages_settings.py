@@ -26,6 +26,7 @@ from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.tasks import remove_old_archives, write_own_archive
 from search.pages.palette import COMMANDS
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -35,9 +36,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def client(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from convmemory.core.models import OwnerTask
 from convmemory.core.queue.fair_queue import enqueue_for
 from convmemory.documents.models import Document
 from tests.factories import add_member, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.documents import indexed, upload
 from tests.support.planted_keys import secret
 from tests.support.stored_rows import stored_for_file
@@ -85,8 +86,7 @@ def test_person_creates_space_and_manages_members() -> None:
     assert page.redirect_chain[-1][0] == f"/spaces/{space.pk}"
     path = f"/spaces/{space.pk}"
     browser.post(path, {"action": "invite", "username": "ben", "role": "reader"})
-    invited = Client()
-    invited.force_login(ben)
+    invited = signed_in(ben)
     invited.post("/spaces/invitations", {"action": "accept", "invitation": SpaceInvitation.objects.get().pk})
     browser.post(path, {"action": "set", "member": ben.pk, "role": "contributor"})
     browser.post(path, {"action": "rename", "name": "Allotment"})
@@ -221,8 +221,7 @@ def test_own_document_gets_new_version_and_hits_while_a_space_is_open(crew: Crew
 
 def test_staff_delete_conversation_of_space(crew: Crew) -> None:
     staff = User.objects.create_superuser("root", password="x")
-    browser = Client()
-    browser.force_login(staff)
+    browser = signed_in(staff)
     chosen = {"action": "delete_chosen", "_selected_action": crew.conversation.pk, "post": "yes"}
     browser.post("/admin/conversations/conversation/", chosen)
     assert not Conversation.objects.exists()
@@ -232,8 +231,7 @@ def test_staff_delete_conversation_of_space(crew: Crew) -> None:
 
 
 def test_administration_finds_rows_of_space_by_its_number(crew: Crew) -> None:
-    browser = Client()
-    browser.force_login(User.objects.create_superuser("root", password="x"))
+    browser = signed_in(User.objects.create_superuser("root", password="x"))
     for name in (f"space {crew.space}", "space 0", "space", f"space {crew.space + 99}"):
         page = text_of(browser, f"/admin/conversations/conversation/?owner={name}")
         assert ("field-archive" in page) is (name == f"space {crew.space}"), name

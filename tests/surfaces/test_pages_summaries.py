@@ -10,6 +10,7 @@ from convmemory.conversations.models import Conversation
 from summaries.models import ConversationSummary
 from summaries.tasks import make
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.queue import queued
 
 pytestmark = pytest.mark.django_db
@@ -20,9 +21,7 @@ PAIRS = [(f"What is the colour of house number {n}?", f"House number {n} is blue
 
 @pytest.fixture
 def client(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
+    return signed_in(owner)
 
 
 @pytest.fixture
@@ -130,8 +129,7 @@ def test_foreign_summaries_get_404(client: Client, conversation: Conversation) -
     path = f"/conversations/{conversation.pk}/summaries"
     client.post(path)
     number = ConversationSummary.objects.get().pk
-    stranger = Client()
-    stranger.force_login(make_user())
+    stranger = signed_in(make_user())
     assert stranger.get(path).status_code == 404
     assert stranger.post(path).status_code == 404
     assert stranger.get(f"{path}/{number}").status_code == 404

@@ -11,7 +11,6 @@ import httpx2
 import openai
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
@@ -24,6 +23,7 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.core.endpoints.streams import UNREADABLE, EventReader
 from tests.factories import make_user
 from tests.support import asgi_server
+from tests.support.api import signed_in
 from tests.support.chat_server import Call, ChatServer, Cut, Hold, Raw, Say, Script, Think, calls, fails, says
 from tests.support.patience import ANSWER_S
 
@@ -226,8 +226,7 @@ def interrupted() -> Reply:
 
 
 def page_of(owner: User, conversation: Conversation) -> str:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     return client.get(f"/conversations/{conversation.pk}").content.decode()
 
 

@@ -11,6 +11,7 @@ from convmemory.accounts.keys import create_key
 from convmemory.core.models import OwnerTask
 from convmemory.documents.models import Document
 from tests.factories import make_user
+from tests.support.api import signed_in
 from tests.support.documents import pdf_of, read, upload
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("documents_here")]
@@ -38,8 +39,7 @@ def test_opening_undrawn_page_leaves_one_task(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")]]), "one.pdf")
     read(document)
     OwnerTask.objects.all().delete()
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     for _ in range(20):
         assert browser.get(f"/documents/{document.pk}/pages/1").status_code == 200
     assert OwnerTask.objects.count() == 1

@@ -8,13 +8,13 @@ import httpx2
 import openai
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.models import ModelUse, Quota
 from convmemory.accounts.quota import model_use, reserve
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
+from tests.support.api import signed_in
 from tests.support.chat_server import ChatServer, Raw, Say, Script, calls, fails, says
 from tests.support.chatting import Talker
 from tests.support.patience import ANSWER_S
@@ -152,8 +152,7 @@ def test_proxy_estimates_and_refunds(client: openai.OpenAI, owner: User, endpoin
 
 
 def test_account_page_shows_use_and_chat_over_quota_gets_429(ada: Talker, owner: User, settings: Settings) -> None:
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     cookie = {"convmemory_session": browser.cookies["convmemory_session"].value}
     reserve(archive_id=owner.pk, person_id=owner.pk, tokens=12_345)
     text = browser.get("/settings/account").content.decode()
@@ -181,8 +180,7 @@ def test_summary_over_quota_gets_429(ada: Talker, owner: User, settings: Setting
     ada.post(f"/conversations/{number}/messages", messages=[HELLO, {"role": "assistant", "content": "Lima."}])
     use_up(owner, settings)
     assert ada.post(f"/conversations/{number}/summaries").status_code == 429
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     refused = browser.post(f"/conversations/{number}/summaries", {"method": "model"})
     assert refused.status_code == 429
     assert "again from" in refused.content.decode()

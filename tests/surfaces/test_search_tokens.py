@@ -16,6 +16,7 @@ from convmemory.conversations.messages.parts import ToolCallPart
 from convmemory.conversations.models import Conversation, Tag
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -28,8 +29,7 @@ def baked(path: str) -> MessageDraft:
 
 @pytest.fixture
 def pages(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     plain = make_conversation(owner, exchange(("How is rye bread baked?", "With a levain.")), title="Plain bread")
     code = [user_says("How is rye bread baked by a program?"), assistant_says("```\nbake(rye)\n```", model="haiku-9")]
     code += [baked("/oven/src/rye.py")]

@@ -482,6 +482,7 @@ def test_person_sets_up_app_without_javascript_and_signs_in_with_code(
     chromium.visit(live_server.url, steps, visitor=ada, at=PAGE, javascript=False)
 
 
+@pytest.mark.essential
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
 def test_person_adds_passkey_and_signs_in_with_it_alone(chromium: Chromium, live_server: LiveServer) -> None:

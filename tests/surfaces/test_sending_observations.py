@@ -24,6 +24,7 @@ from convmemory.core.error_reports import SentryHandler
 from convmemory.ops.observability import tracing
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.installation import ROOT
 
 pytestmark = pytest.mark.django_db
@@ -66,8 +67,7 @@ def test_spans_of_request_form_one_trace_without_texts(collector: Collector, set
     settings.OTEL_EXPORTER_OTLP_ENDPOINT = f"http://{collector.address}/"
     owner = make_user("numbat")
     conversation = make_conversation(owner, exchange(("where is the axolotl?", "with the quagga")), title="axolotl")
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     tracing.start()
     try:
         task = {"id": "0123abcd", "func": "search.tasks.index", "args": ("axolotl",)}

@@ -26,7 +26,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.acting import acting_for
 from convmemory.core.errors import NotAllowed
 from tests.factories import exchange, make_conversation, make_user, user_says
-from tests.support.api import Api, problem_of
+from tests.support.api import Api, problem_of, signed_in
 from tests.support.planted_keys import PLANTED, leaks
 from tests.surfaces.browser import PHONE, Chromium
 
@@ -55,12 +55,6 @@ def opened(path: str, client: Client | None = None) -> str:
     assert answer.status_code == 200, answer.content
     content: Any = answer.streaming_content  # type: ignore[attr-defined]
     return b"".join(content).decode()
-
-
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.mark.django_db
@@ -306,6 +300,7 @@ def test_server_limits_audience_and_days_of_links(owner: User, teapot: Conversat
     assert "Sharing is off" in signed_in(owner).get(f"/conversations/{teapot.pk}/share").content.decode()
 
 
+@pytest.mark.essential
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
 def test_link_is_made_opened_without_session_and_revoked(

@@ -21,6 +21,7 @@ from convmemory.accounts.spaces import change_role, create_space, remove_member
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import add_member, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -57,12 +58,6 @@ class Town:
         return (browser or self.browser).post("/spaces/invitations", values)
 
 
-def browser_of(user: User) -> Client:
-    browser = Client()
-    browser.force_login(user)
-    return browser
-
-
 def stored(owner: User | Archive, answer: str, title: str) -> Conversation:
     made = make_conversation(owner, exchange((QUESTION, answer)), title=title)
     index_conversation(conversation_id=made.pk)
@@ -75,7 +70,7 @@ def town() -> Town:
     space = create_space(person=mia, name="Boat house")
     shared, home = stored(space, DECISION, "Deployment"), stored(rosa, HOME, "At home")
     program = Client(headers={"Authorization": f"Bearer {create_key(person=rosa, space_ids=None)}"})
-    return Town(mia, rosa, space.pk, shared, home, browser_of(mia), browser_of(rosa), program)
+    return Town(mia, rosa, space.pk, shared, home, signed_in(mia), signed_in(rosa), program)
 
 
 def recalled_by(program: Client) -> list[int]:
@@ -203,7 +198,7 @@ def test_person_sends_so_many_invitations_and_no_more(town: Town) -> None:
 
 
 def test_only_invited_person_answers(town: Town) -> None:
-    stranger = browser_of(make_user("stan"))
+    stranger = signed_in(make_user("stan"))
     town.invite()
     for browser in (stranger, town.manager):
         for action in ("accept", "decline"):
@@ -241,7 +236,7 @@ def test_void_invitation_is_neither_shown_nor_accepted(town: Town, void: Callabl
     assert "invites you to a space" not in town.browser.get("/").content.decode()
     assert town.answer("accept").status_code == 404
     assert not Membership.objects.filter(person=town.rosa).exists()
-    manager = browser_of(other)
+    manager = signed_in(other)
     assert "rosa</bdi>" not in manager.get(town.page).content.decode()
     manager.post(town.page, {"action": "invite", "username": "rosa", "role": "reader"})
     assert "invites you to a space" in town.browser.get("/").content.decode()
@@ -308,7 +303,7 @@ def test_requests_at_once_exceed_no_limit(town: Town, monkeypatch: pytest.Monkey
     def at_once(address: str, values: dict[str, str]) -> list[int]:
         def post(number: int) -> int:
             try:
-                return browser_of(town.mia).post(address, {**values, "username": f"user-{number}"}).status_code
+                return signed_in(town.mia).post(address, {**values, "username": f"user-{number}"}).status_code
             finally:
                 connection.close()
 

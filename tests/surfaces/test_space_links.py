@@ -13,14 +13,9 @@ from convmemory.accounts import space_invitations
 from convmemory.accounts.models import AuditEntry, Mail, Membership, SpaceInvitation
 from convmemory.accounts.spaces import create_space, remove_member
 from tests.factories import add_member, make_user
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
-
-
-def browser_of(user: User) -> Client:
-    browser = Client()
-    browser.force_login(user)
-    return browser
 
 
 @pytest.fixture
@@ -34,7 +29,7 @@ def space(mia: User) -> int:
 
 
 def make_link(mia: User, space: int, address: str = "", role: str = "reader") -> str:
-    answer = browser_of(mia).post(f"/spaces/{space}", {"action": "link", "address": address, "role": role}, follow=True)
+    answer = signed_in(mia).post(f"/spaces/{space}", {"action": "link", "address": address, "role": role}, follow=True)
     assert answer.status_code == 200, answer.content
     return str(re.findall(r"http://testserver(/spaces/join/[\w-]+)", answer.content.decode())[0])
 
@@ -47,21 +42,21 @@ def test_link_says_who_invites_and_makes_one_person_a_member(mia: User, space: i
     path, rosa, tom = make_link(mia, space, role="contributor"), make_user("rosa"), make_user("tom")
     signed_out = Client().get(path)
     assert (signed_out.status_code, signed_out.headers["Location"]) == (302, f"/login?next={path}")
-    page = browser_of(rosa).get(path).content.decode()
+    page = signed_in(rosa).get(path).content.decode()
     assert "<strong>mia</strong> invites you to <strong><bdi>Boat house</bdi></strong> as Contributor." in page
     assert not is_member(rosa, space)
-    assert browser_of(rosa).post(path).headers["Location"] == f"/spaces/{space}"
+    assert signed_in(rosa).post(path).headers["Location"] == f"/spaces/{space}"
     assert Membership.objects.get(person=rosa, archive_id=space).role == "contributor"
-    assert browser_of(tom).post(path).status_code == 404
+    assert signed_in(tom).post(path).status_code == 404
     assert not is_member(tom, space)
     assert AuditEntry.objects.filter(what=f"contributor of space {space}, by invitation").exists()
 
 
 def test_member_who_opens_link_does_not_use_it_up(mia: User, space: int) -> None:
     path, rosa = make_link(mia, space), make_user("rosa")
-    browser_of(mia).post(path)
+    signed_in(mia).post(path)
     assert Membership.objects.get(person=mia, archive_id=space).role == "manager"
-    browser_of(rosa).post(path)
+    signed_in(rosa).post(path)
     assert is_member(rosa, space)
 
 
@@ -87,7 +82,7 @@ def by_name_alone(mia: User, space: int) -> None:
 def test_void_link_opens_nothing(mia: User, space: int, void: Callable[[User, int], None]) -> None:
     path, rosa = make_link(mia, space), make_user("rosa")
     void(mia, space)
-    for answer in (browser_of(rosa).get(path), browser_of(rosa).post(path)):
+    for answer in (signed_in(rosa).get(path), signed_in(rosa).post(path)):
         assert answer.status_code == 404
         assert "Boat house" not in answer.content.decode()
     assert not is_member(rosa, space)
@@ -98,7 +93,7 @@ def test_guessed_link_opens_nothing(mia: User, space: int, token: str) -> None:
     path, rosa = make_link(mia, space), make_user("rosa")
     number = SpaceInvitation.objects.get().pk
     for guess in (token, f"{number}-{'0' * 64}", f"{number}-", path.rpartition("/")[2][:-1]):
-        assert browser_of(rosa).get(f"/spaces/join/{guess}").status_code == 404
+        assert signed_in(rosa).get(f"/spaces/join/{guess}").status_code == 404
     assert not any(path.partition("-")[2] in str(values) for values in SpaceInvitation.objects.values())
 
 
@@ -106,9 +101,9 @@ def test_only_managers_make_and_see_links(mia: User, space: int) -> None:
     path, rosa = make_link(mia, space), make_user("rosa")
     add_member(person=mia, space_id=space, username="rosa", role="contributor")
     values = {"action": "link", "address": "", "role": "manager"}
-    assert browser_of(rosa).post(f"/spaces/{space}", values).status_code == 403
-    assert path not in browser_of(rosa).get(f"/spaces/{space}").content.decode()
-    assert browser_of(make_user("eve")).post(f"/spaces/{space}", values).status_code == 404
+    assert signed_in(rosa).post(f"/spaces/{space}", values).status_code == 403
+    assert path not in signed_in(rosa).get(f"/spaces/{space}").content.decode()
+    assert signed_in(make_user("eve")).post(f"/spaces/{space}", values).status_code == 404
 
 
 def test_link_is_mailed_once_to_its_address(mia: User, space: int, settings: Any) -> None:
@@ -122,6 +117,6 @@ def test_link_is_mailed_once_to_its_address(mia: User, space: int, settings: Any
     again = make_link(mia, space, "rosa@example.org")
     assert again != path
     assert Mail.objects.count() == 1
-    refused = browser_of(mia).post(f"/spaces/{space}", {"action": "link", "address": "no address", "role": "reader"})
+    refused = signed_in(mia).post(f"/spaces/{space}", {"action": "link", "address": "no address", "role": "reader"})
     assert refused.status_code == 422
     assert "is no e-mail address" in refused.content.decode()

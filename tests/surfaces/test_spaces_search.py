@@ -29,6 +29,7 @@ from convmemory.documents.models import Document
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import add_member, caller_for, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.documents import indexed as indexed_document
 from tests.support.documents import upload
 from tests.support.markup import flat
@@ -78,18 +79,12 @@ def store_crew() -> Crew:
 crew = stored_for_file(store_crew)
 
 
-def browser_of(user: User) -> Client:
-    browser = Client()
-    browser.force_login(user)
-    return browser
-
-
 def conversations_in(answer: dict[str, Any]) -> list[int]:
     return [hit["conversation_id"] for hit in answer["results"]]
 
 
 def test_better_hit_of_space_comes_first_and_names_its_space(crew: Crew) -> None:
-    answer = crew.search(browser_of(crew.rosa))
+    answer = crew.search(signed_in(crew.rosa))
     first, *others = answer["results"]
     assert (first["conversation_id"], first["space"]) == (crew.shared.pk, {"id": crew.space, "name": "Boat house"})
     assert {(hit["conversation_id"], hit["space"]) for hit in others} == {(crew.home.pk, None)}
@@ -99,12 +94,12 @@ def test_better_hit_of_space_comes_first_and_names_its_space(crew: Crew) -> None
 
 
 def test_pages_of_merged_results_hold_each_hit_once(crew: Crew) -> None:
-    whole = crew.search(browser_of(crew.rosa))["results"]
+    whole = crew.search(signed_in(crew.rosa))["results"]
     assert len(whole) == 3
     paged: list[dict[str, Any]] = []
     cursor: str | None = ""
     for _ in whole:
-        answer = crew.search(browser_of(crew.rosa), limit=1, cursor=cursor)
+        answer = crew.search(signed_in(crew.rosa), limit=1, cursor=cursor)
         paged += answer["results"]
         cursor = answer["next_cursor"]
     assert cursor is None
@@ -114,7 +109,7 @@ def test_pages_of_merged_results_hold_each_hit_once(crew: Crew) -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "full_text"])
 def test_space_filter_restricts_search_to_one_archive(crew: Crew, mode: str) -> None:
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     assert set(conversations_in(crew.search(browser, mode=mode))) == {crew.home.pk, crew.shared.pk}
     assert set(conversations_in(crew.search(browser, mode=mode, space="mine"))) == {crew.home.pk}
     assert conversations_in(crew.search(browser, mode=mode, space=crew.space)) == [crew.shared.pk]
@@ -145,7 +140,7 @@ def test_key_of_former_member_sees_nothing_in_next_request(crew: Crew) -> None:
     crew.search(program, status=422, limit=1, cursor=answer["next_cursor"])
     assert set(conversations_in(crew.search(program))) == {crew.home.pk}
     assert program.get(f"/api/v1/conversations/{crew.shared.pk}").status_code == 404
-    crew.search(browser_of(crew.rosa), status=404, space=crew.space)
+    crew.search(signed_in(crew.rosa), status=404, space=crew.space)
 
 
 @pytest.mark.parametrize("role", ["reader", "contributor", "manager"])
@@ -175,13 +170,13 @@ def test_reader_of_space_recalls_in_one_of_its_conversations_and_changes_nothing
         if "{conversation_id}" in path and not path.endswith(("/memory/recall", "/stream"))
     ]
     assert len(changing) > 10
-    for client in (browser_of(crew.rosa), crew.program(space_ids=[crew.space])):
+    for client in (signed_in(crew.rosa), crew.program(space_ids=[crew.space])):
         answer = client.post(recall, asked, content_type="application/json")
         assert answer.status_code == 200, answer.content
         assert {hit["conversation_id"] for hit in answer.json()["results"]} == {crew.shared.pk}
         for method, path in changing:
             assert client.generic(method, path, "{}", content_type="application/json").status_code == 403, path
-    stranger = browser_of(make_user()).post(recall, asked, content_type="application/json")
+    stranger = signed_in(make_user()).post(recall, asked, content_type="application/json")
     assert stranger.status_code == 404
     without_token = Client(enforce_csrf_checks=True)
     without_token.force_login(crew.rosa)
@@ -190,7 +185,7 @@ def test_reader_of_space_recalls_in_one_of_its_conversations_and_changes_nothing
 
 
 def test_reader_downloads_and_copies_chosen_conversations_of_space_and_changes_none(crew: Crew) -> None:
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     browser.post("/spaces/use", {"space": crew.space})
     chosen = {"chosen": crew.shared.pk}
     downloaded = browser.post("/library/change", {**chosen, "action": "export", "format": "json"})
@@ -227,28 +222,28 @@ def test_tools_use_spaces_of_key_and_no_others(crew: Crew, settings: Any) -> Non
 
 def test_search_page_shows_all_archives_and_offers_each_to_members(crew: Crew) -> None:
     address = f"/conversations/{crew.shared.pk}?"
-    page = browser_of(crew.rosa).get("/search", {"q": QUESTION}).content.decode()
+    page = signed_in(crew.rosa).get("/search", {"q": QUESTION}).content.decode()
     assert [text for text in (address, "Spar <mark>", "Boat house", f"space={crew.space}") if text not in page] == []
-    page = browser_of(crew.rosa).get("/search", {"q": QUESTION, "space": "mine"}).content.decode()
+    page = signed_in(crew.rosa).get("/search", {"q": QUESTION, "space": "mine"}).content.decode()
     assert address not in page
     stranger = make_user()
     indexed(stranger, *HOME, title="Elsewhere")
     remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
     for outsider in (stranger, crew.rosa):
-        page = browser_of(outsider).get("/search", {"q": QUESTION}).content.decode()
+        page = signed_in(outsider).get("/search", {"q": QUESTION}).content.decode()
         assert [text for text in (address, "Spar <mark>", "Boat house", "All archives") if text in page] == []
 
 
 def test_neighbouring_hits_are_shown_in_conversation_of_space(crew: Crew) -> None:
     query: dict[str, Any] = {"q": QUESTION, "conversation": crew.shared.pk, "turn": 0}
-    assert browser_of(crew.rosa).get("/search/hits-in", query).status_code == 200
-    assert browser_of(make_user()).get("/search/hits-in", query).status_code == 204
+    assert signed_in(crew.rosa).get("/search/hits-in", query).status_code == 200
+    assert signed_in(make_user()).get("/search/hits-in", query).status_code == 204
 
 
 def test_keys_page_offers_spaces_to_members_alone(crew: Crew) -> None:
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     assert "Boat house" in browser.get("/settings/keys").content.decode()
-    assert 'name="spaces"' not in browser_of(make_user()).get("/settings/keys").content.decode()
+    assert 'name="spaces"' not in signed_in(make_user()).get("/settings/keys").content.decode()
     for spaces in ({"spaces": [crew.space]}, {"all_spaces": "on"}, {}, {"spaces": [crew.space + 1]}):
         browser.post("/settings/keys", {"expires": "30", **spaces})
     chosen = ApiKey.objects.filter(person_id=crew.rosa.pk).order_by("pk").values_list("space_ids", flat=True)
@@ -275,18 +270,18 @@ def recalled(client: Client, status: int = 200, **values: Any) -> dict[str, Any]
 
 
 def test_recall_brings_best_of_all_archives_and_names_space(crew: Crew) -> None:
-    answer = recalled(browser_of(crew.rosa), min_relevance=0)
+    answer = recalled(signed_in(crew.rosa), min_relevance=0)
     first = answer["results"][0]
     assert (first["conversation_id"], first["space"]) == (crew.shared.pk, {"id": crew.space, "name": "Boat house"})
     assert {hit["conversation_id"] for hit in answer["results"]} == {crew.shared.pk, crew.home.pk}
     assert "(space Boat house)" in answer["context"]
     assert answer["answered"] is True
-    assert len(recalled(browser_of(crew.rosa), min_relevance=0, top_k=1)["results"]) == 1
-    own = recalled(browser_of(crew.rosa), min_relevance=0, space="mine")
+    assert len(recalled(signed_in(crew.rosa), min_relevance=0, top_k=1)["results"]) == 1
+    own = recalled(signed_in(crew.rosa), min_relevance=0, space="mine")
     assert set(conversations_in(own)) == {crew.home.pk}
     assert "(space" not in own["context"]
     seen = [hit["message_id"] for hit in answer["results"]]
-    again = recalled(browser_of(crew.rosa), min_relevance=0, alive_message_ids=seen)
+    again = recalled(signed_in(crew.rosa), min_relevance=0, alive_message_ids=seen)
     assert not set(seen) & {hit["message_id"] for hit in again["results"]}
 
 
@@ -312,7 +307,7 @@ def test_pages_of_merged_list_hold_each_conversation_once_newest_first(crew: Cre
     owners: tuple[User | Archive, ...] = (crew.rosa, crew.shared.archive)
     for number, owner in enumerate(owners * 2):
         make_conversation(owner, exchange(("Where?", "Here.")), title=f"Trip {number}")
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     page = browser.get("/api/v1/conversations", {"limit": 2}).json()
     other = {"limit": 2, "cursor": page["next_cursor"], "space": "mine"}
     assert browser.get("/api/v1/conversations", {"space": 2**62}).status_code == 404
@@ -378,7 +373,7 @@ def test_recall_tool_reads_conversation_of_space_of_key(crew: Crew) -> None:
 
 
 def test_recall_page_shows_all_archives_or_chosen_one(crew: Crew) -> None:
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     place = f"/conversations/{crew.shared.pk}?turn=0"
     page = browser.get("/recall", {"query": QUESTION, "min_relevance": "0"}).content.decode()
     assert place in page
@@ -386,7 +381,7 @@ def test_recall_page_shows_all_archives_or_chosen_one(crew: Crew) -> None:
     own = browser.get("/recall", {"query": QUESTION, "min_relevance": "0", "space": "mine"}).content.decode()
     assert place not in own
     assert browser.get("/recall", {"query": QUESTION, "space": str(crew.space + 1)}).status_code == 422
-    assert 'name="space"' not in browser_of(make_user("stan")).get("/recall").content.decode()
+    assert 'name="space"' not in signed_in(make_user("stan")).get("/recall").content.decode()
 
 
 @dataclass
@@ -415,7 +410,7 @@ def sections(client: Client, status: int = 200, **query: Any) -> list[dict[str, 
 
 
 def test_document_search_ranks_archives_together_and_names_space(crew: Crew, manuals: Manuals) -> None:
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     first, other = sections(browser)
     assert (first["document_id"], first["space"]) == (manuals.shared.pk, {"id": crew.space, "name": "Boat house"})
     assert (other["document_id"], other["space"]) == (manuals.home.pk, None)
@@ -441,7 +436,7 @@ def test_pages_of_merged_sections_hold_each_document_once(crew: Crew, manuals: M
     cursor: str | None = ""
     while cursor is not None:
         query: dict[str, Any] = {"query": QUESTION, "limit": 13, "cursor": cursor}
-        page = browser_of(crew.rosa).get("/api/v1/documents/search", query).json()
+        page = signed_in(crew.rosa).get("/api/v1/documents/search", query).json()
         found += [hit["document_id"] for hit in page["results"]]
         cursor = page["next_cursor"]
     assert len(found) == len(set(found)) == 14
@@ -470,14 +465,14 @@ def test_documents_of_spaces_are_read_by_keys_that_name_them_alone(crew: Crew, m
         assert (f"/documents/{manuals.shared.pk}?" in recalled["context"]) == sees, options
         programs.append(program)
     remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
-    for program in (*programs, browser_of(crew.rosa)):
+    for program in (*programs, signed_in(crew.rosa)):
         assert {hit["document_id"] for hit in sections(program)} == {manuals.home.pk}
         sections(program, status=404, document_id=manuals.shared.pk)
         assert [each["id"] for each in program.get("/api/v1/documents").json()["results"]] == [manuals.home.pk]
 
 
 def test_list_of_documents_merges_archives_and_names_space(crew: Crew, manuals: Manuals) -> None:
-    browser = browser_of(crew.rosa)
+    browser = signed_in(crew.rosa)
     page = browser.get("/api/v1/documents", {"limit": 1}).json()
     following = browser.get("/api/v1/documents", {"limit": 1, "before_id": page["next_before_id"]}).json()
     (first,), (other,) = page["results"], following["results"]
@@ -495,7 +490,7 @@ def test_documents_page_pages_through_all_archives_in_order(
     for name, owner in (("Anchor", crew.rosa), ("Buoy", crew.shared.archive), ("Cleat", crew.rosa)):
         indexed_document(upload(owner, f"# {name}\n\n## {name}\n\n{name} " * 2, f"{name}.md"))
     monkeypatch.setattr("convmemory.documents.views.DOCUMENTS_SHOWN", 2)
-    browser, address, found = browser_of(crew.rosa), f"/documents?sort={sort}", []
+    browser, address, found = signed_in(crew.rosa), f"/documents?sort={sort}", []
     while address:
         shown = flat(browser.get(address).content.decode())
         found += re.findall(r'<tr [^>]*id="document-(\d+)"', shown)
@@ -512,7 +507,7 @@ def test_documents_page_pages_through_all_archives_in_order(
 
 
 def test_documents_page_shows_all_archives_and_offers_each_to_members(crew: Crew, manuals: Manuals) -> None:
-    browser, address = browser_of(crew.rosa), f'href="/documents/{manuals.shared.pk}"'
+    browser, address = signed_in(crew.rosa), f'href="/documents/{manuals.shared.pk}"'
     shown = flat(browser.get("/documents").content.decode())
     assert address in shown
     assert f'id="document-{manuals.shared.pk}" data-role="reader"' in shown
@@ -521,7 +516,7 @@ def test_documents_page_shows_all_archives_and_offers_each_to_members(crew: Crew
     assert f"/documents/{manuals.home.pk}" not in browser.get("/documents", {"space": crew.space}).content.decode()
     assert "Boat house" in browser.get(f"/documents/{manuals.shared.pk}/card?row=1").content.decode()
     assert browser.get("/documents", {"space": crew.space + 1}).status_code == 404
-    stranger = browser_of(make_user("stan")).get("/documents").content.decode()
+    stranger = signed_in(make_user("stan")).get("/documents").content.decode()
     assert address not in stranger
     assert "All archives" not in stranger
     remove_member(person=crew.mia, space_id=crew.space, member_id=crew.rosa.pk)
@@ -561,7 +556,7 @@ def test_export_by_api_is_of_named_archive_alone(crew: Crew) -> None:
 
 def test_conversation_of_space_is_not_shared_by_link(crew: Crew) -> None:
     path = f"/api/v1/conversations/{crew.shared.pk}/share_links"
-    for client in (browser_of(crew.mia), Client(headers={"Authorization": f"Bearer {writing_key(crew.mia)}"})):
+    for client in (signed_in(crew.mia), Client(headers={"Authorization": f"Bearer {writing_key(crew.mia)}"})):
         refused = client.post(path, {"audience": "people"}, content_type="application/json")
         assert (refused.status_code, "copy it to your own archive" in refused.json()["detail"]) == (403, True)
 
@@ -575,7 +570,7 @@ def test_new_version_is_taken_from_page_of_document_in_other_archive(crew: Crew)
     document = indexed_document(upload(crew.shared.archive, "# Oars\n\nPine."))
     for user, status in ((crew.rosa, 403), (make_user("stan"), 404), (crew.mia, 302)):
         file = SimpleUploadedFile("oars.md", f"# Oars\n\nAsh, says {user.username}.".encode())
-        answer = browser_of(user).post("/documents", {"file": file, "replaces": document.pk})
+        answer = signed_in(user).post("/documents", {"file": file, "replaces": document.pk})
         assert answer.status_code == status, user
     document.refresh_from_db()
     assert (document.archive_id, document.status, document.next_name) == (crew.space, "uploaded", "oars.md")

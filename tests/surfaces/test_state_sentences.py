@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
@@ -29,6 +28,7 @@ from search.models import Item, ItemEmbedding, Source, SourceIndex
 from search.query import SearchQuery
 from search.searching import search
 from tests.factories import exchange, make_conversation
+from tests.support.api import signed_in
 from tests.support.documents import GUIDE, indexed, read, upload
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
@@ -41,8 +41,7 @@ ALL_TURNS, ALL_SECTIONS, BAR = "turns are indexed.", "1 section is indexed.", "I
 
 
 def page(owner: User, path: str) -> str:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     return " ".join(unescape(client.get(path).content.decode()).split())
 
 

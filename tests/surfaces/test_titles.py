@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.test import Client
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
@@ -17,8 +16,9 @@ from search.adapters.conversations import index_conversation
 from search.pages.palette import palette_sections
 from search.reasons import ONLY_NEAREST
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.api import Api
+from tests.support.api import Api, signed_in
 from tests.support.documents import indexed, upload
+from tests.support.stored_rows import stored_for_file
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
@@ -26,15 +26,23 @@ TITLE = "Harbour dues of Zeebrugge"
 PAIRS = [("what does a berth cost?", "Eleven euros a night."), ("and in winter?", "Half of that.")]
 
 
-@pytest.fixture
-def harbour(owner: User, settings: Any) -> Conversation:
-    settings.SEARCH_MIN_RELEVANCE = 0.37
+def store_owner() -> User:
+    owner = make_user()
     made = make_conversation(owner, exchange(*PAIRS), title=TITLE, project="/home/ada/boats")
     other = make_conversation(owner, exchange(("how do I bake rye bread?", "With a sour starter.")), title="Bread")
     make_conversation(make_user(), exchange(*PAIRS), title=TITLE)
     for conversation in (made, other):
         index_conversation(conversation_id=conversation.pk)
-    return made
+    return owner
+
+
+owner = stored_for_file(store_owner)
+
+
+@pytest.fixture
+def harbour(owner: User, settings: Any) -> Conversation:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    return Conversation.objects.get(archive_id=owner.pk, title=TITLE)
 
 
 def titles_of(answer: dict[str, Any]) -> list[tuple[str, int]]:
@@ -85,8 +93,7 @@ def test_documents_are_found_by_title_and_by_file_name(owner: User, harbour: Con
 
 
 def test_page_shows_title_above_hits(owner: User, harbour: Conversation) -> None:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     text = client.get("/search", {"q": TITLE}).content.decode()
     link = f'href="/conversations/{harbour.pk}?q=Harbour+dues+of+Zeebrugge'
     assert link in text

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.accounts.callers import Caller
@@ -23,6 +22,7 @@ from convmemory.core.acting import acting_for
 from convmemory.core.queue.fair_queue import asked_for
 from convmemory.core.templatetags.texts import short_count
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 from tests.support.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -201,8 +201,7 @@ def test_conversations_are_chosen_by_model_and_tool(owner: User) -> None:
 def test_statistics_page_takes_few_queries_and_reports_pending_counts(
     owner: User, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     assert "Nothing to count yet" in client.get("/statistics").content.decode()
     make_conversation(owner, said(1, model="<b>large</b>"), agent="codex & co")
     page = client.get("/statistics").content.decode()

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.db import connection
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from django_q import core_signing
@@ -37,6 +36,7 @@ from convmemory.ops.doctor.examining import examine
 from convmemory.ops.observability.index_samples import failure_reasons
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 from tests.factories import make_user
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -138,8 +138,7 @@ def test_forged_task_runs_no_other_function(harm: Path, func: str, has_owner: bo
 
 def test_administration_shows_forged_rows_without_reading_them(harm: Path, root: User) -> None:
     failure, success = forge_task(harm, success=False), forge_task(harm, success=True)
-    client = Client()
-    client.force_login(root)
+    client = signed_in(root)
     for name, pk in (("failure", failure), ("success", success)):
         assert client.get(reverse(f"admin:django_q_{name}_changelist")).status_code == 200
         assert client.get(reverse(f"admin:django_q_{name}_change", args=[pk])).status_code == 200
@@ -154,8 +153,7 @@ def test_retrying_forged_failure_runs_nothing(harm: Path, root: User, func: str)
     root.user_permissions.add(Permission.objects.get(codename="change_failure"))
     pk = forge_task(harm, success=False, func=func)
     Task.objects.filter(pk=pk).update(args=[str(harm)], kwargs={}, hook="os.mkdir")
-    client = Client()
-    client.force_login(root)
+    client = signed_in(root)
     data = {"action": "retry", "_selected_action": pk, "post": "yes"}
     client.post(reverse("admin:django_q_failure_changelist"), data)
     assert not OwnerTask.objects.exists()

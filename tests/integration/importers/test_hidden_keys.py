@@ -12,7 +12,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
-from django.test import Client
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.importing.runner import ImportReport, import_paths
@@ -28,6 +27,7 @@ from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
 from search.models import Passage, Source
 from tests.factories import assistant_says, make_user, source_id, user_says
+from tests.support.api import signed_in
 from tests.support.planted_keys import PLANTED, leaks, secret
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
@@ -81,8 +81,7 @@ def test_no_surface_shows_key(tmp_path: Path) -> None:
     imported(owner, tmp_path)
     conversation = Conversation.objects.get()
     index_source(archive_id=owner.pk, source_id=source_id(conversation))
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     pages = [
         client.get(f"/conversations/{conversation.pk}").content.decode(),
         client.get(f"/conversations/{conversation.pk}/keys").content.decode(),
@@ -128,8 +127,7 @@ def test_hidden_key_is_revealed_to_its_owner_only(tmp_path: Path) -> None:
     assert keys_of(caller=Caller.of(stranger), conversation_id=conversation.pk) == []
     with pytest.raises(NotFound):
         reveal_key(caller=Caller.of(stranger), key_id=rows[0].pk)
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     page = client.post(f"/conversations/{conversation.pk}/keys", {"key": rows[0].pk})
     assert reveal_key(caller=Caller.of(owner), key_id=rows[0].pk)[:20] in page.content.decode()
     assert "no-store" in page["Cache-Control"]

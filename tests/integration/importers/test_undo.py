@@ -7,7 +7,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
-from django.test import Client
 from django.utils import timezone
 
 from convmemory.accounts.callers import Caller
@@ -25,6 +24,7 @@ from convmemory.conversations.messages.parts import TextPart
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput, NotFound
 from tests.factories import make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.importing import run_at_once
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
@@ -135,8 +135,7 @@ def test_import_page_links_to_conversations_and_offers_undo(owner: User, monkeyp
     asked: list[int] = []
     monkeypatch.setattr("convmemory.conversations.importing.views.enqueue_undo", lambda row: asked.append(row.pk))
     row = imported(owner, FIRST % ANSWER)
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     page = client.get(f"/import/{row.pk}").content.decode()
     assert f'href="/conversations/{Conversation.objects.get().pk}"' in page
     assert "Undo this import" in page

@@ -43,6 +43,7 @@ from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
 from tests.factories import exchange, user_says
 from tests.integration.ops.conftest import People
+from tests.support.api import signed_in
 from tests.support.groups import copies_alone
 from tests.support.own_logins import own_logins
 from tests.support.persons import tables_with
@@ -100,9 +101,7 @@ class TestStaff:
         with maintenance():
             user = User.objects.filter(username="root").first() or User.objects.create_superuser("root", password="x")
             user.user_permissions.add(Permission.objects.get(codename="read_content"))
-            client = Client()
-            client.force_login(user)
-        return client
+            return signed_in(user)
 
     def test_every_list_of_administration_shows_every_group_and_every_row_has_its_page(self, root: Client) -> None:
         for model, options in admin.site._registry.items():

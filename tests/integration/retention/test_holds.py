@@ -32,6 +32,7 @@ from convmemory.ops.models import Erasure
 from convmemory.ops.privacy.erasing import erase_again, unfinished
 from convmemory.retention import trash
 from tests.factories import add_member, exchange, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 from tests.support.documents import GUIDE, replace, upload
 
 pytestmark = pytest.mark.django_db
@@ -127,8 +128,7 @@ def test_held_person_is_not_erased(owner: User) -> None:
     of_conversation = hold(owner, talk(owner))
     with pytest.raises(CommandError, match="is on legal hold"):
         call_command("erase_user", owner.username, "--yes", stdout=StringIO())
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     for refused in (
         browser.get("/settings/account/delete"),
         browser.post("/settings/account/delete", {"confirmation": "correct horse"}),
@@ -152,8 +152,7 @@ def test_restored_hold_does_not_keep_erased_person(owner: User) -> None:
 def test_staff_set_and_lift_holds_with_reasons(owner: User) -> None:
     found, foreign = talk(owner), talk(make_user())
     staff = User.objects.create_user("steve", password="x", is_staff=True)
-    admin = Client()
-    admin.force_login(staff)
+    admin = signed_in(staff)
     assert admin.get(HOLDS).status_code == 403
     names = ["view_legalhold", "add_legalhold", "change_legalhold", "delete_conversation"]
     staff.user_permissions.add(*Permission.objects.filter(codename__in=names))
@@ -226,8 +225,7 @@ def test_staff_come_to_hold_of_conversation_and_of_space_by_links(owner: User) -
     space = create_space(person=owner, name="House")
     found, of_person = make_conversation(space, exchange(("q?", "a."))), hold(owner)
     root = User.objects.create_superuser("root", password="x")
-    admin = Client()
-    admin.force_login(root)
+    admin = signed_in(root)
     for page, link in (
         (f"/admin/conversations/conversation/{found.pk}/change/", f"archive={space.pk}&amp;conversation_id={found.pk}"),
         (f"{HOLDS}{of_person.pk}/change/", f"archive={space.pk}"),

@@ -21,6 +21,7 @@ from convmemory.core.acting import acting_for
 from convmemory.retention import rules, tasks
 from convmemory.retention.models import RetentionLimit, RetentionRule
 from tests.factories import add_member, caller_for, exchange, make_conversation, make_user
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -99,8 +100,7 @@ def test_page_counts_before_it_stores_and_shows_own_rules_alone(owner: User) -> 
     talk(owner, 91)
     foreign = RetentionRule.objects.create(archive_id=make_user().pk, source="walrus", days=7)
     RetentionLimit.objects.create(source="chatgpt", days=999)
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     page = browser.get("/trash/rules").content.decode()
     shown = ["no new message for 999 days" in page, '<option value="codex">' in page, "walrus" in page]
     assert shown == [True, True, False]

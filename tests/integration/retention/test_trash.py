@@ -31,6 +31,7 @@ from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source
 from search.query import SearchQuery
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import signed_in
 from tests.support.documents import GUIDE, indexed, upload
 
 pytestmark = pytest.mark.django_db
@@ -217,8 +218,7 @@ def test_trash_is_the_callers_alone_by_api(owner: User, conversation: Conversati
 
 
 def test_page_puts_back_and_asks_before_deleting_for_good(owner: User, conversation: Conversation) -> None:
-    browser = Client()
-    browser.force_login(owner)
+    browser = signed_in(owner)
     gone = browser.post(f"/conversations/{conversation.pk}/delete", follow=True).content.decode()
     assert "1 conversation in the trash" in gone
     assert 'value="restore"' in gone

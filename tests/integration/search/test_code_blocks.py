@@ -17,7 +17,7 @@ from search.models import BinaryCodeBlock, ItemEmbedding, Passage, Source
 from search.pipeline import rank_items
 from search.query import SCOPES, SearchQuery
 from search.ranking.late_interaction import find_passages
-from search.results.passages import near_places
+from search.results.rows import near_places
 from search.retrieval.candidates import NO_ITEMS, FeatureTable, item_keys, split_keys
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import embed_query

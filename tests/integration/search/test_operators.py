@@ -13,6 +13,7 @@ from search.query_text import parse_query
 from search.reasons import Reason
 from search.searching import SearchResults, search
 from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.support.stored_rows import stored_for_file
 
 pytestmark = pytest.mark.django_db
 
@@ -23,12 +24,14 @@ TURNS = (
 )
 
 
-@pytest.fixture
-def owner() -> User:
+def store_owner() -> User:
     user = make_user()
     made = make_conversation(user, exchange(*TURNS))
     index_conversation(conversation_id=made.pk)
     return user
+
+
+owner = stored_for_file(store_owner)
 
 
 def find(owner: User, text: str, *, has_operators: bool = True, mode: str = "hybrid") -> SearchResults:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest, responses
@@ -23,6 +22,7 @@ from search.query import SearchQuery
 from search.results.hits import Hit
 from search.searching import search
 from tests.factories import assistant_says, make_conversation, make_user, user_says
+from tests.support.api import signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -69,8 +69,7 @@ def test_conversation_without_any_turn_is_found_and_opens(owner: User, drafts: l
     conversation = indexed(owner, *drafts)
     (hit,) = hits(owner, "quadrant of Tycho in alpine huts")
     assert (hit.object_id, hit.number) == (conversation.pk, 0)
-    client = Client()
-    client.force_login(owner)
+    client = signed_in(owner)
     page = client.get(hit.url).content.decode()
     assert hit.passage[:12] in page
     assert "no turn" not in page.lower()

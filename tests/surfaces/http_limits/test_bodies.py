@@ -2,20 +2,18 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import OperationalError
-from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.scim.tokens import create_token
 from convmemory.http_limits import bodies, senders
 from tests.factories import make_user
-from tests.support import asgi_server
+from tests.support.api import signed_in
 from tests.support.raw_http import RawAnswer, chunked, connect, head, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,12 +26,6 @@ PROGRAM_PATHS = (
     "/v1/chat/completions",
 )
 PAGE_PATHS = ("/login", "/import", "/admin/login/", "/no/such/page", "/chat/send", "/logout")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +45,7 @@ def key_header(user: User) -> str:
 
 @pytest.fixture
 def cookie_header(user: User) -> str:
-    browser = Client()
-    browser.force_login(user)
+    browser = signed_in(user)
     return f"Cookie: convmemory_session={browser.cookies['convmemory_session'].value}"
 
 

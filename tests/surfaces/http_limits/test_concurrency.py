@@ -12,18 +12,11 @@ from pytest_django import Settings
 from convmemory.accounts.keys import create_key
 from convmemory.http_limits.concurrency import RETRY_AFTER_S
 from tests.factories import make_user
-from tests.support import asgi_server
 from tests.support.raw_http import connect, head, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ATTACKING_CONNECTIONS = 1_010
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture

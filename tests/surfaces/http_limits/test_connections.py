@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,19 +11,12 @@ from pytest_django import Settings
 
 from convmemory.core.web.asgi_types import Receive, Scope, Send
 from convmemory.http_limits import connections
-from tests.support import asgi_server
 from tests.support.asgi_thread import running_application
 from tests.support.raw_http import connect, head, talk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HEALTH = head("/health", "Connection: close", method="GET")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with asgi_server.serve() as address:
-        yield address
 
 
 @pytest.fixture

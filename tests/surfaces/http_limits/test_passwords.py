@@ -25,6 +25,7 @@ from convmemory.sign_in.hashing import HashingBusy, HashingPool
 from convmemory.sign_in.models import PasswordFailures
 from tests.factories import make_user
 from tests.support import asgi_server
+from tests.support.api import signed_in
 from tests.support.sign_in_pauses import PROLONGED_S, prolong_pauses
 from tests.support.web_process import web_process
 
@@ -123,8 +124,7 @@ def test_unknown_name_costs_hash_too(settings: Settings, monkeypatch: pytest.Mon
 
 
 def test_administrations_form_for_new_password_is_one_with_pauses(ada: User) -> None:
-    client = Client()
-    client.force_login(ada)
+    client = signed_in(ada)
     for answer in (
         client.get("/admin/password_change/"),
         client.post("/admin/password_change/", {"old_password": "x"}),

@@ -1,0 +1,62 @@
+"""Reads the later turns with which hits are compared, and says which of them decide otherwise (`overturned.py`)."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from convmemory.core.sql import Query, load_sql, rows_of_columns
+from search.results.overturned import Overturning, Said, overturning, reversing_sentences
+from search.retrieval.candidates import ItemKeys, distinct, split_keys
+
+# Of the hits, of the turns that follow each in its conversation, and of the best hits of its project that are compared.
+COMPARED_HITS, FOLLOWING, BEST = 10, 8, 30
+
+Turn = tuple[int, int]
+"""The source and the number of an item."""
+
+
+class _ReadTurn(NamedTuple):
+    conversation_id: int
+    project: str
+    created_at: datetime
+    said: Said
+
+
+def later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> Query:
+    """Return the query for some items and the later turns with which they are compared: those after them in their
+    conversations, and those of their projects among the `best` items of a search.
+    """
+    parameters: dict[str, Any] = {"owner": archive_id}
+    following = items[:COMPARED_HITS, None] + np.arange(FOLLOWING + 1)  # numbers are the low bits of keys
+    keys = distinct(np.concatenate([following.ravel(), best[:BEST]]))
+    parameters["turn_sources"], parameters["turn_items"] = split_keys(keys)
+    return load_sql("search.results", "later_turns"), parameters
+
+
+def overturned_by(rows: Iterable[tuple[Any, ...]], items: ItemKeys, best: ItemKeys) -> dict[Turn, Overturning]:
+    """Return the last turn that decides otherwise for each of the items that has one; `rows` are those of the query."""
+    turns: dict[Turn, _ReadTurn] = {
+        (source, number): _ReadTurn(conversation, project, at, Said(question, conclusion))
+        for source, number, conversation, project, at, question, conclusion in rows_of_columns(rows)
+    }
+    hits = [turn for turn in zip(*split_keys(items[:COMPARED_HITS]), strict=True) if turn in turns]
+    of_best = set(zip(*split_keys(best[:BEST]), strict=True))
+    overturned: dict[Turn, Overturning] = {}
+    for later, read in sorted(turns.items(), key=lambda turn: (turn[1].created_at, turn[0][1])):
+        if not reversing_sentences(read.said):
+            continue
+        for hit in hits:
+            earlier, distance = turns[hit], later[1] - hit[1]
+            if later[0] == hit[0]:
+                is_compared = 0 < distance <= FOLLOWING
+            else:
+                is_of_project = later in of_best and read.project == earlier.project != ""
+                is_compared = is_of_project and read.created_at > earlier.created_at
+            if not is_compared:
+                continue
+            is_next = later[0] == hit[0] and distance == 1
+            if quote := overturning(earlier.said, read.said, is_next=is_next):
+                overturned[hit] = Overturning(read.conversation_id, later[1], quote)
+    return overturned
