@@ -15,6 +15,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.spaces import create_space
 from convmemory.conversations.importing.models import Import
 from convmemory.conversations.messages import ingest
+from convmemory.conversations.models import Conversation
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.queue.fair_queue import asked_for
 from search.adapters.conversations import index_conversation
@@ -94,7 +95,8 @@ def test_members_choose_spaces_as_bands(owner: User, client: Client) -> None:
     space = create_space(person=owner, name='Water & "works"')
     other = create_space(person=owner, name="Laundry")
     for archive in (space, other):
-        make_conversation(archive, [user_says("q", created_at=at)], title=f"In {archive.name}")
+        row = make_conversation(archive, [user_says("q", created_at=at)], title=f"In {archive.name}")
+        Conversation.objects.filter(pk=row.pk).update(created_at=at)
     count_changed(archive_id=space.pk)
     page = flat(client.get("/", {"by": "space"}).content.decode())
     assert 'aria-current="true">Spaces' in page
