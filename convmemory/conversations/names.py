@@ -50,12 +50,14 @@ def _with_tokens(archive_id: int, tokens: Sequence[tuple[str, str]]) -> frozense
     for name, value in tokens:
         messages = Message.objects.filter(archive_id=archive_id, conversation=OuterRef("pk"))
         edits = FileEdit.objects.filter(archive_id=archive_id, conversation=OuterRef("pk"))
+        kinds = HAS[value] if name == "has" else 0
+        contents = [contents for contents in range(sum(Message.Contents) + 1) if contents & kinds]
         conditions = {
             "title": Q(title__icontains=value),
             "is": Q(**{f"{value}_at__isnull": False}),
             "tag": Q(tags__name__iexact=value),
             "model": Exists(messages.filter(model__in=_models(archive_id, value) if name == "model" else ())),
-            "has": Exists(messages.filter(contents__in=_sums_with(HAS[value]) if name == "has" else ())),
+            "has": Exists(messages.filter(contents__in=contents)),
             "file": Exists(edits_at(edits, value)),
         }
         rows = rows.filter(conditions[name])
@@ -67,11 +69,6 @@ def _models(archive_id: int, value: str) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "models_of_archive"), {"owner": archive_id})
         return [model for (model,) in cursor.fetchall() if value.casefold() in model.casefold()]
-
-
-def _sums_with(kind: Message.Contents) -> list[int]:
-    """Return the values of `Message.contents` with this kind."""
-    return [contents for contents in range(sum(Message.Contents) + 1) if contents & kind]
 
 
 def edits_at(edits: QuerySet[FileEdit], path: str) -> QuerySet[FileEdit]:

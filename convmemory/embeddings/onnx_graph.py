@@ -78,7 +78,8 @@ def cached_graph(
             f"{expected_sha256}): run `{TO_INSTALL_MODEL}` to install it again."
         )
     target = cache_folder / digest
-    names = _file_names(INT8 if is_int8 else EXACT)
+    kind = INT8 if is_int8 else EXACT
+    names = _FileNames(f"{kind}.onnx", f"{kind}.weights", f"{kind}.sizes.json")
     try:
         sizes = json.loads((target / names.sizes).read_bytes())
         is_whole = all((target / name).stat().st_size == sizes[name] for name in (names.weights, names.graph))
@@ -273,10 +274,6 @@ class _FileNames(NamedTuple):
     graph: str
     weights: str
     sizes: str
-
-
-def _file_names(kind: str) -> _FileNames:
-    return _FileNames(f"{kind}.onnx", f"{kind}.weights", f"{kind}.sizes.json")
 
 
 def _write_into(target: Path, model: "ModelProto", names: _FileNames) -> None:

@@ -188,11 +188,15 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
 def _found_turns(
     caller: Caller | None, arguments: ConversationSearchInput, *, likeliest: int | None = None
 ) -> ConversationSearchOutput:
+    """Return the turns found, or so many of the likeliest, without those that are much less likely to answer."""
     query = SearchQuery(
         text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters, tells=True
     )
     results = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
-    hits = results.hits if likeliest is None else _likeliest(results.hits)[:likeliest]
+    hits = results.hits
+    if likeliest is not None:
+        least = min(map(_tells_less, hits), default=0) + LEAST_LIKELY
+        hits = sorted((hit for hit in hits if _tells_less(hit) <= least), key=_tells_less)[:likeliest]
     return ConversationSearchOutput(
         titles=named_like_query(results.titles),
         results=[found_turn(hit, index) for index, hit in enumerate(hits)],
@@ -220,12 +224,6 @@ class ShortSearchInput(SearchInput):
     scope: Scope = SAID_AND_THOUGHT
     limit: Annotated[int, Field(ge=1, le=20, description="hits")] = 4
     space: Space = ""
-
-
-def _likeliest(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits in the order in which they are likely to answer, without those that are much less likely."""
-    least = min(map(_tells_less, hits), default=0) + LEAST_LIKELY
-    return sorted((hit for hit in hits if _tells_less(hit) <= least), key=_tells_less)
 
 
 def _tells_less(hit: Hit) -> float:
