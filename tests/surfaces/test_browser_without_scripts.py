@@ -112,7 +112,7 @@ def test_person_searches_reads_and_files_without_scripts(
         if width == WIDTHS[-1]:
             switch_what_is_shown(page, bread, turn=1)
             star_and_find(page, bread)
-        else:
+        elif width == WIDTHS[0]:
             filter_and_use_palette(page)
             delete_undo_and_pin(page)
             choose_month(page)
