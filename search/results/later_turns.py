@@ -21,7 +21,7 @@ class _ReadTurn(NamedTuple):
     conversation_id: int
     project: str
     created_at: datetime
-    said: Said
+    statement: Said
 
 
 def later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> Query:
@@ -45,7 +45,7 @@ def overturned_by(rows: Iterable[tuple[Any, ...]], items: ItemKeys, best: ItemKe
     of_best = set(zip(*split_keys(best[:BEST]), strict=True))
     overturned: dict[Turn, Overturning] = {}
     for later, read in sorted(turns.items(), key=lambda turn: (turn[1].created_at, turn[0][1])):
-        if not reversing_sentences(read.said):
+        if not reversing_sentences(read.statement):
             continue
         for hit in hits:
             earlier, distance = turns[hit], later[1] - hit[1]
@@ -57,6 +57,6 @@ def overturned_by(rows: Iterable[tuple[Any, ...]], items: ItemKeys, best: ItemKe
             if not is_compared:
                 continue
             is_next = later[0] == hit[0] and distance == 1
-            if quote := overturning(earlier.said, read.said, is_next=is_next):
+            if quote := overturning(earlier.statement, read.statement, is_next=is_next):
                 overturned[hit] = Overturning(read.conversation_id, later[1], quote)
     return overturned

@@ -32,9 +32,9 @@ CONVERSATION = "conversation"
 
 @dataclass(frozen=True, slots=True)
 class PageContents:
-    """What a page shows of its hits: rows by the keys of items, rows of later turns and of titles, messages by id.
+    """Rows by the keys of items, rows of later turns and of titles, and messages by id, for the hits of a page.
 
-    `near` are the places of each item's nearest passages, which stand in these messages.
+    `near` are the positions of each item's nearest passages, which are parts of these messages.
     """
 
     rows: Mapping[int, "HitRow"]
@@ -102,7 +102,7 @@ def read_contents(
     if state.compared and state.query.space:
         near = near_places(state.compared, list(zip(*split_keys(of_page), strict=True)), state.query.said_kinds)
     kinds = state.compared.blocks.source_kinds if state.compared else {}
-    messages = {place[0] for turn, places in near.items() if kinds[turn[0]] == CONVERSATION for place in places}
+    messages = {passage[0] for turn, passages in near.items() if kinds[turn[0]] == CONVERSATION for passage in passages}
     queries = {
         "rows": rows_query(archive_id, keys, asked=asked, beginnings=beginnings) if len(keys) else None,
         "later": later_turns_query(archive_id, of_page, state.table.keys[state.order]) if len(of_page) else None,
@@ -117,11 +117,11 @@ def read_contents(
 
 
 def near_places(
-    compared: "ComparedVectors", turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
+    vectors: "ComparedVectors", turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
 ) -> dict[Turn, list[PassagePlace]]:
-    """Return where the nearest passages of some items stand, by item, nearest first."""
+    """Return the positions of the nearest passages of some items, by item, nearest first."""
     keys = item_keys(*zip(*turns, strict=True)) if turns else NO_ITEMS
-    near = compared.nearest_of_items(keys, kinds, limit)
+    near = vectors.nearest_of_items(keys, kinds, limit)
     turns_of = zip(*split_keys(keys[near.of_item]), strict=True)
     columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]
     places: dict[Turn, list[PassagePlace]] = {}

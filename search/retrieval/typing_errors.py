@@ -142,10 +142,10 @@ def _likeliest(word: str, costs: Mapping[str, int], counts: "Counts") -> str:
 
 
 def _edits(word: str, most: int = 2) -> dict[str, int]:
-    """Return the words one edit away, of those with the same first letter, each with what the edit costs, `most` that.
+    """Return the words with the same first letter one edit away, each with the cost of the edit, at most `most`.
 
-    Other letters cost nothing if they sound alike: "fense" is rather an error for "fence" than for "fenste", which has
-    the stem of German "Fenster".
+    Other letters cost nothing if they sound the same: "fense" is rather an error for "fence" than for "fenste", which
+    has the stem of German "Fenster".
     """
     letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "")
     edits: dict[str, int] = {}

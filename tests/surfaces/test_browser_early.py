@@ -1,4 +1,4 @@
-"""What comes early or late in a real browser: input before the scripts, and answers after something newer."""
+"""Check input before the scripts and answers after something newer in a real browser."""
 
 from collections.abc import Callable
 
