@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from benchmarks.peers.adapter import Adapter, Turn, serve
 from benchmarks.runs import start_django
-from convmemory.accounts.callers import Caller
 
 
 class Convmemory(Adapter):
@@ -35,6 +34,7 @@ class Convmemory(Adapter):
 
     def index(self, archive: str, turns: Sequence[Turn]) -> None:
         from benchmarks.running import load_haystack, scratch_user
+        from convmemory.accounts.callers import Caller
         from convmemory.conversations.models import Conversation
 
         haystack = self.haystacks[archive]
@@ -50,6 +50,7 @@ class Convmemory(Adapter):
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         from benchmarks.datasets.haystacks import Question
         from benchmarks.running import query_of
+        from convmemory.accounts.callers import Caller
         from convmemory.core.acting import acting_for
         from search.searching import search
 

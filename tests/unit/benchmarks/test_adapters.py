@@ -1,5 +1,6 @@
 """Test what all adapters share: the pipe that carries requests, and the product's embedding model."""
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,11 @@ def test_adapter_that_exits_is_reported_with_its_last_output(tmp_path: Path) -> 
         pytest.raises(AdapterFailed, match="no such library"),
     ):
         adapter.ask("start")
+
+
+def test_own_adapter_is_imported_before_django_is_set_up() -> None:
+    command = [sys.executable, "-m", f"benchmarks.peers.{SYSTEMS[0].adapter}", "--help"]
+    assert "--folder" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.slow
