@@ -21,7 +21,8 @@ from convmemory.conversations.models import Conversation, Message
 from memory.context import build_memory_context
 from memory.message_features import message_keys
 from memory.recall import MAX_TOP_K, RecallQuery, choose_messages, rank_messages
-from search.adapters.conversations import KIND, index_conversation, split_message
+from search.adapters.conversations import KIND, split_message
+from search.indexing.together import index_together
 from search.models import Source
 from search.pipeline import PIPELINE, Pipeline, rank_items
 from search.query import SEARCHED_CHARS, SearchQuery
@@ -119,10 +120,17 @@ def load_haystack(caller: Caller, haystack: Haystack, progress: OnProgress = qui
         current.append(ingest.sync_conversation(caller=caller, draft=draft).conversation_id)
         progress("stored", number, 0)
     Conversation.objects.filter(archive_id=caller.archive_id).exclude(pk__in=current).delete()
-    for number, conversation_id in enumerate(current, 1):
-        while not index_conversation(conversation_id=conversation_id).finished:
-            time.sleep(RETRY_S)
-        progress("indexed", number, len(current))
+    of_haystack = Source.objects.filter(archive_id=caller.archive_id, kind=KIND, object_id__in=current)
+    waiting = list(of_haystack.order_by("pk").values_list("pk", flat=True))
+    while waiting:
+        results = index_together(archive_id=caller.archive_id, source_ids=waiting, deadline=float("inf"))
+        for result in results.values():
+            if isinstance(result, Exception):
+                raise result
+            if result.busy:
+                time.sleep(RETRY_S)
+        waiting = [number for number in waiting if not results[number].finished]
+        progress("indexed", len(current) - len(waiting), len(current))
 
 
 def observe_haystack(
