@@ -157,11 +157,27 @@ def sizes(result: Result) -> str:
             megabytes(one["bytes"]),
             f"{one['bytes'] / one['passages']:,.0f}",
             f"{one['made_s']:.0f} s",
+            *(_hnsw(one, name) for name in ("turns", "passages")),
         ]
         for one in result["sizes"]
     ]
-    heads = ["passages of one person", "search p50", "p95", "on disk", "bytes a passage", "made in"]
+    heads = [
+        "passages of one person",
+        "search p50",
+        "p95",
+        "on disk",
+        "bytes a passage",
+        "made in",
+        "HNSW of turns, p50, p95",
+        "of passages",
+    ]
     return f"{run_line(result)}\n\n{table(heads, rows)}"
+
+
+def _hnsw(row: Result, name: str) -> str:
+    """Return the times of plain vectors in an HNSW index."""
+    times = row.get(f"hnsw_{name}_ms")
+    return f"{times['p50']:.1f}, {times['p95']:.1f} ms" if times else "not measured"
 
 
 def versions(results: Iterable[Result]) -> str:

@@ -5,7 +5,7 @@ the results of each question.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -115,22 +115,35 @@ def scratch_user(dataset: str, haystack: Haystack) -> User:
 
 def load_haystack(caller: Caller, haystack: Haystack, progress: OnProgress = quiet) -> None:
     """Store and index new and changed content; existing content is not embedded again."""
+    index_haystack(caller, store_haystack(caller, haystack, progress), progress)
+
+
+def store_haystack(caller: Caller, haystack: Haystack, progress: OnProgress = quiet) -> list[int]:
+    """Store the haystack's conversations and delete the caller's others; return their ids."""
     current = []
     for number, draft in enumerate(haystack.drafts(), 1):
         current.append(ingest.sync_conversation(caller=caller, draft=draft).conversation_id)
         progress("stored", number, 0)
     Conversation.objects.filter(archive_id=caller.archive_id).exclude(pk__in=current).delete()
-    of_haystack = Source.objects.filter(archive_id=caller.archive_id, kind=KIND, object_id__in=current)
+    return current
+
+
+def index_haystack(caller: Caller, conversation_ids: Sequence[int], progress: OnProgress = quiet) -> None:
+    """Index conversations together, as a worker does."""
+    of_haystack = Source.objects.filter(archive_id=caller.archive_id, kind=KIND, object_id__in=conversation_ids)
     waiting = list(of_haystack.order_by("pk").values_list("pk", flat=True))
     while waiting:
+        unfinished = []
         results = index_together(archive_id=caller.archive_id, source_ids=waiting, deadline=float("inf"))
-        for result in results.values():
+        for source_id, result in results.items():
             if isinstance(result, Exception):
                 raise result
-            if result.busy:
-                time.sleep(RETRY_S)
-        waiting = [number for number in waiting if not results[number].finished]
-        progress("indexed", len(current) - len(waiting), len(current))
+            if not result.finished:
+                unfinished.append(source_id)
+        waiting = unfinished
+        if waiting:
+            time.sleep(RETRY_S)
+        progress("indexed", len(conversation_ids) - len(waiting), len(conversation_ids))
 
 
 def observe_haystack(

@@ -29,7 +29,7 @@ from search.sources import adapter_of
 # The features of a hit that are shown to the reader, under these names.
 FEATURE_NAMES = {
     "words": Feature.BM25,
-    "words nearby": Feature.NEIGHBOUR_BM25,
+    "words nearby": Feature.NEIGHBOUR_COVERAGE,
     "passage": Feature.PASSAGE_COSINE,
     "turn": Feature.ITEM_COSINE,
     "late interaction": Feature.MAX_SIM,

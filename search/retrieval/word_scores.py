@@ -19,7 +19,6 @@ from search.retrieval.candidates import (
     Ints,
     ItemKeys,
     Scores,
-    best_of_source,
     distinct,
     source_starts,
 )
@@ -27,10 +26,6 @@ from search.retrieval.corpus import Corpus, QueryWord, inverse_document_frequenc
 
 # BM25 with other k1 and b gave no gain (ADR 7).
 K1, B = 1.5, 0.75
-# Half of the neighbours' score: LoCoMo R@10 .783 instead of .728 for the turn alone (ADR 5).
-NEIGHBOUR_SHARE = 0.5
-# ts_rank of a word that occurs n times is this sum over 1/i**2, scaled: each further occurrence adds less.
-RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +98,9 @@ def word_features(matched: WordCounts, weights: Scores, corpus: Corpus) -> tuple
     places, weight = own_places[matched.places], weights[matched.terms]
     norms = K1 * (1 - B + B * matched.lengths / max(corpus.mean_item_length, 1.0))
     bm25 = _summed(places, weight * _saturated(matched.counts, norms[matched.places]), len(keys))
-    rank = RANKS[np.clip(matched.counts, 1, 256).astype(np.int16) - 1] * np.minimum(matched.counts, 1)
-    ranks = _summed(places, weight * rank, len(keys))
     matched_terms = np.zeros((len(weights), len(keys)), np.bool_)
     matched_terms.reshape(-1)[matched.terms * len(keys) + places] = True
     is_adjacent = np.diff(keys) == 1
-    neighbour_ranks = np.zeros_like(ranks)
-    neighbour_ranks[1:] = ranks[:-1] * is_adjacent
-    neighbour_ranks[:-1] += ranks[1:] * is_adjacent
     # The terms that each item, or its neighbours, contain.
     terms_nearby = matched_terms.copy()
     terms_nearby[:, 1:] |= matched_terms[:, :-1] & is_adjacent
@@ -118,9 +108,7 @@ def word_features(matched: WordCounts, weights: Scores, corpus: Corpus) -> tuple
     total = max(float(weights.sum()), 1e-6)
     return keys, {
         Feature.BM25: bm25,
-        Feature.NEIGHBOUR_BM25: ranks + NEIGHBOUR_SHARE * neighbour_ranks,
-        **_source_features(keys, places, matched, corpus),
-        Feature.SOURCE_BEST_BM25: best_of_source(keys, bm25),
+        Feature.SOURCE_BM25: _of_sources(keys, places, matched, corpus),
         Feature.COVERAGE: _summed(places, weight, len(keys)) / total,
         Feature.NEIGHBOUR_COVERAGE: weights @ terms_nearby / total,
     }
@@ -151,10 +139,8 @@ def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> tuple[ItemKeys, Ints]:
     return np.sort(wide, kind="stable"), np.arange(len(keys)) + added_before
 
 
-def _source_features(keys: ItemKeys, places: Ints, matched: WordCounts, corpus: Corpus) -> dict[str, Scores]:
-    """Return BM25 of each item's whole source, and the same with idf squared: a long source contains all common
-    words.
-    """
+def _of_sources(keys: ItemKeys, places: Ints, matched: WordCounts, corpus: Corpus) -> Scores:
+    """Return BM25 of each item's whole source."""
     starts = source_starts(keys)
     sizes = np.diff(starts, append=len(keys))
     source = np.repeat(np.arange(len(starts)), sizes)
@@ -165,10 +151,8 @@ def _source_features(keys: ItemKeys, places: Ints, matched: WordCounts, corpus: 
     norms = K1 * (1 - B + B * lengths / max(mean_length, 1.0))
     idf = inverse_document_frequency((sums > 0).sum(axis=1), max(len(corpus.sources), len(starts)))
     saturated = _saturated(sums.astype(np.float32), norms.astype(np.float32))
-    return {
-        Feature.SOURCE_BM25: np.repeat(idf @ saturated, sizes),
-        Feature.SOURCE_BM25_RARE: np.repeat(idf**2 @ saturated, sizes),
-    }
+    of_items: Scores = np.repeat(idf @ saturated, sizes)
+    return of_items
 
 
 @dataclass(frozen=True, slots=True)

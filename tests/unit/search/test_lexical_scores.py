@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from search.retrieval.candidates import LEXICAL, Feature, item_keys, source_starts
+from search.retrieval.candidates import LEXICAL, Feature, item_keys
 from search.retrieval.corpus import Corpus, inverse_document_frequency
-from search.retrieval.word_scores import K1, RANKS, B, WordCounts, joined_counts, word_features
+from search.retrieval.word_scores import K1, B, WordCounts, joined_counts, word_features
 
 TERMS, SOURCES, ITEMS = 3, 3, 4
 
@@ -35,26 +35,20 @@ def dense_features(
     counts: np.ndarray, lengths: np.ndarray, weights: np.ndarray, corpus: Corpus
 ) -> dict[str, np.ndarray]:
     """Each feature by its formula, over all terms and all items of `corpus`."""
-    keys = keys_of(len(corpus.sources), int(corpus.item_counts[0]))
     table = counts.reshape(len(counts), len(corpus.sources), -1)
-    ranks = np.where(counts > 0, RANKS[np.maximum(counts, 1) - 1], 0).reshape(table.shape)
-    before, after = np.zeros_like(ranks), np.zeros_like(ranks)
-    before[..., 1:], after[..., :-1] = ranks[..., :-1], ranks[..., 1:]
+    nearby = table.copy()
+    nearby[..., 1:] += table[..., :-1]
+    nearby[..., :-1] += table[..., 1:]
     norm = K1 * (1 - B + B * lengths / corpus.mean_item_length)
     bm25 = weights @ (counts * (K1 + 1) / (counts + norm))
     sums = table.sum(axis=2)
     idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.sources))
     saturated = sums * (K1 + 1) / (sums + K1)  # all sources are equally long
-    best = np.maximum.reduceat(bm25, source_starts(keys))
-    items = table.shape[2]
     return {
         Feature.BM25: bm25,
-        Feature.NEIGHBOUR_BM25: (weights @ (ranks + 0.5 * (before + after)).reshape(len(counts), -1)),
-        Feature.SOURCE_BM25: np.repeat(idf @ saturated, items),
-        Feature.SOURCE_BM25_RARE: np.repeat(idf**2 @ saturated, items),
-        Feature.SOURCE_BEST_BM25: np.repeat(best, items),
+        Feature.SOURCE_BM25: np.repeat(idf @ saturated, table.shape[2]),
         Feature.COVERAGE: weights @ (counts > 0) / weights.sum(),
-        Feature.NEIGHBOUR_COVERAGE: weights @ ((ranks + before + after) > 0).reshape(len(counts), -1) / weights.sum(),
+        Feature.NEIGHBOUR_COVERAGE: weights @ (nearby > 0).reshape(len(counts), -1) / weights.sum(),
     }
 
 
@@ -91,16 +85,6 @@ def test_counts_of_two_columns_are_added_per_item() -> None:
 @pytest.mark.parametrize("terms", [0, 2])
 def test_joined_counts_of_nothing_are_zero(terms: int) -> None:
     assert joined_counts([], terms).items_by_term.tolist() == [0] * terms
-
-
-def test_rare_word_outweighs_common_ones_under_squared_idf() -> None:
-    common = np.array([0, 2, 2, 2, 2, 2, 2, 0, 0, 0])  # each of three words in six conversations
-    rare = np.zeros(10, np.int64)
-    rare[0] = 1
-    found = counted(keys_of(10, 1), np.stack([rare, common, common, common]))
-    _, features = word_features(found, np.ones(4, np.float32), corpus_of(10, 1))
-    assert features[Feature.SOURCE_BM25][0] < features[Feature.SOURCE_BM25][1]
-    assert features[Feature.SOURCE_BM25_RARE][0] > features[Feature.SOURCE_BM25_RARE][1]
 
 
 def test_rare_words_weigh_more_and_none_weighs_less_than_nothing() -> None:

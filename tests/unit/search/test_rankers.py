@@ -20,8 +20,6 @@ from search.ranking.rankers import (
 from search.retrieval.candidates import (
     DENSE,
     EXCHANGES,
-    LATE_INTERACTION,
-    LEXICAL,
     Feature,
     FeatureTable,
     MessageFeature,
@@ -36,20 +34,27 @@ def array(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float32)
 
 
-BY_VECTORS = LATE_INTERACTION | DENSE | {Feature.DATE}
+WORDS = {Feature.BM25, Feature.SOURCE_BM25, Feature.NEIGHBOUR_COVERAGE, Feature.DATE}
+SECOND_STAGE = EXCHANGES | {
+    Feature.MAX_SIM, Feature.PASSAGE_MAX_SIM, Feature.ITEM_COSINE, Feature.BM25, Feature.SOURCE_BM25, Feature.DATE,
+}  # fmt: skip
 TABLES = {
-    "first_stage": DENSE | LEXICAL | {Feature.DATE},
-    "hybrid": EXCHANGES | BY_VECTORS | LEXICAL,
-    "hybrid_long_items": BY_VECTORS | LEXICAL,
-    "hybrid_people": EXCHANGES | BY_VECTORS | LEXICAL,
-    "full_text": LEXICAL | {Feature.DATE},
-    "semantic": BY_VECTORS,
+    "first_stage": DENSE | WORDS,
+    "hybrid": SECOND_STAGE,
+    "hybrid_long_items": SECOND_STAGE,
+    "hybrid_people": SECOND_STAGE,
+    "full_text": WORDS,
+    "semantic": EXCHANGES - {Feature.SETTLED} | {
+        Feature.MAX_SIM, Feature.ITEM_COSINE, Feature.SOURCE_PASSAGE_COSINE, Feature.DATE,
+    },
     "messages": frozenset(MessageFeature),
     "messages_full_text": {
         MessageFeature.WORD_COVERAGE, MessageFeature.BM25, MessageFeature.SPEAKER, MessageFeature.ITEM_SCORE,
         MessageFeature.NEIGHBOUR_ITEM_SCORE,
     },
-    "sections": BY_VECTORS | LEXICAL,
+    "sections": {
+        Feature.MAX_SIM, Feature.PASSAGE_MAX_SIM, Feature.BM25, Feature.NEIGHBOUR_COVERAGE, Feature.DATE,
+    },
 }  # fmt: skip
 
 
