@@ -82,11 +82,11 @@ class SearchInput(ToolInput):
 logger = logging.getLogger(__name__)
 
 QUESTION_CHARS = 300
-# `search` orders its hits by the logarithm of the odds of relevance and TELLING_WEIGHT of the score of the sentence that
-# tells most. It leaves out what is by LEAST_LIKELY behind the best, or by LEAST_OF_LISTED in a conversation that another
-# line names: such a line is short. Of 120 questions of agents over transcripts, with the deciding fact in the first line
-# and in the answer: 100 and 110 in 29,900 tokens; 89 and 102 in 31,600 with a weight of 10, 5.5 for both, the question
-# in each line instead of the next question in the first, and 300 characters of a conclusion.
+# `search` orders its hits by the logarithm of the odds of relevance and TELLING_WEIGHT of the score of the sentence
+# that tells most. It leaves out what is by LEAST_LIKELY behind the best, or by LEAST_OF_LISTED in a conversation that
+# another line names: such a line is short. Of 120 questions of agents over transcripts, with the deciding fact in the
+# first line and in the answer: 100 and 110 in 29,900 tokens; 89 and 102 in 31,600 with a weight of 10, 5.5 for both, a
+# question in each line instead of the next one in the first, and 300 characters of a conclusion.
 TELLING_WEIGHT, LEAST_LIKELY, LEAST_OF_LISTED, LEAST_CHANCE = 7, 2.5, 5.25, 1e-4
 SNIPPET_CHARS = 200
 LABEL_CHARS, ASKED_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 60, 100, 400

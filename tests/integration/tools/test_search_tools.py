@@ -94,7 +94,7 @@ def test_first_line_says_what_was_asked_next(owner: User) -> None:
     ]
     indexed(owner, turns, title="Kiln")
     answer = run_tool("search", {"query": "which glazes fit the bowls"}, Caller.of(owner))
-    assert [hit.get("next_question") for hit in answer["results"]][0] == "third, please"
+    assert answer["results"][0]["next_question"] == "third, please"
     assert search_as_text(answer).splitlines()[0].endswith(" | then asked: third, please")
 
 
