@@ -132,7 +132,7 @@ def conditions_on_conversations(filters: Filters) -> Q:
         # Messages are read only of conversations that begin before that time and end behind it.
         of_conversation = Message.objects.filter(archive_id=OuterRef("archive_id"), conversation_id=OuterRef("pk"))
         of_time = of_conversation.filter(created_at__gte=filters.after, created_at__lte=filters.before)
-        conditions &= Q(created_at__gte=filters.after) | Q(updated_at__lte=filters.before) | Exists(of_time)
+        conditions &= Q(created_at__gte=filters.after) | Q(updated_at__lte=filters.before) | Q(Exists(of_time))
     if filters.archived is not None:
         conditions &= Q(archived_at__isnull=not filters.archived)
     if filters.conversation_id is not None:

@@ -115,7 +115,8 @@ class FoundTurn(BaseModel):
     project: str
     user_question: str
     passage: str
-    # Of the first hit the answer around its best sentence, if that is not the passage.
+    # Of the first hit the answer around its best sentence, if that is not the passage: what stands around a sentence is
+    # not among those that tell. Without it 98 instead of 100 of the 120 facts are in the first line.
     excerpt: str | Optional = None
     # The sentences of the turn that tell most for the query, best first.
     telling: list[str] | Optional = None
@@ -426,6 +427,7 @@ def search_chat_history(caller: Caller | None, arguments: SearchChatHistoryInput
             min_chars=1,
             by_distance=True,
             may_rerank=False,
+            compares_later=False,
         )
         results = search(caller=caller.alone(), query=query)
     except ConvMemoryError as error:
