@@ -43,7 +43,7 @@ from search.reasons import (
     pending_of,
     pending_of_all,
 )
-from search.results.later_turns import later_turns_query, overturned_by
+from search.results.later_turns import later_turns_query, overturned_by, read_turns
 from search.results.matching import QueryStems
 from search.retrieval.candidates import FeatureTable, item_keys, split_keys
 from search.retrieval.retriever import FEW_WORDS_RELEVANCE, SearchState
@@ -342,7 +342,7 @@ def choose_messages(
     keys = ranked.turns.table.keys
     in_order = keys[ranked.turns.order]
     later = PendingQuery(*later_turns_query(prepared.archive_id, homes, in_order), keeps_plan=True)
-    overturned = overturned_by(later.rows(), homes, in_order)
+    overturned = overturned_by(read_turns(later.rows()), homes, in_order)
     openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
     completed = []

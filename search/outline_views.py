@@ -141,7 +141,7 @@ def _questions(
         with suppress(InvalidInput):
             query = SearchQuery(
                 text=box.q, limit=MAX_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters,
-                has_operators=True, may_rerank=False,
+                has_operators=True, may_rerank=False, compares_later=False,
             )  # fmt: skip
             hits = {hit.number: hit for hit in search(caller=request.caller.alone(), query=query).hits}
     address = f"/conversations/{conversation_id}?turn="

@@ -49,8 +49,8 @@ class SearchQuery:
 
     `by_distance` ranks by cosine distance alone. A time named in the text is relative to `today`, unless the query
     `is_timeless`. With a `document_scope` it finds sections alone, of those documents. `may_rerank` is false if the
-    order does not matter: no reranker is called. Without `shows_calls` no hit shows a call of a tool; if it `tells`,
-    hits have the sentences that tell most.
+    order does not matter: no reranker is called. Without `compares_later` no hit says which later turn decides
+    otherwise, without `shows_calls` none shows a call of a tool; if it `tells`, hits have the sentences that tell most.
     Raises: InvalidInput for an invalid query.
     """
 
@@ -66,6 +66,7 @@ class SearchQuery:
     today: date | None = None
     document_scope: DocumentScope | None = None
     may_rerank: bool = True
+    compares_later: bool = True
     shows_calls: bool = True
     tells: bool = False
 

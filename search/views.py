@@ -316,7 +316,7 @@ def hits_in(request: PageRequest) -> HttpResponse:
     current = -1 if turn is None else turn
     try:
         filters = replace(_filters(box), kinds=TURNS_ALONE)
-        query = replace(_query(box, filters, MAX_LIMIT), may_rerank=False)
+        query = replace(_query(box, filters, MAX_LIMIT), may_rerank=False, compares_later=False)
         results = search(caller=request.caller.alone(), query=query)
     except InvalidInput:
         return HttpResponse(status=204)
@@ -414,7 +414,7 @@ def _dated_hits(request: PageRequest, box: SearchBox, since: datetime | None, li
     filters = replace(filters, after=max(filter(None, (filters.after, since)), default=None))
     chosen = _space_of(box, request.caller.spaces)
     if box.q:
-        query = replace(_query(box, filters, limit), may_rerank=False)
+        query = replace(_query(box, filters, limit), may_rerank=False, compares_later=False)
         results = search(caller=request.caller, query=query, chosen=chosen)
         shown = [] if results.is_unlikely else results.hits
         likely, _ = by_band(group_hits(shown, box, is_calibrated=results.is_calibrated, asked=box.q))

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, get_type_hints
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from ninja import Schema
 from pydantic import Field, create_model
 
+from convmemory.conversations.models import Message
 from convmemory.core.commands import moment
 from convmemory.core.errors import InvalidInput
 from convmemory.push.repositories import Repository
@@ -65,7 +66,7 @@ def each_name(names: Names) -> tuple[str, ...]:
 class Filters:
     """Which conversations count, and for one conversation which turns. None and "" mean any.
 
-    A conversation counts if any of its time lies between `after` and `before`, as in the picture of that time.
+    A conversation counts if any of its messages is of the time between `after` and `before`, as in the picture of it.
     `except_turns` (conversation, turn number) and `except_conversations` are excluded. Only searches use `kinds`, the
     kinds of sources (all if empty), and `documents`, the only documents that count. `repository` is that of the folder
     `project`, if a client says so. `tokens` are conditions typed into the search box, by name: `with_known_names`
@@ -127,6 +128,11 @@ def conditions_on_conversations(filters: Filters) -> Q:
     for _, how, value in filters.chosen("=", ">=", "<="):
         condition = Q(**{how.lookup: value})
         conditions &= condition | Q(**{how.column: "", f"{how.instead}__in": value}) if how.instead else condition
+    if filters.after and filters.before:
+        # Messages are read only of conversations that begin before that time and end behind it.
+        of_conversation = Message.objects.filter(archive_id=OuterRef("archive_id"), conversation_id=OuterRef("pk"))
+        of_time = of_conversation.filter(created_at__gte=filters.after, created_at__lte=filters.before)
+        conditions &= Q(created_at__gte=filters.after) | Q(updated_at__lte=filters.before) | Q(Exists(of_time))
     if filters.archived is not None:
         conditions &= Q(archived_at__isnull=not filters.archived)
     if filters.conversation_id is not None:

@@ -38,7 +38,7 @@ class ChatGPTSearchOutput(ToolOutput):
 
 def chatgpt_search(caller: Caller | None, arguments: ChatGPTSearchInput) -> ChatGPTSearchOutput:
     """Return the turns that may answer, best first, in the archives that the caller reads. Raises: InvalidInput."""
-    query = SearchQuery(text=arguments.query, limit=HITS, filters=Filters(kinds=TURNS_ALONE))
+    query = SearchQuery(text=arguments.query, limit=HITS, filters=Filters(kinds=TURNS_ALONE), compares_later=False)
     hits = search(caller=caller, query=query, folds_copies=True).hits
     return ChatGPTSearchOutput(
         results=[

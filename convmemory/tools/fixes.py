@@ -103,7 +103,8 @@ def _reports_of(caller: Caller, signature: str) -> list[tuple[int, int]]:
     """Return conversations and turns whose outputs or questions have the words of a signature."""
     query = SearchQuery(
         text=words_of(signature), limit=TURNS_SEARCHED, mode="full_text", scope=frozenset({"user", "tool"}),
-        filters=Filters(kinds=TURNS_ALONE, archived=None), is_timeless=True, may_rerank=False, min_chars=1,
+        filters=Filters(kinds=TURNS_ALONE, archived=None), is_timeless=True, min_chars=1, may_rerank=False,
+        compares_later=False,
     )  # fmt: skip
     try:
         results = search(caller=caller.alone(), query=query)

@@ -34,7 +34,7 @@ from convmemory.tools.definition import (
 from search.query import MAX_QUERY_CHARS
 from search.reasons import Explanation, Reason
 from search.results.hits import Hit, TitleHit
-from search.results.telling import letters, without_link_targets
+from search.results.telling import letters, plain
 from search.searching import TURNS_ALONE, SearchQuery, search
 
 PASTED_ERROR = "This looks like an error: the tool find_fix says how it was fixed, if a session fixed it."
@@ -82,21 +82,21 @@ class SearchInput(ToolInput):
 logger = logging.getLogger(__name__)
 
 QUESTION_CHARS = 300
-# `search` orders its hits, and MORE_HITS behind them, by the logarithm of the odds of relevance and TELLING_WEIGHT of
-# the score of the sentence that tells most; those by LEAST_LIKELY behind the best are left out. Of 191 questions of
-# agents over transcripts, with the deciding fact in the answer: 159 in 54,300 tokens; 154 in 63,500 with five hits from
-# 0.06 of the best relevance on.
-MORE_HITS, TELLING_WEIGHT, LEAST_LIKELY, LEAST_CHANCE = 2, 10, 5.5, 1e-4
+# `search` orders its hits by the logarithm of the odds of relevance and TELLING_WEIGHT of the score of the sentence
+# that tells most. It leaves out what is by LEAST_LIKELY behind the best, or by LEAST_OF_LISTED in a conversation that
+# another line names: such a line is short. Of 120 questions of agents over transcripts, with the deciding fact in the
+# first line and in the answer: 100 and 110 in 29,900 tokens; 89 and 102 in 31,600 with a weight of 10, 5.5 for both, a
+# question in each line instead of the next one in the first, and 300 characters of a conclusion.
+TELLING_WEIGHT, LEAST_LIKELY, LEAST_OF_LISTED, LEAST_CHANCE = 7, 2.5, 5.25, 1e-4
 SNIPPET_CHARS = 200
-LABEL_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 100, 300
+LABEL_CHARS, ASKED_CHARS, LINE_CHARS, PASSAGE_CHARS = 50, 60, 100, 400
 SAME_CHARS = 40  # with which a text begins that is another one
 LEAD_CHARS = 100  # before the best sentence of an answer
 BOTH_CHARS = 160  # of a passage and of an answer in one line
-TELLING_CHARS = 520  # of these and of sentences that tell more
+TELLING_CHARS = 480  # of these and of sentences that tell more
 TOLD, TOLD_LATER = 8, 3  # sentences that tell most, of the first hit and of others
-MORE, MORE_LATER, LEAST_MORE_CHARS = 3, 2, 50
-# Of the hits behind the first one, which is the likeliest: a question, and sentences.
-LATER_LINE_CHARS, LATER_CHARS = 30, 130
+MORE, LEAST_MORE_CHARS = 2, 65  # sentences in one line
+LATER_CHARS = 130  # of the sentences of a hit behind the first one, which is the likeliest
 _NO_BRACKETS = str.maketrans("[]", "()")
 
 
@@ -115,10 +115,13 @@ class FoundTurn(BaseModel):
     project: str
     user_question: str
     passage: str
-    # Of the first hit the answer around its best sentence, if that is not the passage.
+    # Of the first hit the answer around its best sentence, if that is not the passage: what stands around a sentence is
+    # not among those that tell. Without it 98 instead of 100 of the 120 facts are in the first line.
     excerpt: str | Optional = None
     # The sentences of the turn that tell most for the query, best first.
     telling: list[str] | Optional = None
+    # Of the first hit what was asked next, in which an answer is often taken, changed or refused.
+    next_question: str | Optional = None
     copies: int | Optional = None
     # What the turn came to: `conclusion`, `files`, `passed` and `failed` of `messages/outcomes.py`, as far as known.
     outcome: Any = None
@@ -162,6 +165,7 @@ def found_turn(hit: Hit, index: int = 0) -> FoundTurn:
         passage=one_line(hit.passage, LINE_CHARS) if hit.turn.is_call else hit.passage,
         excerpt=excerpt if excerpt != hit.passage else None,
         telling=[sentence.text for sentence in hit.turn.telling[: TOLD_LATER if index else TOLD]] or None,
+        next_question=one_line(hit.turn.next_question, LINE_CHARS) or None if not index else None,
         copies=hit.turn.copies or None,
         outcome=hit.turn.outcome.to_json() or None,
         similarity=hit.similarity,
@@ -186,17 +190,14 @@ def conversation_search(caller: Caller | None, arguments: ConversationSearchInpu
 
 
 def _found_turns(
-    caller: Caller | None, arguments: ConversationSearchInput, *, likeliest: int | None = None
+    caller: Caller | None, arguments: ConversationSearchInput, *, are_likely: bool = False
 ) -> ConversationSearchOutput:
-    """Return the turns found, or so many of the likeliest, without those that are much less likely to answer."""
+    """Return the turns found, or without those that are much less likely to answer than the best one."""
     query = SearchQuery(
         text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters, tells=True
     )
     results = search(caller=caller, query=query, chosen=arguments.space, cursor=arguments.cursor, folds_copies=True)
-    hits = results.hits
-    if likeliest is not None:
-        least = min(map(_tells_less, hits), default=0) + LEAST_LIKELY
-        hits = sorted((hit for hit in hits if _tells_less(hit) <= least), key=_tells_less)[:likeliest]
+    hits = _likely(results.hits) if are_likely else results.hits
     return ConversationSearchOutput(
         titles=named_like_query(results.titles),
         results=[found_turn(hit, index) for index, hit in enumerate(hits)],
@@ -235,13 +236,23 @@ def _tells_less(hit: Hit) -> float:
     return -math.log(chance / (1 - chance)) - TELLING_WEIGHT * best
 
 
+def _likely(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits that are not much less likely to answer than the best one, likeliest first."""
+    ranked = sorted(hits, key=_tells_less)
+    likely: list[Hit] = []
+    for hit in ranked:
+        is_of_listed = any(hit.object_id == listed.object_id for listed in likely)
+        if _tells_less(hit) - _tells_less(ranked[0]) <= (LEAST_OF_LISTED if is_of_listed else LEAST_LIKELY):
+            likely.append(hit)
+    return likely
+
+
 def short_search(caller: Caller | None, arguments: ShortSearchInput) -> ConversationSearchOutput:
     """Return the turns that answer the query, without those that are much less likely to than the best one.
 
     Raises: InvalidInput.
     """
-    wider = dict(arguments) | {"limit": arguments.limit + MORE_HITS}
-    output = _found_turns(caller, ConversationSearchInput.model_construct(**wider), likeliest=arguments.limit)
+    output = _found_turns(caller, ConversationSearchInput.model_construct(**dict(arguments)), are_likely=True)
     output.next_cursor = None
     if is_report(arguments.query):
         output.note = " ".join(filter(None, [output.note, PASTED_ERROR]))
@@ -257,7 +268,9 @@ def search_as_text(answer: dict[str, Any]) -> str:
     titles = (hit for hit in answer.get("titles", ()) if (hit["kind"], hit["id"]) not in hit_sources)
     lines = [f"- named like the query: {markdown_link(hit['title'], hit['url'])}" for hit in titles]
     headed: dict[int, str] = {}
-    for index, turn in enumerate(answer["results"]):
+    places = {turn["conversation_id"]: -index for index, turn in enumerate(reversed(answer["results"]))}
+    # Turns of one conversation follow each other, because its first line alone names it.
+    for index, turn in enumerate(sorted(answer["results"], key=lambda turn: places[turn["conversation_id"]])):
         copies = turn.get("copies", 0)
         also = f"also in {copies} other session{'s' * (copies > 1)}" if copies else ""
         space = f"space {turn['space']}" if "space" in turn else ""
@@ -269,9 +282,9 @@ def search_as_text(answer: dict[str, Any]) -> str:
             name, about, where = f"turn {turn['turn_number']}", ["" if date == day else date, also], ""
         headed[turn["conversation_id"]] = date
         marked = f" **{turn['mark']}** |" if "mark" in turn else ""
-        question = one_line(turn["user_question"], LATER_LINE_CHARS if index else LINE_CHARS)
+        question = one_line(turn["user_question"], ASKED_CHARS)
         is_title = question.startswith(title.rstrip("…")) and len(question) <= len(title)
-        asked = "" if is_title else f" asked: {question}"
+        asked = "" if index or is_title else f" asked: {question}"
         facts = "; ".join(filter(None, [", ".join(one_line(each, LABEL_CHARS) for each in about if each), where]))
         lines.append(
             f"- {name}{f' ({facts})' if facts else ''}"
@@ -283,36 +296,36 @@ def search_as_text(answer: dict[str, Any]) -> str:
 
 
 def _answering(turn: Mapping[str, Any], *, is_first: bool) -> str:
-    """Return what a line says of a turn; of the first hit also what it concluded and changed."""
+    """Return what a line says of a turn; of the first hit also what it concluded and changed, and what followed."""
     outcome = Outcome.from_json(turn.get("outcome"))
     if not is_first:
         return _found(turn, outcome.conclusion)
     line = _found_and_concluded(turn, outcome.conclusion)
     line += _more(turn, line)
+    if "next_question" in turn and "overturned" not in turn:
+        line += f" | then asked: {one_line(turn['next_question'], ASKED_CHARS)}"
     if outcome.files:
         changed = (path.removeprefix(turn["project"]).lstrip("/") for path in outcome.files)
-        line += f" | changed: {one_line(', '.join(changed), LINE_CHARS)}"
+        line += f" | changed: {one_line(', '.join(changed), ASKED_CHARS)}"
     if outcome.failed and not outcome.passed:
         line += f" | failed: {one_line(outcome.failed, LABEL_CHARS)}"
     return line
 
 
 def _found(turn: Mapping[str, Any], conclusion: str) -> str:
-    """Return the sentences that tell most and are not in the question that the line shows, else the conclusion."""
-    asked = one_line(turn["user_question"], LATER_LINE_CHARS)
-    texts = _unshown(turn.get("telling") or [turn["passage"]], asked, room=LATER_CHARS, most=MORE_LATER)
-    if texts:
+    """Return the sentences that tell most, else the conclusion."""
+    if texts := _unshown(turn.get("telling") or [turn["passage"]], "", room=LATER_CHARS, most=MORE):
         return f" | found: {texts}"
     return f" | answer: {one_line(conclusion, LATER_CHARS)}" if conclusion else ""
 
 
 def _found_and_concluded(turn: Mapping[str, Any], conclusion: str) -> str:
     """Return the passage found and what the turn concluded, each if it is neither in the other nor in the question."""
-    passage = without_link_targets((turn.get("excerpt") or turn["passage"]).lstrip("*#- \n"))
-    conclusion = without_link_targets(conclusion)
+    passage = plain(turn.get("excerpt") or turn["passage"])
+    conclusion = plain(conclusion)
     if conclusion and is_announcement(passage):
         passage = ""
-    best, shown = turn["passage"].lstrip("*#- \n"), letters(conclusion[:PASSAGE_CHARS])
+    best, shown = plain(turn["passage"]), letters(conclusion[:PASSAGE_CHARS])
     of_best, of_excerpt = (letters(one_line(text, SAME_CHARS)) for text in (best, passage))
     if of_best not in letters(passage):
         of_best = of_excerpt
@@ -329,7 +342,7 @@ def _found_and_concluded(turn: Mapping[str, Any], conclusion: str) -> str:
 
 def _more(turn: Mapping[str, Any], line: str) -> str:
     """Return sentences that tell much, which neither the line nor the question in it shows, as far as there is room."""
-    shown = one_line(turn["user_question"], LINE_CHARS) + line
+    shown = one_line(turn["user_question"], ASKED_CHARS) + line
     texts = _unshown(turn.get("telling", ()), shown, room=TELLING_CHARS - len(line), most=MORE)
     return f" | {'also' if line else 'found'}: {texts}" if texts else ""
 
@@ -414,6 +427,7 @@ def search_chat_history(caller: Caller | None, arguments: SearchChatHistoryInput
             min_chars=1,
             by_distance=True,
             may_rerank=False,
+            compares_later=False,
         )
         results = search(caller=caller.alone(), query=query)
     except ConvMemoryError as error:

@@ -17,7 +17,7 @@ from convmemory.documents.models import Section
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.adapters.documents import element_of, sections_of
-from search.results.later_turns import Turn, overturned_by
+from search.results.later_turns import ReadTurn, Turn, overturned_by, read_turns
 from search.results.overturned import Overturning
 from search.results.passages import ItemPassages, best_passages
 from search.results.rows import HitRow, read_contents
@@ -44,9 +44,9 @@ class TurnPlace:
 
     The passage is in part `passage_part` of message `passage_message_id`, a tool's call if `is_call`. `mark` is what
     the owner says of the turn, `outcome` what it came to, `overturned` which later turn decides otherwise. `excerpt` is
-    the answer around the sentence that answers best, which begins at `excerpt_from`, and `telling` are the sentences
-    that tell most, best first: both of a query that `tells`. `digest` is that of the message that opens it, and
-    `copies` the number of other sessions whose copy of the turn was folded into this hit.
+    the answer around the sentence that answers best, which begins at `excerpt_from`, `telling` are the sentences that
+    tell most, best first, and `next_question` is that of the next turn: all of a query that `tells`. `digest` is that
+    of the message that opens it, and `copies` the number of other sessions whose copy was folded into this hit.
     """
 
     message_id: int
@@ -58,6 +58,7 @@ class TurnPlace:
     excerpt: str = ""
     excerpt_from: int = 0
     telling: tuple[Telling, ...] = ()
+    next_question: str = ""
     digest: bytes = b""
     copies: int = 0
     overturned: Overturning | None = None
@@ -171,7 +172,8 @@ def show_hits(
     if contents is None or not contents.rows.keys() >= set(keys.tolist()):
         contents = read_contents(ranked, keys, page, with_titles=with_titles)
     titles = tuple(TitleHit(*row) for row in contents.titles)
-    overturned = overturned_by(contents.later, keys, ranked.table.keys[ranked.order])
+    later = read_turns(contents.later)
+    overturned = overturned_by(later, keys, ranked.table.keys[ranked.order])
     turns_of = zip(zip(sources, items, strict=True), keys.tolist(), strict=True)
     rows = {turn: contents.rows[key] for turn, key in turns_of if key in contents.rows}
     compared = ranked.compared if query.space else None
@@ -193,8 +195,8 @@ def show_hits(
     best = {name: float(np.nanmax(values)) for name, values in columns.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     hits = [
-        _hit(turn, rows[turn], passages.get(turn, ItemPassages()), overturned.get(turn), sections.get(turn),
-             relevance, ranked, int(index), named_from)
+        _hit(turn, rows[turn], passages.get(turn, ItemPassages()), overturned.get(turn),
+             later.get((turn[0], turn[1] + 1)), sections.get(turn), relevance, ranked, int(index), named_from)
         for turn, index, relevance in zip(
             zip(sources, items, strict=True), page, ranked.relevance_of(page), strict=True
         )
@@ -220,6 +222,7 @@ def _hit(
     row: HitRow,
     of_item: ItemPassages,
     overturned: Overturning | None,
+    following: ReadTurn | None,
     section: Section | None,
     relevance: float | None,
     ranked: SearchState,
@@ -264,6 +267,7 @@ def _hit(
             excerpt=passages[1].text if len(passages) > 1 else "",
             excerpt_from=passages[1].marks[0][0] if len(passages) > 1 and passages[1].marks else 0,
             telling=of_item.telling,
+            next_question=following.statement.question if following and ranked.query.tells else "",
             digest=bytes(row.digest or b""),
             overturned=overturned,
         ),

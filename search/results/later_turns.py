@@ -1,6 +1,6 @@
 """Reads the later turns with which hits are compared, and says which of them decide otherwise (`overturned.py`)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ Turn = tuple[int, int]
 """The source and the number of an item."""
 
 
-class _ReadTurn(NamedTuple):
+class ReadTurn(NamedTuple):
     conversation_id: int
     project: str
     created_at: datetime
@@ -35,12 +35,16 @@ def later_turns_query(archive_id: int, items: ItemKeys, best: ItemKeys) -> Query
     return load_sql("search.results", "later_turns"), parameters
 
 
-def overturned_by(rows: Iterable[tuple[Any, ...]], items: ItemKeys, best: ItemKeys) -> dict[Turn, Overturning]:
-    """Return the last turn that decides otherwise for each of the items that has one; `rows` are those of the query."""
-    turns: dict[Turn, _ReadTurn] = {
-        (source, number): _ReadTurn(conversation, project, at, Said(question, conclusion))
+def read_turns(rows: Iterable[tuple[Any, ...]]) -> dict[Turn, ReadTurn]:
+    """Return the turns in the rows of the query."""
+    return {
+        (source, number): ReadTurn(conversation, project, at, Said(question, conclusion))
         for source, number, conversation, project, at, question, conclusion in rows_of_columns(rows)
     }
+
+
+def overturned_by(turns: Mapping[Turn, ReadTurn], items: ItemKeys, best: ItemKeys) -> dict[Turn, Overturning]:
+    """Return the last turn that decides otherwise for each of the items that has one."""
     hits = [turn for turn in zip(*split_keys(items[:COMPARED_HITS]), strict=True) if turn in turns]
     of_best = set(zip(*split_keys(best[:BEST]), strict=True))
     overturned: dict[Turn, Overturning] = {}

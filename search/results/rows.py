@@ -105,7 +105,9 @@ def read_contents(
     messages = {passage[0] for turn, passages in near.items() if kinds[turn[0]] == CONVERSATION for passage in passages}
     queries = {
         "rows": rows_query(archive_id, keys, asked=asked, beginnings=beginnings) if len(keys) else None,
-        "later": later_turns_query(archive_id, of_page, state.table.keys[state.order]) if len(of_page) else None,
+        "later": later_turns_query(archive_id, of_page, state.table.keys[state.order])
+        if len(of_page) and state.query.compares_later
+        else None,
         "titles": titles_query(archive_id, state.query.words, state.query.filters) if with_titles else None,
         "elements": turns.elements_query(archive_id, messages) if messages else None,
     }

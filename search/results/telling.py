@@ -12,19 +12,21 @@ from convmemory.conversations.messages.outcomes import is_announcement
 from convmemory.core.text import one_line
 from search.results.matching import QueryStems
 
-TOLD_CHARS, LEAD_CHARS, SAME_CHARS = 150, 25, 40
+TOLD_CHARS, LEAD_CHARS, SAME_CHARS = 130, 25, 40
 # Of 161 questions of agents over transcripts, with the deciding fact in the answer of a search: 138 with these values,
-# 134 without FORM, 134 with .15 for CONCLUDES.
+# 134 without FORM, 134 with .15 for CONCLUDES. Of 120 others 110 with .6 for TOLD_SHARE, 108 with .8.
 FORM, CONCLUDES = 0.25, 0.35
 LESS = {"call": 0.15, "thinking": 0.1, "user": 0.2}  # a question has the words of the query, and tells less
 ASKED_CHARS = 500  # of a query: a longer one is a pasted text
 UNCOMPARED = 0.25  # in place of the cosine of a sentence of the conclusion that is none of the passages
-TOLD_SHARE = 0.8  # of the score of the best sentence
+TOLD_SHARE = 0.6  # of the score of the best sentence
 AFTER_COLON_CHARS = 60
 
 _SENTENCE = re.compile(r"(?<=[.!?\u061f])\s+(?![a-z])|(?<=[\u3002\uff01\uff1f])")
 _FENCE = re.compile(r"```[^\n]*\n?|[{}]")
 _LINK_TARGET = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")
+_BOLD = re.compile(r"(?<!/)\*\*(?!/)")
+_NEXT_ITEM = re.compile(r" (?:\d{1,2}\.|[-*#>]{1,4})\Z")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _ASKS_NUMBER = (
     r"\bhow (?:many|much|long|old|large|big|often|high|fast)\b|\b(?:versions?|ports?|number|size|limit|colou?r|when"
@@ -51,10 +53,7 @@ _FORMS = [
         (_ASKS_PLACE, rf"[\w.-]{{1,80}}/[\w./-]|`[^`\n]|{_NAMES_FILE}"),
         (_ASKS_COMMAND, rf"`[^`\n]|\$ \S|--[a-z]|{_STARTS_PROGRAM}"),
         (_ASKS_NAME, r"`[^`\n]|[a-z][A-Z]|\w_\w|\w\(\)|https?://"),
-        (
-            _ASKS_FIX,
-            r"(?i:\b(?:fix(?:ed|es)?|solved|resolved|changed|replaced|removed|added|moved|set|use[ds]?|instead|now)\b)",
-        ),
+        (_ASKS_FIX, _SAYS_FIX),
     )
 ]
 """What a question asks for, and the form of its answer; the first that it asks for counts."""
@@ -105,25 +104,27 @@ def letters(text: str) -> str:
     return _NO_LETTERS.sub("", text)
 
 
-def without_link_targets(text: str) -> str:
-    return _LINK_TARGET.sub(r"\1", text)
+def plain(text: str) -> str:
+    """Return a text in one line, without the targets of its links, marks of bold, and marks of items at its ends."""
+    text = _BOLD.sub("", _LINK_TARGET.sub(r"\1", text)).lstrip("*#->\n ")
+    return _NEXT_ITEM.sub("", " ".join(text.split()))
 
 
 def _sentences(
     passages: Iterable[Judged], conclusion: str, words: QueryStems, weight: float
 ) -> Iterator[tuple[str, float]]:
     """Yield the passages and the sentences of the conclusion, with the score that each has without its form."""
-    conclusion = without_link_targets(conclusion)
+    conclusion = plain(conclusion)
     concluded = letters(conclusion)
     for passage in passages:
-        text = _plain(passage.text)
+        text = plain(passage.text)
         concludes = letters(text)[:SAME_CHARS] in concluded
         if passage.kind == "assistant" and text.endswith(":"):
             text = _with_what_it_names(text, passage.after)
         yield text, passage.score + CONCLUDES * concludes - LESS.get(passage.kind, 0.0)
     for number, sentence in enumerate(filter(None, _SENTENCE.split(conclusion))):
         share = words.share_of(words.held_in(sentence))
-        yield _plain(sentence), UNCOMPARED + CONCLUDES + weight * share - 0.02 * number
+        yield sentence, UNCOMPARED + CONCLUDES + weight * share - 0.02 * number
 
 
 def _with_what_it_names(text: str, after: str) -> str:
@@ -131,10 +132,6 @@ def _with_what_it_names(text: str, after: str) -> str:
     named = " ".join(_FENCE.sub(" ", after).split())[:AFTER_COLON_CHARS]
     room = TOLD_CHARS - len(named) - 2
     return f"{text if len(text) <= room else f'…{text[-room:]}'} {named}".rstrip()
-
-
-def _plain(text: str) -> str:
-    return " ".join(without_link_targets(text).strip("*#- \n").split())
 
 
 def _cut(text: str, words: QueryStems, form: re.Pattern[str] | None) -> str:

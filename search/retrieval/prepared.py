@@ -39,6 +39,7 @@ class PreparedQuery:
     mode: str = "hybrid"
     by_distance: bool = False
     scope: frozenset[str] = DEFAULT_SCOPE
+    compares_later: bool = True
     shows_calls: bool = True
     tells: bool = False
     filters: Filters = EVERYTHING
@@ -58,6 +59,7 @@ class PreparedQuery:
             mode=query.mode,
             by_distance=query.by_distance,
             scope=query.scope,
+            compares_later=query.compares_later and query.document_scope is None,
             shows_calls=query.shows_calls,
             tells=query.tells,
             filters=query.filters,

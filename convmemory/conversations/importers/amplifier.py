@@ -213,7 +213,7 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
 
 def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:
     if not path.is_file():
-        report.note(f"no {TRANSCRIPT}")
+        report.note(f"there is no {TRANSCRIPT}")
         return
     model = text_of(metadata.get("model"))
     for item in read_objects(path, on_issue=report.line_issue):

@@ -13,7 +13,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext, gettext_noop, ngettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -52,48 +52,6 @@ MAPPING_LABELS = {
     "time": _("When"),
     "model": _("Model"),
 }
-REASONS = (
-    gettext_noop("a damaged archive: download it again, or pack it again"),
-    gettext_noop("the file is empty: export it again"),
-    gettext_noop("its format is known"),
-    gettext_noop("Entries without a link to their conversation: those of a day are one conversation"),
-    gettext_noop("a change that leads nowhere"),
-    gettext_noop("a chat without any message"),
-    gettext_noop("a conversation without any message"),
-    gettext_noop("a database without any chat"),
-    gettext_noop("a database without any conversation"),
-    gettext_noop("a file without any message"),
-    gettext_noop("a message without a known role or content"),
-    gettext_noop("a part of a ChatGPT export that holds no conversation"),
-    gettext_noop("a part of a Claude.ai export that holds no conversation"),
-    gettext_noop("a session without any event"),
-    gettext_noop("a session without any message"),
-    gettext_noop("a task without any message"),
-    gettext_noop("a text without any speaker"),
-    gettext_noop("an event without a type"),
-    gettext_noop("an output without any message"),
-    gettext_noop("it belongs to no message"),
-    gettext_noop("it has no content"),
-    gettext_noop("it holds no messages"),
-    gettext_noop("it was in the trash of its owner"),
-    gettext_noop("its data is no JSON object"),
-    gettext_noop("its messages follow one another in a circle: cut open"),
-    gettext_noop("its time is written in a way that is not known: kept without one"),
-    gettext_noop("neither a conversation nor a project of Claude.ai"),
-    gettext_noop("neither a message nor a conversation"),
-    gettext_noop("no conversation of ChatGPT"),
-    gettext_noop("no conversation, while the file's first line is one"),
-    gettext_noop("no message"),
-    gettext_noop("no message of a known kind"),
-    gettext_noop("not an object"),
-    gettext_noop("the export holds no messages of it"),
-    gettext_noop("the log begins with a change: what was said before it is missing"),
-    gettext_noop("the message has content, but none that can be read"),
-    gettext_noop("the session has more subagents than are read"),
-    gettext_noop("the subagents of this session said too much to be read after it"),
-    gettext_noop("the thread's files continue one another in a circle: cut open"),
-)
-"""Reasons of the importers without values, in English: `for_people` looks up their translations."""
 SHOWN = 20
 SHOWN_FILES = 10  # of a report; the others are folded
 

@@ -1,13 +1,14 @@
-"""The formats that can be imported, for pages."""
+"""The formats that can be imported, and the reasons of their importers, for pages."""
 
 from collections.abc import Mapping
 
 from django import template
 
 from convmemory.conversations.importers.registry import KINDS, LABELS, NOTES, FormatNote
+from convmemory.conversations.importing.reasons import translated
 
 register = template.Library()
-
+register.filter("translated", translated)
 
 _PROGRAMS = {note.name: note.program for note in NOTES}
 

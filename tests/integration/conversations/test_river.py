@@ -284,11 +284,11 @@ def test_period_says_what_was_worked_on_with_outcome_and_files_of_that_time(owne
     assert first.url == f"/conversations/{one.pk}?turn=0#turn-0"
 
 
-def test_list_of_month_has_conversations_begun_before_it_and_continued_after_it(owner: User) -> None:
-    draft = ConversationDraft(messages=on("2024-04-30", "2024-05-02", "2024-06-03"), created_at=at("2024-04-30"))
+def test_list_of_month_has_the_conversations_that_its_summary_counts(owner: User) -> None:
+    draft = ConversationDraft(messages=on("2024-04-30", "2024-05-02", "2024-07-03"), created_at=at("2024-04-30"))
     made = ingest.create_conversation(caller=Caller.of(owner), draft=draft)
     count_all(owner.pk)
-    for month, number in ((3, 0), (4, 1), (5, 1), (6, 1), (7, 0)):
+    for month, number in ((3, 0), (4, 1), (5, 1), (6, 0), (7, 1), (8, 0)):
         period = Period.of_month(2024, month)
         limits = Filters(after=at(period.first.isoformat(), 0), before=at(period.last.isoformat(), 23))
         rows, _ = page_of_conversations(caller=Caller.of(owner), filters=limits, limit=9)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from convmemory.accounts.callers import Caller
 from convmemory.chat.asking import Evidence
@@ -81,6 +83,16 @@ def test_later_turn_of_project_counts_and_one_of_another_project_does_not(owner:
     overturned = hit_of(owner, first).turn.overturned
     assert overturned is not None
     assert overturned.conversation_id == later.pk
+
+
+@pytest.mark.parametrize("compares_later", [True, False])
+def test_later_turns_are_read_for_a_query_that_compares_them_alone(owner: User, compares_later: bool) -> None:
+    indexed(owner, [*turn(FIRST), *turn(LATER)])
+    query = SearchQuery(text=QUERY, compares_later=compares_later)
+    with CaptureQueriesContext(connection) as queries:
+        hits = search(caller=Caller.of(owner), query=query).hits
+    assert any(hit.turn.overturned for hit in hits) is compares_later
+    assert any("outcome ->> 'conclusion'" in one["sql"] for one in queries) is compares_later
 
 
 def test_turn_of_another_owner_overturns_nothing(owner: User) -> None:

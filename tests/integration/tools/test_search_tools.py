@@ -84,7 +84,28 @@ def test_second_hit_of_conversation_names_its_turn_alone(owner: User) -> None:
     first, second = search_as_text(answer).splitlines()
     assert "conversation_id" in first
     number = answer["results"][1]["turn_number"]
-    assert second.startswith(f"- turn {number} asked: ")
+    assert second.startswith(f"- turn {number} | found: ")
+
+
+def test_first_line_says_what_was_asked_next(owner: User) -> None:
+    turns = [
+        *at(MAY, "which three glazes fit the bowls?", "Celadon, tenmoku and shino."),
+        *at(MAY, "third, please", "Ok."),
+    ]
+    indexed(owner, turns, title="Kiln")
+    answer = run_tool("search", {"query": "which glazes fit the bowls"}, Caller.of(owner))
+    assert answer["results"][0]["next_question"] == "third, please"
+    assert search_as_text(answer).splitlines()[0].endswith(" | then asked: third, please")
+
+
+def test_less_likely_turn_is_listed_only_below_its_conversation(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convmemory.tools.searching.LEAST_LIKELY", 0)
+    monkeypatch.setattr("convmemory.tools.searching.LEAST_OF_LISTED", 50)
+    turns = [*at(MAY, "which glaze fits the bowls?", "Celadon."), *at(MAY, "and which glaze fits the cups?", "Shino.")]
+    kiln = indexed(owner, turns, title="Kiln")
+    indexed(owner, at(MAY, "which glaze fits the plates?", "Tenmoku."), title="Plates")
+    answer = run_tool("search", {"query": "which glaze fits the bowls"}, Caller.of(owner))
+    assert [hit["conversation_id"] for hit in answer["results"]] == [kiln.pk, kiln.pk]
 
 
 def test_first_line_says_what_stands_around_the_best_sentence_of_the_answer(owner: User) -> None:

@@ -41,6 +41,9 @@ MADE_ON_THE_SPOT = {
     "convmemory/push/ignoring.py: re.compile(expression, _FLAGS)": "convmemory.push.ignoring",
     "convmemory/core/usages.py: re.fullmatch(_TOKEN.sub(as_pattern, usage), call)": "convmemory.core.usages",
     "convmemory/core/key_shapes.py: re.compile(pattern)": "convmemory.core.key_shapes",
+    "convmemory/conversations/importing/reasons.py: re.compile(f'\\\\A{values}\\\\Z', re.DOTALL)": (
+        "convmemory.conversations.importing.reasons"
+    ),
 }
 
 

@@ -47,6 +47,7 @@ from convmemory.conversations.importers.values import (
     without_payloads,
 )
 from convmemory.conversations.importing.archives import _archive_stem, _safe_parts
+from convmemory.conversations.importing.reasons import translated
 from convmemory.conversations.messages.drafts import MessageDraft, event_words, words_query
 from convmemory.conversations.messages.edits import Edit, Replacement, edits_in, edits_of, path_in_project
 from convmemory.conversations.messages.errors import MessageInTurn, fix_in, is_report, signatures_of
@@ -495,6 +496,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.chat.live titles": clean_title,
     "convmemory.core.templatetags.people": for_people,
+    "convmemory.conversations.importing.reasons": translated,
     "convmemory.core.titles": lambda s: (title_from([s], 80), plan_title(s, 80), is_beginning(s, s), commit_subject(s)),
     "convmemory.conversations.pages.ansi": lambda text: (ansi_html(text), without_sequences(text)),
     "convmemory.conversations.pages.ansi sequences": _in_colours,

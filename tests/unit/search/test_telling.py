@@ -3,7 +3,7 @@
 import pytest
 
 from search.results.matching import QueryStems
-from search.results.telling import TOLD_CHARS, Judged, telling
+from search.results.telling import TOLD_CHARS, Judged, plain, telling
 
 WORDS = QueryStems({"kiln": 2.0, "temperature": 2.0})
 
@@ -65,3 +65,11 @@ def test_long_sentence_is_cut_shortly_before_words_of_query() -> None:
     assert cut.startswith("…")
     assert cut.index("kiln") < 30
     assert len(cut) <= TOLD_CHARS + 1
+
+
+def test_plain_text_keeps_what_only_looks_like_marks_of_items() -> None:
+    assert (
+        plain("- **Fire** it in [C#](/kiln.cs), see `kilns/**/*.cs` 2.\n  3.")
+        == "Fire it in C#, see `kilns/**/*.cs` 2."
+    )
+    assert plain("The door closes.\n-") == "The door closes."

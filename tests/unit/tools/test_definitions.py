@@ -265,6 +265,19 @@ def test_line_behind_the_first_tells_sentences_once_and_as_many_as_it_has_room_f
     assert len(long.partition("found: ")[2]) <= LATER_CHARS
 
 
+def test_turns_of_one_conversation_follow_each_other() -> None:
+    other = TURN | {"conversation_id": 2, "conversation_title": "Mill", "url": "/conversations/2?turn=0"}
+    lines = search_as_text({"results": [TURN, other, TURN | {"turn_number": 3}]}).splitlines()
+    assert [line.partition("](")[0].partition(" |")[0] for line in lines] == ["- [Pump", "- turn 3", "- [Mill"]
+
+
+def test_first_line_says_what_was_asked_next_unless_a_later_turn_says_otherwise() -> None:
+    first = TURN | {"next_question": "the third, but make it 500"}
+    assert search_as_text({"results": [first]}).endswith(" | then asked: the third, but make it 500")
+    later = {"turn_number": 1, "url": "/conversations/1?turn=1", "quote": "Take the fourth instead."}
+    assert "then asked" not in search_as_text({"results": [first | {"overturned": later}]})
+
+
 def test_that_nothing_answers_is_said_before_the_hits() -> None:
     said = search_as_text({"results": [TURN], "note": "Nothing found seems to answer this.", "reason": "below_bar"})
     assert said.startswith("Nothing found")
