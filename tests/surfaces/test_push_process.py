@@ -26,7 +26,15 @@ from tests.unit.importers.helpers import user_line, write_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-FILES, BATCH = 250, 50
+FILES, BATCH = 50, 10
+CLIENT = f"""
+import sys
+from convmemory.push import packing
+from convmemory.push.__main__ import main
+
+packing.MAX_FILES = {BATCH}
+sys.exit(main())
+"""
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def owner(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> Use
 
 def client(home: Path, address: str, key: str, *options: str) -> "subprocess.Popen[bytes]":
     environment = {"PATH": os.environ["PATH"], "CONVMEMORY_KEY": key, "CONVMEMORY_SERVER": address}
-    command = [sys.executable, "-m", "convmemory.push", *options, "--yes", "--home", str(home)]
+    command = [sys.executable, "-c", CLIENT, *options, "--yes", "--home", str(home)]
     return subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
 
 
