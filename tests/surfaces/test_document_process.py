@@ -19,9 +19,8 @@ from convmemory.documents import drawing, library, tasks
 from convmemory.documents.models import Document
 from tests.factories import make_user
 from tests.support.documents import GUIDE, pdf_of, upload
-from tests.support.fleet import wait_until
 from tests.support.full_disk import files_end_at
-from tests.support.patience import PROCESSES_S
+from tests.support.patience import PROCESSES_S, wait_until
 from tests.support.slow_files import slow_pdf
 from tests.support.worker import running_worker
 

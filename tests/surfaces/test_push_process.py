@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from convmemory.conversations.importing.models import Import, KeptUpload
 from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
 from tests.support.importing import let_children_in
-from tests.support.patience import PROCESSES_S
+from tests.support.patience import wait_until
 from tests.support.site import running_site
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import user_line, write_lines
@@ -84,10 +82,3 @@ def test_push_killed_midway_resumes_without_resending_and_fills_space(owner: Use
         == FILES
     )
     assert {row.report["total"]["unchanged"] for row in own if row.report} == {0}
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PROCESSES_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
